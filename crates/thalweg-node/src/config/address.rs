@@ -1,9 +1,10 @@
-//! An address in a configuration: of UDP, with `tcp:` before it of TCP, a name in the place of either, or the URL of a relay.
+//! An address in a configuration: UDP, TCP with the prefix `tcp:`, a host name in place of either,
+//! or the URL of a relay.
 //!
-//! *The idea.* What a peer is dialled at may be a name, which is looked up at each dial; what this node listens on is an address, for it is
-//! one of its own.
+//! *The idea.* A peer's address may be a name, which is resolved at each dial. A listening address
+//! is one of this machine's own IP addresses.
 //!
-//! *What it does not do.* It looks up no name of a host.
+//! *What it does not do.* It resolves no host names.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Deserializer, de};
 use thalweg_net::endpoint::TCP_PREFIX;
 use thalweg_net::{Addresses, Host, NoPlace, NoRelay, Place, Relay};
 
-/// One address, and what is spoken there.
+/// An address and its transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     Udp(SocketAddr),
@@ -23,11 +24,11 @@ pub(super) enum Address {
     Relay(Relay),
 }
 
-/// A text is no address.
+/// Why a text is not an address.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoAddress {
     Place(NoPlace),
-    /// A URL of what is no relay.
+    /// A URL of another scheme than a relay's.
     Scheme(String),
     Relay(NoRelay),
 }
@@ -71,10 +72,11 @@ impl FromStr for Address {
 }
 
 impl Address {
-    /// Returns an address of this machine with its interface's number in the place of its name; another as it is.
+    /// Returns a listening address with the interface's name replaced by its index; others are
+    /// unchanged.
     ///
-    /// Fails   with why it cannot be listened on: a name of a host, or of an interface that there is not
-    pub(super) fn listened(self) -> Result<Self, String> {
+    /// Fails   with the reason if it is a host name, or the interface does not exist
+    pub(super) fn into_listening(self) -> Result<Self, String> {
         let (host, make): (_, fn(SocketAddr) -> Self) = match &self {
             Self::UdpHost(host) => (host, Self::Udp),
             Self::TcpHost(host) => (host, Self::Tcp),
@@ -100,29 +102,29 @@ impl<'de> Deserialize<'de> for Address {
     }
 }
 
-/// Parts addresses of UDP, of TCP and relays, each in the order given.
-pub(super) fn parted(addresses: Vec<Address>) -> Addresses {
-    let mut parted = Addresses::default();
+/// Splits addresses by kind, each in the order given.
+pub(super) fn split_by_kind(addresses: Vec<Address>) -> Addresses {
+    let mut split = Addresses::default();
     for address in addresses {
         match address {
-            Address::Udp(address) => parted.udp.push(address),
-            Address::Tcp(address) => parted.tcp.push(address),
-            Address::UdpHost(host) => parted.hosts.push(host),
-            Address::TcpHost(host) => parted.tcp_hosts.push(host),
-            Address::Relay(relay) => parted.relays.push(relay),
+            Address::Udp(address) => split.udp.push(address),
+            Address::Tcp(address) => split.tcp.push(address),
+            Address::UdpHost(host) => split.hosts.push(host),
+            Address::TcpHost(host) => split.tcp_hosts.push(host),
+            Address::Relay(relay) => split.relays.push(relay),
         }
     }
-    parted
+    split
 }
 
-/// Reads the relays of a configuration, and nothing else.
+/// Reads a list of relays.
 pub(crate) fn relays<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Relay>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     let relays = texts.iter().map(|text| text.parse::<Relay>());
     relays.collect::<Result<_, _>>().map_err(de::Error::custom)
 }
 
-/// Reads the address of a server of TCP, where a name would not do.
+/// Reads a TCP server's address, which must not be a name.
 pub(super) fn tcp_address<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<SocketAddr>, D::Error> {

@@ -1,9 +1,10 @@
-//! A node's configuration: from text to validated values, with line and key of what is wrong.
+//! A node's configuration: from text to validated values. Errors name the line and key.
 //!
-//! *The idea.* Text → `RawConfig` (shape only) → [`Config`] (checked, defaults filled in, paths resolved). A
-//! [`Config`] is plain data, so a program builds one without a file ([`Config::new`]).
+//! *The idea.* Text → `RawConfig` (shape only) → [`Config`] (checked, defaults filled in, paths
+//! resolved). A [`Config`] is plain data, so a program can build one without a file
+//! ([`Config::new`]).
 //!
-//! *What it does not do.* It opens no socket and reads no key: [`crate::Node::load`] does.
+//! *What it does not do.* It opens no sockets and reads no keys; [`crate::Node::load`] does.
 
 mod address;
 mod raw;
@@ -36,76 +37,78 @@ pub const API_DEFAULT: &str = "127.0.0.1:7481";
 /// The address that a node listens on unless configured.
 pub const LISTEN_DEFAULT: &str = "0.0.0.0:7400";
 
-/// How many adapters a node runs unless configured.
+/// The number of adapters that a node runs unless configured.
 pub const SLOTS_DEFAULT: u32 = 4;
 
-/// A node's configuration, whole and checked.
+/// A node's configuration, complete and checked.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The node's name, for people.
+    /// The node's display name.
     pub name: NodeName,
-    /// The file with the node's secret key, made on the first start.
+    /// The file with the node's secret key, created on the first start.
     pub key_file: PathBuf,
     /// The UDP addresses to listen on.
     pub listen: Vec<SocketAddr>,
-    /// How TCP is used, for peers with which UDP does not get through.
+    /// Use of TCP, for peers that UDP does not reach.
     pub tcp: Tcp,
-    /// How many adapters plans may run here for each stream.
+    /// The number of adapters that plans may run here for each stream.
     pub slots: u32,
-    /// What decides how much may be on its way over a link.
+    /// The congestion controller: it limits the data in flight on a link.
     pub congestion: Algorithm,
     /// The Unix socket for local publishers and subscribers, if any.
     pub socket: Option<PathBuf>,
     /// The admin API's address, if it is served.
     pub api: Option<SocketAddr>,
-    /// How peers are found and reached beyond their configured addresses.
+    /// Ways to find and reach peers beyond their configured addresses.
     pub reach: Reach,
-    /// Which fabric it belongs to.
+    /// The fabric to which it belongs.
     pub fabric: Fabric,
     /// The nodes that this one knows.
     pub peers: Vec<Peer>,
     /// The weights of the planner's cost.
     pub weights: Weights,
-    /// Where it is written, if it is.
-    pub(crate) written: Option<Box<Written>>,
+    /// Its text, if it was read from a file.
+    pub(crate) source_text: Option<Box<SourceText>>,
 }
 
-/// The text of a configuration, for a mistake that shows only when the files are read that it names.
+/// The text of a configuration, for errors that show only once the files that it names are read.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct SourceText {
     pub(crate) text: String,
     pub(crate) file: String,
 }
 
-impl fmt::Debug for Written {
+impl fmt::Debug for SourceText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Written({})", self.file)
+        write!(f, "SourceText({})", self.file)
     }
 }
 
-/// How peers are found and reached beyond their configured addresses; all of it is off unless configured.
+/// Ways to find and reach peers beyond their configured addresses; all are off unless configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Announce and look up by mDNS on the local network.
     pub mdns: bool,
-    /// The relays by which this node can be reached where it has no address, and may reach others.
+    /// The relays that this node uses: to be reached without an address of its own, and to reach
+    /// others.
     pub relays: Vec<Relay>,
-    /// Who vouches for their certificates, beside those whom browsers believe.
+    /// A file of root certificates for the relays, besides the public ones.
     pub relay_ca: Option<PathBuf>,
-    /// Where packets may go: anywhere, or to the addresses that are configured alone.
+    /// Where packets may be sent: anywhere, or to configured addresses only.
     pub packets: thalweg_net::Reach,
 }
 
-/// How TCP is used.
+/// The use of TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tcp {
     /// The TCP addresses to listen on; none unless configured.
     pub listen: Vec<SocketAddr>,
-    /// Who says how much may be handed to a connection.
+    /// What limits the bytes handed to a connection.
     pub pace: Pacing,
-    /// How many connections a link has that this node dials: one carries, the others stand by.
+    /// Connections of a link that this node dials: one carries data, the others stand by.
     pub connections: usize,
-    /// Peers with which links over TCP go in the clear behind their handshake; each must say the same of this node.
+    /// Peers with which links over TCP are not encrypted after the handshake; each must be
+    /// configured the same way.
     pub plain: Vec<NodeId>,
 }
 
@@ -120,20 +123,21 @@ impl Default for Tcp {
     }
 }
 
-/// The fabric that a node belongs to, and where it keeps what it knows of it.
+/// The fabric to which a node belongs, and the file with its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fabric {
-    /// Whose grants count.
+    /// The source of valid grants.
     pub owner: Owner,
-    /// The file with this node's grant, what is revoked, and open tickets; none: nothing is kept over a restart.
+    /// The file with this node's grant, revocations and open tickets; `None` keeps nothing over a
+    /// restart.
     pub state: Option<PathBuf>,
 }
 
-/// Whose grants count.
+/// The source of valid grants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Owner {
-    /// The owner that the file names, which `thalweg join` wrote; nobody if there is none: then the configured peers
-    /// have all rights.
+    /// The owner named in the state file that `thalweg join` wrote. Without one there is no owner:
+    /// configured peers have all rights.
     #[default]
     Kept,
     /// This node.
@@ -145,17 +149,17 @@ pub enum Owner {
 /// A node that this one knows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peer {
-    /// Its name, for people.
+    /// Its display name.
     pub name: NodeName,
     /// Its key.
     pub key: NodeId,
-    /// Where to dial it over UDP, if it is to be dialled.
+    /// The UDP addresses at which to dial it.
     pub addresses: Vec<SocketAddr>,
-    /// Where to dial it over TCP, when nobody answers over UDP.
+    /// The TCP addresses, dialled when UDP gets no answer.
     pub tcp_addresses: Vec<SocketAddr>,
-    /// The relays by which it can be reached.
+    /// The relays through which it can be reached.
     pub relays: Vec<Relay>,
-    /// The names of hosts, or addresses with their interface's name, where to dial it over UDP.
+    /// Host names, or addresses with their interface's name, at which to dial it over UDP.
     pub hosts: Vec<Host>,
     /// The same over TCP.
     pub tcp_hosts: Vec<Host>,
@@ -163,14 +167,14 @@ pub struct Peer {
     pub connect: bool,
     /// Whether it may see the plaintext of confidential streams.
     pub trusted: bool,
-    /// Whether nobody else can listen on the way to it.
+    /// Whether no third party can listen on the link to it.
     pub secure: bool,
-    /// What the link to it can carry, if that is known.
+    /// The capacity of the link to it, if known.
     pub rate: Option<Bitrate>,
 }
 
 impl Peer {
-    /// Returns where it can be dialled.
+    /// Returns the addresses at which it can be dialled.
     pub(crate) fn reach(&self) -> Addresses {
         Addresses {
             udp: self.addresses.clone(),
@@ -182,16 +186,16 @@ impl Peer {
     }
 }
 
-/// A configuration cannot be used.
+/// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read the configuration {path}: {source}")]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is far larger than a configuration.
@@ -199,16 +203,17 @@ pub enum ConfigError {
         "{path} has more than {FILE_BYTES_MAX} bytes, which are the most that a configuration has"
     )]
     TooLarge {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// A key is unknown, missing, or has a value that cannot be.
+    /// A key is unknown, missing, or has an invalid value.
     #[error(transparent)]
     Text(#[from] TextError),
 }
 
 impl Config {
-    /// Returns the configuration of a node that listens on a free loopback port, knows nobody and serves no API.
+    /// Returns the configuration of a node that listens on a free loopback port, without peers and
+    /// without an API.
     pub fn new(name: NodeName, key_file: PathBuf) -> Self {
         Self {
             name,
@@ -223,7 +228,7 @@ impl Config {
             fabric: Fabric::default(),
             peers: Vec::new(),
             weights: Weights::default(),
-            written: None,
+            source_text: None,
         }
     }
 
@@ -242,7 +247,8 @@ impl Config {
         Self::parse_as(&text, path)
     }
 
-    /// Reads and checks what is in a configuration file, or will be; relative paths in it are relative to the file.
+    /// Reads and checks the text of a configuration file, which need not exist; relative paths in
+    /// it are relative to the file.
     pub fn parse_as(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let folder = path.parent().unwrap_or(Path::new(""));
         Ok(Self::parse(text, &path.display().to_string(), folder)?)
@@ -253,15 +259,15 @@ impl Config {
         raw::RawConfig::parse(text, file)?.resolve(text, file, folder)
     }
 
-    /// Returns the first peer that has this node's own key, as a mistake.
+    /// Returns the mistake of a peer with this node's own key, if there is one.
     pub(crate) fn own_peer(&self, own: NodeId) -> Option<TextError> {
         let place = self.peers.iter().position(|peer| peer.key == own)?;
         let key = format!("peer[{place}].key");
-        let message = "this is the node's own key, and a node is no peer of its own: leave this [[peer]] out, or write the key that \
+        let message = "this is the node's own key, and a node cannot be its own peer: leave this [[peer]] out, or write the key that \
                        `thalweg id` prints at the other node";
-        Some(match &self.written {
-            Some(written) => {
-                let Written { text, file } = &**written;
+        Some(match &self.source_text {
+            Some(source_text) => {
+                let SourceText { text, file } = &**source_text;
                 error_at(text, Format::Toml, file, &key, message)
             }
             None => TextError {
@@ -274,7 +280,7 @@ impl Config {
     }
 }
 
-/// Returns the Unix socket of a node whose configuration names none: in the session's run-time folder if there is one.
+/// Returns the default Unix socket of a node: in the session's run-time folder if there is one.
 pub fn socket_default(folder: &Path) -> PathBuf {
     std::env::var_os("XDG_RUNTIME_DIR").map_or_else(
         || folder.join("thalweg.sock"),

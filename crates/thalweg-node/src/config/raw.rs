@@ -15,16 +15,16 @@ use thalweg_core::units::Bitrate;
 use thalweg_net::{Relay, identity};
 use thalweg_world::text::{self, TextError};
 
-use super::address::{Address, parted, relays, tcp_address};
+use super::address::{Address, relays, split_by_kind, tcp_address};
 use super::{
-    API_DEFAULT, Config, Fabric, LISTEN_DEFAULT, Owner, Peer, Reach, SLOTS_DEFAULT, Tcp, Written,
-    socket_default,
+    API_DEFAULT, Config, Fabric, LISTEN_DEFAULT, Owner, Peer, Reach, SLOTS_DEFAULT, SourceText,
+    Tcp, socket_default,
 };
 
-/// How many adapters of a stream a node may run; what is beyond it no plan uses.
+/// Maximum number of a node's adapters for one stream; no plan uses more.
 const SLOTS_MAX: u32 = ADAPTERS_PER_NODE_MAX as u32;
 
-/// How long a Unix socket's path may be: unix(7) has 108 bytes for it and the zero that ends it.
+/// Maximum length of a Unix socket's path: unix(7) has 108 bytes, including the terminating zero.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 #[derive(Deserialize)]
@@ -110,17 +110,17 @@ impl RawConfig {
         text::from_toml(text, file)
     }
 
-    /// Fills in the defaults and checks what spans several keys.
+    /// Fills in the defaults and runs the checks that span several keys.
     pub(super) fn resolve(
         mut self,
         text: &str,
         file: &str,
         folder: &Path,
     ) -> Result<Config, TextError> {
-        let unlistened = self.resolve_listen();
+        let listen_fault = self.resolve_listen();
         let socket = self.socket.as_ref().map(|socket| folder.join(socket));
         let socket = socket.unwrap_or_else(|| socket_default(folder));
-        let fault = unlistened
+        let fault = listen_fault
             .or_else(|| self.first_fault())
             .or_else(|| self.shared_file(Path::new(file), folder))
             .or_else(|| fault_of_socket(&socket));
@@ -139,7 +139,7 @@ impl RawConfig {
         let state = folder.join(self.fabric.state());
         let (listen, tcp) = match self.listen {
             Some(addresses) => {
-                let addresses = parted(addresses);
+                let addresses = split_by_kind(addresses);
                 (addresses.udp, addresses.tcp)
             }
             None => (vec![fixed(LISTEN_DEFAULT)], Vec::new()),
@@ -165,25 +165,26 @@ impl RawConfig {
             },
             peers: self.peer.into_iter().map(RawPeer::resolve).collect(),
             weights: self.weights,
-            written: Some(Box::new(Written {
+            source_text: Some(Box::new(SourceText {
                 text: text.to_owned(),
                 file: file.to_owned(),
             })),
         })
     }
 
-    /// Puts interfaces' numbers in the place of their names in what is listened on; returns the first that cannot be.
+    /// Replaces interface names by their indices in the listening addresses; returns the first that
+    /// fails.
     fn resolve_listen(&mut self) -> Option<(String, String)> {
         for (place, address) in self.listen.iter_mut().flatten().enumerate() {
-            match address.clone().listened() {
-                Ok(listened) => *address = listened,
+            match address.clone().into_listening() {
+                Ok(resolved) => *address = resolved,
                 Err(message) => return Some((format!("listen[{place}]"), message)),
             }
         }
         None
     }
 
-    /// Returns the key path and the message of the first thing that is wrong.
+    /// Returns the key path and the message of the first mistake.
     fn first_fault(&self) -> Option<(String, String)> {
         let fault = self.fault_of_paths().or_else(|| self.fault_of_listen());
         if let Some(fault) = fault.or_else(|| self.fault_of_relays()) {
@@ -229,7 +230,7 @@ impl RawConfig {
         self.fault_of_peers()
     }
 
-    /// Returns the first path that names no file.
+    /// Returns the first empty path.
     fn fault_of_paths(&self) -> Option<(String, String)> {
         let named = [
             ("key_file", self.key_file.as_deref()),
@@ -244,18 +245,18 @@ impl RawConfig {
         Some((key.into(), message.into()))
     }
 
-    /// Returns what is wrong with the addresses to listen on, beyond what each is.
+    /// Returns the first mistake in the list of listening addresses.
     fn fault_of_listen(&self) -> Option<(String, String)> {
         let listen = self.listen.as_ref()?;
         if !listen
             .iter()
             .any(|address| matches!(address, Address::Udp(_)))
         {
-            let message = "a node listens on one UDP address at least, such as \"0.0.0.0:7400\"";
+            let message = "a node listens on at least one UDP address, such as \"0.0.0.0:7400\"";
             return Some(("listen".into(), message.into()));
         }
         listen.iter().enumerate().find_map(|(place, address)| {
-            // Each port 0 is another one.
+            // Each port 0 gets another port.
             if let Address::Udp(socket) | Address::Tcp(socket) = address
                 && socket.port() == 0
             {
@@ -267,7 +268,7 @@ impl RawConfig {
         })
     }
 
-    /// Returns what is wrong with the first peer that cannot be one.
+    /// Returns the mistake of the first invalid peer.
     fn fault_of_peers(&self) -> Option<(String, String)> {
         if self.peer.len() > NEIGHBOURS_MAX {
             let message = format!(
@@ -289,19 +290,20 @@ impl RawConfig {
                 return Some((format!("{this}.key"), message));
             }
             if !identity::is_possible(peer.key) {
-                return Some((format!("{this}.key"), impossible(peer.key)));
+                return Some((format!("{this}.key"), invalid_key(peer.key)));
             }
             if peer.rate.is_some_and(|rate| rate == Bitrate::ZERO) {
-                let message = "a link that carries nothing is no link; leave the key out if the rate is unknown";
+                let message =
+                    "a link's rate must be above zero; leave the key out if the rate is unknown";
                 return Some((format!("{this}.rate"), message.into()));
             }
         }
         None
     }
 
-    /// Returns the first file that is named for two things: the one would be lost to the other.
+    /// Returns the first file that is named for two purposes; one would overwrite the other.
     fn shared_file(&self, config: &Path, folder: &Path) -> Option<(String, String)> {
-        // So that paths beside it begin alike, wherever the configuration is.
+        // A common prefix, so that paths compare wherever the configuration is.
         let folder = Path::new(".").join(folder);
         let own = config.file_name().map(|name| folder.join(name));
         let own = own.map(|path| ("this configuration", path));
@@ -315,7 +317,7 @@ impl RawConfig {
             .filter_map(|(key, path)| Some((*key, folder.join((*path)?))));
         let mut before: Vec<(&str, PathBuf)> = own.into_iter().collect();
         for (key, path) in named {
-            // Components, so that `./a` is `a`.
+            // Compared by components, so that `./a` equals `a`.
             if let Some((other, _)) = before.iter().find(|(_, other)| *other == path) {
                 let message = format!("{} is already {other}: name another", path.display());
                 return Some((key.into(), message));
@@ -329,7 +331,7 @@ impl RawConfig {
         self.key_file.as_deref().unwrap_or(Path::new("node.key"))
     }
 
-    /// Returns the first relay that is named where it is of no use.
+    /// Returns the first relay that is named where it has no effect.
     fn fault_of_relays(&self) -> Option<(String, String)> {
         let is_relay = |address: &Address| matches!(address, Address::Relay(_));
         if let Some(place) = self.listen.iter().flatten().position(is_relay) {
@@ -359,7 +361,7 @@ impl RawReach {
 }
 
 impl RawTcp {
-    /// Fills in the defaults; names that are nobody's were found before.
+    /// Fills in the defaults. Unknown names have been rejected before.
     fn resolve(self, listen: Vec<SocketAddr>, peers: &[RawPeer]) -> Tcp {
         let key = |name: &NodeName| {
             let peer = peers.iter().find(|peer| peer.name == *name);
@@ -385,12 +387,12 @@ impl RawFabric {
     fn fault(&self) -> Option<String> {
         let owner = self.owner.as_deref().filter(|owner| *owner != "self")?;
         match owner.parse::<NodeId>() {
-            Ok(key) => (!identity::is_possible(key)).then(|| impossible(key)),
+            Ok(key) => (!identity::is_possible(key)).then(|| invalid_key(key)),
             Err(error) => Some(format!("{error}, or \"self\" for this node's own")),
         }
     }
 
-    /// Returns the owner; a fault was found before.
+    /// Returns the owner. An invalid one has been rejected before.
     fn owner(&self) -> Owner {
         match self.owner.as_deref() {
             None => Owner::Kept,
@@ -402,7 +404,7 @@ impl RawFabric {
 
 impl RawPeer {
     fn resolve(self) -> Peer {
-        let addresses = parted(self.addresses);
+        let addresses = split_by_kind(self.addresses);
         Peer {
             name: self.name,
             key: self.key,
@@ -419,7 +421,7 @@ impl RawPeer {
     }
 }
 
-/// Returns what is wrong with the local socket's path once it is whole.
+/// Returns the mistake of the local socket's resolved path.
 fn fault_of_socket(socket: &Path) -> Option<(String, String)> {
     let bytes = socket.as_os_str().len();
     let message = format!(
@@ -430,8 +432,8 @@ fn fault_of_socket(socket: &Path) -> Option<(String, String)> {
     (bytes > SOCKET_PATH_BYTES_MAX).then(|| ("socket".into(), message))
 }
 
-/// Says that no node can have a key.
-fn impossible(key: NodeId) -> String {
+/// Returns the message for a key that no node can have.
+fn invalid_key(key: NodeId) -> String {
     format!(
         "{} is no node's key: copy what `thalweg id` prints there",
         key.short()

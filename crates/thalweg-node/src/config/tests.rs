@@ -1,4 +1,5 @@
-//! Proves that the commented default is the default, and that each fault is named with its line and key.
+//! Proves that the commented default equals the built-in defaults, and that each mistake is
+//! reported with line and key.
 
 use std::path::Path;
 
@@ -16,14 +17,14 @@ fn fault(text: &str) -> String {
 }
 
 #[test]
-fn the_commented_default_is_what_is_taken_when_keys_are_left_out() {
+fn commented_default_is_the_default() {
     let whole = Config::parse(DEFAULT_CONFIG, "default.toml", Path::new("/etc/thalweg"))
         .expect("it is valid");
     assert_eq!(whole.key_file, Path::new("/etc/thalweg/node.key"));
     assert_eq!(whole.listen, [LISTEN_DEFAULT.parse().expect("an address")]);
     assert_eq!(whole.api, API_DEFAULT.parse().ok());
     assert_eq!(whole.slots, SLOTS_DEFAULT);
-    // What is commented out is the default: with the marks taken off, it reads the same.
+    // Uncommented, the default reads the same.
     let marked = |line: &&str| !line.starts_with("# [[peer]]");
     let open: Vec<String> = DEFAULT_CONFIG
         .lines()
@@ -48,7 +49,7 @@ fn the_commented_default_is_what_is_taken_when_keys_are_left_out() {
     assert_eq!(opened.key_file, whole.key_file);
 }
 
-/// Takes the mark off a line that holds a key; prose stays a comment.
+/// Uncomments a line that holds a key; prose stays a comment.
 fn uncommented(line: &str) -> String {
     let key = |rest: &str| {
         let (word, _) = rest.split_once(" = ")?;
@@ -62,7 +63,7 @@ fn uncommented(line: &str) -> String {
 }
 
 #[test]
-fn a_fault_is_named_with_file_line_and_key() {
+fn fault_names_file_line_and_key() {
     let unknown = fault("name = \"a\"\nslotz = 3\n");
     assert!(
         unknown.contains("node.toml:2") && unknown.contains("slotz"),
@@ -83,7 +84,7 @@ fn a_fault_is_named_with_file_line_and_key() {
 }
 
 #[test]
-fn no_two_nodes_have_one_name_or_one_key() {
+fn duplicate_name_or_key_is_refused() {
     let peer = |name: &str, key: &str| format!("[[peer]]\nname = \"{name}\"\nkey = \"{key}\"\n");
     let other = KEY.replace('1', "2");
     let same_name = fault(&format!(
@@ -107,8 +108,8 @@ fn no_two_nodes_have_one_name_or_one_key() {
 }
 
 #[test]
-fn no_file_is_named_for_two_things() {
-    // A node makes its socket anew where one was left, so a key would be lost to it.
+fn shared_file_is_refused() {
+    // A node replaces a stale socket, so a key file of the same name would be lost.
     for (text, line, other) in [
         ("socket = \"node.key\"", "node.toml:2", "key_file"),
         ("socket = \"./fabric.json\"", "node.toml:2", "fabric.state"),
@@ -138,7 +139,7 @@ fn no_file_is_named_for_two_things() {
 }
 
 #[test]
-fn weights_are_what_they_may_be_in_a_world() {
+fn invalid_weight_is_refused() {
     for value in ["-1", "nan", "inf"] {
         let said = fault(&format!("name = \"a\"\n[weights]\nquality = {value}\n"));
         assert!(said.contains("node.toml:3: weights.quality"), "{said}");
@@ -147,7 +148,7 @@ fn weights_are_what_they_may_be_in_a_world() {
 }
 
 #[test]
-fn an_address_says_whether_it_is_of_tcp() {
+fn tcp_prefix_selects_tcp() {
     let text = format!(
         "name = \"a\"\nlisten = [\"tcp:[::1]:7400\", \"[::1]:7400\"]\n[tcp]\npace = \"acknowledged\"\n\
          connections = 3\n[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\n\
@@ -170,7 +171,7 @@ fn an_address_says_whether_it_is_of_tcp() {
 }
 
 #[test]
-fn a_link_goes_in_the_clear_only_where_nobody_is_said_to_listen() {
+fn plain_tcp_requires_secure_link() {
     let text = |plain: &str, secure: &str| {
         format!(
             "name = \"a\"\n[tcp]\nplain = [\"{plain}\"]\n[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\n{secure}\n"
@@ -194,7 +195,7 @@ fn a_link_goes_in_the_clear_only_where_nobody_is_said_to_listen() {
 }
 
 #[test]
-fn what_cannot_be_of_tcp_is_named() {
+fn invalid_tcp_setting_is_refused() {
     let deaf = fault("name = \"a\"\nlisten = [\"tcp:0.0.0.0:7400\"]\n");
     assert!(
         deaf.contains("node.toml:2") && deaf.contains("one UDP address"),
@@ -222,7 +223,7 @@ fn what_cannot_be_of_tcp_is_named() {
 }
 
 #[test]
-fn confined_node_sends_to_what_is_configured_alone_and_looks_nowhere_else() {
+fn confined_node_excludes_mdns() {
     let parse = |text: &str| Config::parse(text, "node.toml", Path::new("/etc"));
     let confined = parse("name = \"a\"\n[reach]\nconfined = true\n").expect("it is valid");
     assert_eq!(confined.reach.packets, thalweg_net::Reach::Configured);
@@ -236,7 +237,7 @@ fn confined_node_sends_to_what_is_configured_alone_and_looks_nowhere_else() {
 }
 
 #[test]
-fn a_relay_that_is_none_or_of_no_use_is_named() {
+fn useless_relay_is_refused() {
     let peer = format!("[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\naddresses = ");
     let good = format!(
         "name = \"a\"\n[reach]\nrelays = [\"https://relay.example.org\"]\nrelay_ca = \"ca.pem\"\n\
@@ -273,7 +274,7 @@ fn a_relay_that_is_none_or_of_no_use_is_named() {
     assert!(deaf.contains("under [reach]"), "{deaf}");
 }
 
-/// Returns whether a configuration is taken, by what is said if it is not.
+/// Returns the error of a configuration with these lines; empty if it is valid.
 fn said(lines: &str) -> String {
     let text = format!("name = \"a\"\n{lines}\n");
     let parsed = Config::parse(&text, "node.toml", Path::new("/etc"));
@@ -281,7 +282,7 @@ fn said(lines: &str) -> String {
 }
 
 #[test]
-fn no_path_is_empty() {
+fn empty_path_is_refused() {
     for (lines, place) in [
         ("key_file = \"\"", "node.toml:2: key_file: "),
         ("socket = \"\"", "node.toml:2: socket: "),
@@ -295,8 +296,8 @@ fn no_path_is_empty() {
 }
 
 #[test]
-fn a_socket_has_a_path_that_fits_a_sockets_address() {
-    // What is said is said of the whole path: `/etc/` is five bytes of it.
+fn long_socket_path_is_refused() {
+    // The limit is on the whole path; `/etc/` is five bytes of it.
     let named = |bytes: usize| said(&format!("socket = \"{}\"", "x".repeat(bytes - 5)));
     assert_eq!(named(107), "");
     let long = named(108);
@@ -311,7 +312,7 @@ fn a_socket_has_a_path_that_fits_a_sockets_address() {
 }
 
 #[test]
-fn slots_are_as_many_as_a_plan_can_use() {
+fn excess_slots_are_refused() {
     assert_eq!(said("slots = 0"), "");
     assert_eq!(said("slots = 16"), "");
     for slots in [17, u32::MAX] {
@@ -322,7 +323,7 @@ fn slots_are_as_many_as_a_plan_can_use() {
 }
 
 #[test]
-fn no_address_is_listened_on_twice() {
+fn duplicate_listen_is_refused() {
     assert_eq!(
         said("listen = [\"[::1]:1\", \"[::1]:2\", \"tcp:[::1]:1\"]"),
         ""
@@ -338,7 +339,7 @@ fn no_address_is_listened_on_twice() {
 }
 
 #[test]
-fn the_api_has_an_address_and_no_name() {
+fn api_listen_needs_an_address() {
     assert_eq!(said("[api]\nlisten = \"[::1]:7481\""), "");
     for bad in ["localhost:7481", "127.0.0.1", ":7481"] {
         let said = said(&format!("[api]\nlisten = \"{bad}\""));
@@ -348,12 +349,12 @@ fn the_api_has_an_address_and_no_name() {
 }
 
 #[test]
-fn a_key_that_no_node_can_have_is_refused() {
+fn invalid_key_is_refused() {
     let peer = |key: &str| format!("[[peer]]\nname = \"b\"\nkey = \"{key}\"");
     let owner = |key: &str| format!("[fabric]\nowner = \"{key}\"");
     assert_eq!(said(&peer(KEY)), "");
     assert_eq!(said(&owner(KEY)), "");
-    // No point of the curve, and one of small order.
+    // Not a point of the curve, and one of small order.
     for bad in [&KEY.replace('1', "2"), &"0".repeat(64)] {
         for (said, place) in [
             (said(&peer(bad)), "node.toml:4: peer[0].key: "),
@@ -375,7 +376,7 @@ fn with_peer_at(address: &str) -> Result<Config, thalweg_world::text::TextError>
 }
 
 #[test]
-fn peers_are_named_by_host_and_by_link_local_address() {
+fn peer_address_may_be_host_or_zoned() {
     for address in ["camera.example.org:7400", "[fe80::1%eth0]:7400"] {
         let config = with_peer_at(address).expect("it is one");
         assert_eq!(config.peers[0].hosts[0].to_string(), address);
@@ -387,7 +388,7 @@ fn peers_are_named_by_host_and_by_link_local_address() {
 }
 
 #[test]
-fn wrong_address_is_told_what_it_lacks() {
+fn wrong_address_error_is_specific() {
     for (address, says) in [
         ("192.0.2.1", "no port"),
         ("192.0.2.1:70000", "above 65535"),
@@ -405,7 +406,7 @@ fn wrong_address_is_told_what_it_lacks() {
 }
 
 #[test]
-fn node_listens_on_addresses_and_not_on_names() {
+fn listen_refuses_host_names() {
     let listening = |address: &str| {
         let text = format!("name = \"here\"\nlisten = [\"{address}\", \"127.0.0.1:7400\"]\n");
         Config::parse(&text, "node.toml", Path::new(""))

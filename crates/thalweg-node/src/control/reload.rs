@@ -61,7 +61,7 @@ impl Control {
             }
         }
         self.config.peers = config.peers;
-        self.config.written = config.written;
+        self.config.source_text = config.source_text;
         Ok(reloaded)
     }
 

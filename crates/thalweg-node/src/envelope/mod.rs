@@ -1,18 +1,22 @@
-//! A stream's key on its way to a node that has to seal or open, readable by that node alone.
+//! A stream key sealed for one node, for plans that run a seal or open adapter there.
 //!
-//! *The idea.* Plans travel through nodes that may not read the stream. So the key is sealed for the addressee's
-//! [`BoxKey`], which its signed record carries: an ephemeral X25519 agreement gives a key that is used once.
+//! *The idea.* Plans travel through nodes that may not read the stream. So the key is sealed for
+//! the addressee's [`BoxKey`], which the addressee's signed record contains: an ephemeral X25519
+//! agreement yields a key for one use.
 //!
 //! ```text
 //! envelope = ephemeral public key (32) ‖ AES-256-GCM(key epoch (4) ‖ stream key (32)) ‖ tag (16)
-//! key      = HKDF-SHA256(salt "thalweg envelope v1", X25519, info = ephemeral ‖ box key ‖ source ‖ stream)
+//! key = HKDF-SHA256(salt "thalweg envelope v1", X25519, info = ephemeral ‖ box key ‖ source ‖
+//! stream)
 //! ```
 //!
-//! A box key is drawn when a node starts and kept in memory only: what was sealed for it is lost with it.
+//! A box key is drawn at the start of a node and kept in memory only; envelopes sealed for it
+//! cannot be opened after a restart.
 //!
-//! *What it does not do.* It decides nobody's trust: the source does, from its configuration.
+//! *What it does not do.* It decides no trust; the source does, from its configuration.
 //!
-//! *Sources.* RFC 7748, RFC 5869; HPKE (RFC 9180) base mode, of which this is the shape for one fixed suite.
+//! *Sources.* RFC 7748, RFC 5869; HPKE (RFC 9180) base mode, of which this is the shape for one
+//! fixed suite.
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +31,7 @@ const SALT: &[u8] = b"thalweg envelope v1";
 const PUBLIC_BYTES: usize = 32;
 const CONTENT_BYTES: usize = 4 + 32;
 
-/// A node's half of the agreement, made when it starts.
+/// A node's key pair for envelopes, drawn at its start.
 pub(crate) struct BoxKey {
     secret: PrivateKey,
     public: [u8; PUBLIC_BYTES],
@@ -72,7 +76,7 @@ impl BoxKey {
     }
 }
 
-/// Seals a stream's key for the node of this box key.
+/// Seals a stream's key for the owner of a box key.
 pub(crate) fn seal(
     content: &KeyContent,
     box_key: &[u8; PUBLIC_BYTES],
@@ -93,7 +97,7 @@ pub(crate) fn seal(
     Ok([ephemeral.as_ref(), &sealed].concat())
 }
 
-/// The nonce of a key that seals one message and is forgotten.
+/// Returns the nonce of a key that seals a single message.
 fn once() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }

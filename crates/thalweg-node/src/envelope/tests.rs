@@ -1,4 +1,4 @@
-//! Proves that an envelope opens for its addressee in its context, and for nobody and nothing else.
+//! Proves that an envelope opens for its addressee in its context, and in no other case.
 
 use thalweg_core::control::{KeyContent, KeyContext, KeysError};
 use thalweg_core::id::{NodeId, StreamId};
@@ -11,7 +11,7 @@ const CONTEXT: KeyContext = KeyContext {
 };
 
 #[test]
-fn an_envelope_opens_for_its_addressee_alone() {
+fn only_addressee_opens_envelope() {
     let (one, other) = (
         BoxKey::generate().expect("random"),
         BoxKey::generate().expect("random"),
@@ -33,7 +33,7 @@ fn an_envelope_opens_for_its_addressee_alone() {
 }
 
 #[test]
-fn no_damaged_envelope_opens() {
+fn damaged_envelope_stays_closed() {
     let one = BoxKey::generate().expect("random");
     let content = KeyContent {
         key_epoch: 3,
@@ -43,7 +43,7 @@ fn no_damaged_envelope_opens() {
     for at in 0..envelope.len() {
         let mut damaged = envelope.clone();
         damaged[at] ^= 1;
-        // X25519 ignores the top bit of the last byte of a key; the derivation binds all 32 bytes all the same.
+        // X25519 ignores the top bit of a key's last byte, but the derivation covers all 32 bytes.
         assert!(one.open(&damaged, CONTEXT).is_err(), "byte {at}");
         assert!(one.open(&envelope[..at], CONTEXT).is_err(), "length {at}");
     }

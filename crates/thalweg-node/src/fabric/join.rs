@@ -1,8 +1,9 @@
 //! Joining a fabric with a ticket, before the node runs.
 //!
-//! *The idea.* Everything that the ticket itself can prove is checked first, so that a bad one is refused without a word
-//! to anybody. Then the inviter is called, by the key that the ticket names; what it grants is checked like any grant,
-//! and kept in the node's file. Nothing is written before the grant is there and good.
+//! *The idea.* Everything that the ticket itself can prove is checked first, so that a bad one is
+//! refused without any network traffic. Then the inviter is dialled by the key that the ticket
+//! names. Its grant is checked like any other and saved in the node's state file. Nothing is
+//! written before a valid grant has arrived.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,112 +20,113 @@ use thalweg_net::{Identity, NoRelay, Unreachable, door, identity};
 use super::state::{Contact, State, StateError};
 use crate::config::Owner;
 
-/// What joining has brought.
+/// The result of joining.
 #[derive(Clone, Debug)]
 pub struct Joined {
     /// The fabric, named by its owner's key.
     pub fabric: NodeId,
-    /// Who let this node in.
+    /// The node that granted admission.
     pub inviter: NodeId,
-    /// What this node may do.
+    /// This node's rights.
     pub rights: Rights,
-    /// Until when.
+    /// When they expire.
     pub expiry: UnixTime,
     /// When it joined, by this machine's clock.
     pub now: UnixTime,
 }
 
-/// A node does not join, and why.
+/// Why a node has not joined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The ticket's time is over.
+    /// The ticket has expired.
     #[error("the ticket of {} expired {} ago by this machine's clock: ask for another", inviter.short(), Rough(*seconds))]
     Expired {
-        /// Who gave it out.
+        /// The node that issued it.
         inviter: NodeId,
-        /// How long ago.
+        /// Seconds since its expiry.
         seconds: u64,
     },
     /// The node belongs to another fabric.
     #[error("the ticket of {} is for the fabric {}, and this node belongs to {}: a node belongs to one fabric", inviter.short(), theirs.short(), ours.short())]
     OtherFabric {
-        /// Who gave it out.
+        /// The node that issued it.
         inviter: NodeId,
-        /// Which fabric it is for.
+        /// The ticket's fabric.
         theirs: NodeId,
         /// This node's.
         ours: NodeId,
     },
-    /// The configuration says another owner; the node would not start with the grant.
+    /// The configuration names another owner, so the node would not start with the grant.
     #[error("the ticket of {} is for the fabric {}, and the configuration says `owner = \"{configured}\"`: take that line out of it, or ask for a ticket of that fabric", inviter.short(), theirs.short())]
     OtherOwner {
-        /// Who gave it out.
+        /// The node that issued it.
         inviter: NodeId,
-        /// Which fabric it is for.
+        /// The ticket's fabric.
         theirs: NodeId,
-        /// Whose grants count by the configuration; this node's key where it says that it is the owner itself.
+        /// The owner by the configuration: this node's own key if it says `self`.
         configured: NodeId,
     },
     /// The node belongs to the fabric already.
     #[error("this node belongs to the fabric {} already, and may {rights}; if that was revoked, move its `state` file away first", fabric.short())]
     Member {
-        /// Which.
+        /// The fabric.
         fabric: NodeId,
-        /// What it may do.
+        /// This node's rights.
         rights: Rights,
     },
-    /// The ticket names what is no relay.
-    #[error("the ticket names a relay that is none, ask for another: {0}")]
+    /// The ticket names an invalid relay.
+    #[error("the ticket names an invalid relay: {0}; ask for another ticket")]
     NoRelay(#[from] NoRelay),
     /// The inviter cannot be reached.
     #[error("the inviter cannot be reached: {0}")]
     Unreachable(#[from] Unreachable),
-    /// The inviter says no.
+    /// The inviter refuses.
     #[error("{} does not let this node in: {reason}", inviter.short())]
     Refused {
-        /// Who.
+        /// The inviter.
         inviter: NodeId,
-        /// Why, as it says.
+        /// Its reason.
         reason: String,
     },
-    /// The inviter's answer makes no sense.
+    /// The inviter's answer is malformed.
     #[error("{} sent an invalid answer: {error}", inviter.short())]
     Malformed {
-        /// Who.
+        /// The inviter.
         inviter: NodeId,
-        /// What is wrong with it.
+        /// The mistake.
         error: WireError,
     },
-    /// The inviter grants what does not hold.
-    #[error("{} gave a grant that does not hold: {error}", inviter.short())]
+    /// The inviter's grant is invalid.
+    #[error("{} issued an invalid grant: {error}", inviter.short())]
     Unfit {
-        /// Who.
+        /// The inviter.
         inviter: NodeId,
-        /// What is wrong with it.
+        /// The mistake.
         error: Unfit,
     },
-    /// The clocks of the two are apart.
+    /// The two nodes' clocks differ.
     #[error("{} gave a grant that does not hold now: {error}; set this machine's clock, or the inviter's, and try again", inviter.short())]
     Clock {
-        /// Who.
+        /// The inviter.
         inviter: NodeId,
-        /// How far apart.
+        /// The difference.
         error: Unfit,
     },
-    /// The inviter gave no grant, or one of another node.
-    #[error("{} gave no grant for this node", inviter.short())]
+    /// The inviter sent no grant, or one for another node.
+    #[error("{} issued no grant for this node", inviter.short())]
     NothingGranted {
-        /// Who.
+        /// The inviter.
         inviter: NodeId,
     },
-    /// The file cannot be read or written.
+    /// The state file cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
 }
 
 impl JoinError {
-    /// Returns whether the inviter may have given the ticket to this node's key, of which no other can have it then.
+    /// Returns whether the inviter may have spent the ticket on this node's key, so that no other
+    /// node can redeem it.
     pub const fn is_after_knock(&self) -> bool {
         matches!(
             self,
@@ -138,9 +140,10 @@ impl JoinError {
     }
 }
 
-/// Redeems a ticket for a node and keeps what it is granted in its file; `owner` is what its configuration says.
+/// Redeems a ticket for a node and saves the grant in its state file; `owner` is the configured
+/// owner.
 ///
-/// Fails   with the reason as a sentence that names the inviter; nothing is written then
+/// Fails   with a sentence that names the inviter; nothing is written then
 pub async fn join(
     ticket: &Ticket,
     identity: &Identity,
@@ -167,7 +170,7 @@ pub async fn join(
         relays: relays.collect::<Result<_, _>>()?,
     };
     let answer = door::call(identity, inviter, contact.reach(), &encode_knock(&knock)).await?;
-    let granted = granted(ticket, identity.id(), &answer)?;
+    let granted = granted_credential(ticket, identity.id(), &answer)?;
     let mut roll = Roll::of(fabric);
     roll.handle_credential(granted.clone(), now, &identity::verify)
         .map_err(|error| match error {
@@ -189,7 +192,7 @@ pub async fn join(
     })
 }
 
-/// Checks that the configuration leaves the node to the ticket's fabric, before the ticket is used for nothing.
+/// Checks that the configuration allows the ticket's fabric, before the ticket is spent in vain.
 fn check_owner(ticket: &Ticket, own: NodeId, owner: Owner) -> Result<(), JoinError> {
     let configured = match owner {
         Owner::Kept => return Ok(()),
@@ -207,7 +210,7 @@ fn check_owner(ticket: &Ticket, own: NodeId, owner: Owner) -> Result<(), JoinErr
     })
 }
 
-/// Checks what needs nobody else.
+/// Runs the checks that need no other node.
 fn check(ticket: &Ticket, own: NodeId, state: &State, now: UnixTime) -> Result<(), JoinError> {
     let (inviter, fabric) = (ticket.inviter, ticket.fabric);
     if let Some(ours) = state.fabric.filter(|ours| *ours != fabric) {
@@ -221,7 +224,7 @@ fn check(ticket: &Ticket, own: NodeId, state: &State, now: UnixTime) -> Result<(
         let seconds = now.seconds() - ticket.expiry.seconds();
         return Err(JoinError::Expired { inviter, seconds });
     }
-    // A member whose grant has run out joins again.
+    // A member with an expired grant joins again.
     let (roll, _) = state.roll(own, now);
     let is_member = state.fabric.is_some() && roll.admits(own);
     if is_member || own == fabric {
@@ -231,7 +234,11 @@ fn check(ticket: &Ticket, own: NodeId, state: &State, now: UnixTime) -> Result<(
     Ok(())
 }
 
-fn granted(ticket: &Ticket, own: NodeId, answer: &[u8]) -> Result<Credential, JoinError> {
+fn granted_credential(
+    ticket: &Ticket,
+    own: NodeId,
+    answer: &[u8],
+) -> Result<Credential, JoinError> {
     let inviter = ticket.inviter;
     let answer = decode_answer(answer);
     let answer = answer.map_err(|error| JoinError::Malformed { inviter, error })?;

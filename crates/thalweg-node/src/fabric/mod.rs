@@ -1,8 +1,8 @@
-//! Belonging to a fabric: what a node keeps of it, tickets as text, and joining.
+//! Membership in a fabric: a node's state of it, tickets as text, and joining.
 //!
-//! *The idea.* A node that belongs to a fabric with an owner has a small file beside its key: its own grant, what is
-//! revoked, whom to dial, and what is left of the tickets that it gave out. `thalweg join` writes the first such file, the
-//! running node all later ones. Rights themselves are decided in `thalweg_core::admission`.
+//! *The idea.* A node of a fabric with an owner has a small file beside its key: its own grant, the
+//! revocations, nodes to dial, and the remaining uses of its tickets. `thalweg join` writes the
+//! first version, the running node all later ones. `thalweg_core::admission` decides rights.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -10,7 +10,8 @@
 //! | `ticket` | tickets as text, with a checksum |
 //! | `join` | redeeming a ticket, before the node runs |
 //!
-//! *What it does not do.* It keeps no list of members: they show their grants, and neighbours pass them on.
+//! *What it does not do.* It keeps no list of members: members show their grants, and neighbours
+//! pass these on.
 //!
 //! *Sources.* docs/admission.md.
 
@@ -26,10 +27,10 @@ pub use ticket::TicketError;
 
 use thalweg_core::wire::admission::SECRET_BYTES;
 
-/// What precedes a ticket's secret in its digest, which is what an inviter keeps of it.
+/// Domain separation for the digest of a ticket's secret; the inviter keeps only the digest.
 const SECRET_CONTEXT: &[u8] = b"thalweg ticket secret v1";
 
-/// Returns the digest by which an inviter knows a ticket's secret again.
+/// Returns the digest by which an inviter recognises a ticket's secret.
 pub(crate) fn secret_digest(secret: &[u8; SECRET_BYTES]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(SECRET_CONTEXT);

@@ -1,10 +1,12 @@
-//! The file that a node of a fabric keeps beside its key.
+//! The state file of a node of a fabric, beside its key.
 //!
-//! *The idea.* One JSON object, replaced whole: written beside, synced, renamed. What is revoked stands in it, so that a
-//! node that starts alone does not let in who was thrown out before; and what is left of tickets, so that one is not good
-//! twice because the node was restarted. A ticket's secret does not: only its digest.
+//! *The idea.* One JSON object, replaced as a whole: written beside, synced, renamed. It holds the
+//! revocations, so that a node that starts alone does not admit a revoked node; and the remaining
+//! uses of tickets, so that a restart does not make one redeemable twice. It holds only the digests
+//! of ticket secrets.
 //!
-//! *What it does not do.* It checks no signature: the roll does when the node starts.
+//! *What it does not do.* Loading checks no signatures; [`State::check`] and the membership at the
+//! node's start do.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -26,7 +28,7 @@ use thalweg_net::{Addresses, Relay};
 
 use crate::config::relays as read_relays;
 
-/// The file cannot be used.
+/// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
@@ -37,56 +39,54 @@ pub enum StateError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is a pipe, a device, a folder.
+    /// It is a pipe, a device or a folder.
     #[error(
-        "{path} is no file in which a node could keep its grant: name another `state` under [fabric]"
+        "{path} is not a regular file, so the node cannot keep its grant there: name another `state` under [fabric]"
     )]
     NoFile {
         /// The path.
         path: PathBuf,
     },
-    /// It does not hold what a node writes there.
-    #[error(
-        "{path} does not hold what a node keeps of its fabric: {reason}; move it away and join again"
-    )]
+    /// Its content is not a node's state.
+    #[error("{path} is not a valid state file of a fabric: {reason}; move it away and join again")]
     Garbage {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
-    /// Another node's grant is in it.
-    #[error("{path} holds the grant of the node {}, and {}: name another `state` under [fabric], or the key file of that node", granted.short(), whose(*own))]
+    /// It holds another node's grant.
+    #[error("{path} holds the grant of the node {}, and {}: name another `state` under [fabric], or the key file of that node", granted.short(), describe_own(*own))]
     OtherNode {
         /// The file.
         path: PathBuf,
-        /// Whose grant it is.
+        /// The node with this grant.
         granted: NodeId,
         /// This node, if it has a key yet.
         own: Option<NodeId>,
     },
-    /// The configuration says another owner.
+    /// The configuration names another owner.
     #[error("{path} is of the fabric {}, and the configuration says `owner = \"{configured}\"`: one of the two is wrong", kept.short())]
     OtherFabric {
         /// The file.
         path: PathBuf,
-        /// Whose fabric it is of.
+        /// The owner by the file.
         kept: NodeId,
-        /// Whose it should be.
+        /// The owner by the configuration.
         configured: NodeId,
     },
 }
 
-/// Where another member can be dialled.
+/// The addresses of another member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Contact {
     pub(crate) key: NodeId,
     pub(crate) addresses: Vec<SocketAddr>,
-    // Both left out where there is none, so that an older program still reads the file.
+    // Left out when empty, so that an older program can still read the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tcp_addresses: Vec<SocketAddr>,
     #[serde(
@@ -99,7 +99,7 @@ pub(crate) struct Contact {
 }
 
 impl Contact {
-    /// Returns where it is dialled.
+    /// Returns the addresses at which it can be dialled.
     pub(crate) fn reach(&self) -> Addresses {
         Addresses {
             udp: self.addresses.clone(),
@@ -110,7 +110,7 @@ impl Contact {
     }
 }
 
-/// What a node keeps of its fabric.
+/// A node's saved state of its fabric.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) fabric: Option<NodeId>,
@@ -142,14 +142,14 @@ struct RawTicket {
 }
 
 impl State {
-    /// Reads the file; a missing one is of no fabric.
+    /// Reads the file; a missing one stands for no fabric.
     pub(crate) fn load(path: &Path) -> Result<Self, StateError> {
         let failed = |source| StateError::Io {
             action: "read",
             path: path.to_path_buf(),
             source,
         };
-        // Before it is opened: to open a pipe is to wait for who writes into it.
+        // Checked before the open, which would block on a pipe until a writer opens it.
         if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
             return Err(StateError::NoFile {
                 path: path.to_path_buf(),
@@ -184,8 +184,8 @@ impl State {
             file.write_all(self.to_text().as_bytes())?;
             file.sync_all()?;
             fs::rename(&beside, path)?;
-            // The name is on the disk when the folder is: a ticket that was used must not come back. Where a folder cannot be synced
-            // nothing more can be done.
+            // The rename is durable once the folder is synced: a redeemed ticket must not come
+            // back. If a folder cannot be synced, nothing more can be done.
             let folder = path
                 .parent()
                 .filter(|folder| !folder.as_os_str().is_empty());
@@ -194,7 +194,8 @@ impl State {
             Ok(())
         };
         write().map_err(|source| {
-            // What has no room is not to take more; one that stays is written over by no other run.
+            // On a full disk the partial file must not occupy room; no later run would overwrite
+            // its name.
             let _ = fs::remove_file(&beside);
             StateError::Io {
                 action: "write",
@@ -269,7 +270,8 @@ impl State {
         serde_json::to_string_pretty(&raw).expect("keys are text and nothing fails") + "\n"
     }
 
-    /// Checks that what is kept is this node's, and bears the signatures that it says: what is only over, or not yet so, is no damage.
+    /// Checks that the state belongs to this node and that all its signatures are valid. An expired
+    /// or not yet valid grant is no damage.
     pub(crate) fn check(&self, own: Option<NodeId>, path: &Path) -> Result<(), StateError> {
         let Some(owner) = self.fabric else {
             return Ok(());
@@ -316,7 +318,8 @@ impl State {
         }
     }
 
-    /// Returns the roll that a node starts with; what does not hold any more is left out, with why.
+    /// Returns the membership with which a node starts, and the reasons for everything left out of
+    /// it.
     pub(crate) fn roll(&self, own: NodeId, at: UnixTime) -> (Roll, Vec<String>) {
         let Some(owner) = self.fabric else {
             return (Roll::open(), Vec::new());
@@ -341,13 +344,15 @@ impl State {
             );
         }
         if own != owner && self.credential.is_none() {
-            faults.push("this node has no grant of its fabric: it joins with a ticket".into());
+            faults.push(
+                "this node has no grant of its fabric: run `thalweg join` with a ticket".into(),
+            );
         }
         (roll, faults)
     }
 }
 
-/// Checks that something is of this fabric, and signed by who is said to have issued it.
+/// Checks that a record is of this fabric, and signed by its issuer.
 fn check_signed<T: Sign>(
     ours: NodeId,
     theirs: NodeId,
@@ -365,7 +370,7 @@ fn check_signed<T: Sign>(
     }
 }
 
-fn whose(own: Option<NodeId>) -> String {
+fn describe_own(own: Option<NodeId>) -> String {
     own.map_or_else(
         || "this node has no key yet".into(),
         |own| format!("this node is {}", own.short()),

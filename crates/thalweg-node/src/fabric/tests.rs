@@ -1,4 +1,5 @@
-//! Proves that a ticket survives copying and says when it did not, and that the file reads back as it was written.
+//! Proves that a ticket survives copying and detects damage, and that the state file reads back as
+//! written.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -47,7 +48,7 @@ fn ticket() -> Ticket {
 }
 
 #[test]
-fn a_ticket_reads_back_however_it_was_copied() {
+fn ticket_survives_copying() {
     let text = to_text(&signed(&owner(), ticket()));
     assert!(text.len() < 256, "{} characters to copy", text.len());
     assert!(
@@ -58,7 +59,7 @@ fn a_ticket_reads_back_however_it_was_copied() {
     assert_eq!(parse(&text.to_uppercase()), Ok(ticket()));
     let (head, tail) = text.split_at(70);
     assert_eq!(parse(&format!("  {head}\r\n\t{tail} \n")), Ok(ticket()));
-    // Quoted twice by mail programs, one of which took it for a link.
+    // Quoted by two mail programs, one of which took the text for a link.
     let quoted = format!("> > <{head}\r\n> > {tail}>\r\n> >\r\n");
     assert_eq!(parse(&quoted), Ok(ticket()));
     let answered = parse(&format!("Ann wrote:\n> {text}\n")).expect_err("words are before it");
@@ -71,7 +72,7 @@ fn a_ticket_reads_back_however_it_was_copied() {
 }
 
 #[test]
-fn every_wrong_or_missing_character_is_noticed() {
+fn damaged_ticket_is_detected() {
     let text = to_text(&signed(&owner(), ticket()));
     for at in 0..text.len() {
         let mut wrong = text.clone().into_bytes();
@@ -90,7 +91,7 @@ fn every_wrong_or_missing_character_is_noticed() {
 }
 
 #[test]
-fn who_changes_a_ticket_breaks_its_inviters_signature() {
+fn forged_ticket_is_refused() {
     let mut forged = signed(&owner(), ticket());
     forged.content.rights = Rights::ALL;
     let inviter = owner().id();
@@ -100,7 +101,7 @@ fn who_changes_a_ticket_breaks_its_inviters_signature() {
 }
 
 #[test]
-fn the_file_reads_back_as_it_was_written_and_holds_no_secret() {
+fn state_reads_back_without_secrets() {
     let root = tempfile::tempdir().expect("a directory for the test");
     let path = root.path().join("fabric.json");
     assert_eq!(State::load(&path).expect("none yet").fabric, None);
@@ -171,7 +172,7 @@ fn the_file_reads_back_as_it_was_written_and_holds_no_secret() {
 }
 
 #[test]
-fn a_file_of_something_else_is_refused_and_named() {
+fn foreign_file_is_refused() {
     let root = tempfile::tempdir().expect("a directory for the test");
     let path = root.path().join("fabric.json");
     let key = owner().id();
@@ -190,7 +191,8 @@ fn delegate() -> Identity {
     Identity::from_seed([2; 32])
 }
 
-/// Returns what a node keeps that a delegate has let in; its grant is long over, which is no damage.
+/// Returns the state of a node that a delegate has admitted; its grant has expired, which is no
+/// damage.
 fn kept(node: NodeId) -> State {
     let fabric = owner().id();
     let grant = |issuer: &Identity, node: NodeId| Grant {
@@ -223,16 +225,16 @@ fn kept(node: NodeId) -> State {
     }
 }
 
-/// Returns what is said of a file with this in it; nothing if it is good.
+/// Returns the error of a file with this state; empty if it is valid.
 fn said(state: &State, own: Option<NodeId>) -> String {
     let checked = state.check(own, Path::new("fabric.json"));
     checked.map_or_else(|error| error.to_string(), |()| String::new())
 }
 
 #[test]
-fn what_could_not_be_kept_leaves_nothing_beside() {
+fn failed_save_leaves_no_file() {
     let root = tempfile::tempdir().expect("a directory for the test");
-    // A folder is not replaced by a file, which shows once that is written.
+    // A file cannot replace a folder, which shows only once the file is written.
     let path = root.path().join("fabric.json");
     fs::create_dir(&path).expect("room");
     let error = State::default().save(&path).expect_err("it is a folder");
@@ -250,7 +252,7 @@ fn what_could_not_be_kept_leaves_nothing_beside() {
 }
 
 #[test]
-fn what_is_kept_is_this_nodes() {
+fn other_nodes_state_is_refused() {
     let node = Identity::from_seed([3; 32]).id();
     assert_eq!(said(&kept(node), Some(node)), "");
     assert_eq!(said(&State::default(), None), "");
@@ -262,7 +264,7 @@ fn what_is_kept_is_this_nodes() {
 }
 
 #[test]
-fn what_is_kept_bears_the_signatures_that_it_says() {
+fn forged_state_is_refused() {
     type Harm = fn(&mut Credential, &mut Warrant);
     let other_fabric: Harm = |credential, _| {
         credential.grant.content.fabric = delegate().id();
@@ -295,7 +297,7 @@ fn what_is_kept_bears_the_signatures_that_it_says() {
 }
 
 #[test]
-fn the_longest_ticket_reads_back() {
+fn longest_ticket_reads_back() {
     let relay = format!("https://{}/", "r".repeat(119));
     let address = "[2001:db8::ffff:ffff]:65535".parse().expect("an address");
     let ticket = Ticket {

@@ -1,11 +1,12 @@
-//! Tickets as text: one word that survives copying, speech and line breaks, and says when it did not.
+//! Tickets as text: one word that survives copying, dictation and line breaks, and detects damage.
 //!
 //! ```text
-//! text = "thalweg" ‖ base32 (RFC 4648, lower case, no padding) of: ticket, signature, first 4 bytes of BLAKE3 over both
+//! text = "thalweg" ‖ base32 (RFC 4648, lower case, no padding) of: ticket, signature, first 4
+//! bytes of BLAKE3 over both
 //! ```
 //!
-//! A character that is lost or changed is told apart from a ticket that somebody has tampered with: the first breaks the
-//! checksum, the second the inviter's signature.
+//! The text distinguishes damage from tampering: a lost or changed character breaks the checksum, a
+//! forged ticket the inviter's signature.
 
 use data_encoding::BASE32_NOPAD;
 use thalweg_core::id::NodeId;
@@ -13,16 +14,16 @@ use thalweg_core::wire::WireError;
 use thalweg_core::wire::admission::{Sign as _, Signed, Ticket, decode_ticket, encode_ticket};
 use thalweg_net::identity;
 
-/// What every ticket begins with.
+/// The prefix of every ticket.
 const PREFIX: &str = "thalweg";
 
-/// Bytes of the checksum: one wrong ticket in four thousand million is not noticed by it.
+/// Bytes of the checksum: it misses one damaged ticket in 2³².
 const CHECKSUM_BYTES: usize = 4;
 
-/// Characters of a ticket, generously: a longer text is something else.
+/// Generous bound on the characters of a ticket; a longer text is cut.
 const TEXT_CHARS_MAX: usize = 1280;
 
-/// A ticket cannot be used, by itself.
+/// Why a ticket's text cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TicketError {
@@ -36,13 +37,13 @@ pub enum TicketError {
         "the ticket is damaged: a character is missing or wrong, or there are too many; copy it again, whole and alone"
     )]
     Damaged,
-    /// It is whole and does not say what a ticket says.
+    /// The checksum is right, but the content is not a ticket's.
     #[error("the ticket cannot be read: {0}")]
     Malformed(WireError),
     /// Its inviter has not signed it.
     #[error("the ticket was tampered with: it names the inviter {} and does not bear its signature", inviter.short())]
     Forged {
-        /// Who is said to have given it out.
+        /// The inviter that the ticket names.
         inviter: NodeId,
     },
 }
@@ -54,8 +55,9 @@ pub(crate) fn to_text(ticket: &Signed<Ticket>) -> String {
     format!("{PREFIX}{}", BASE32_NOPAD.encode(&bytes).to_lowercase())
 }
 
-/// Reads a ticket, and checks that its inviter has made it; capitals do not matter, nor spaces, line breaks and what a mail program puts
-/// before each line that it quotes and around what it takes for a link, for none of these is a character of a ticket.
+/// Reads a ticket, and checks its inviter's signature. Ignores case, white space, and the marks
+/// with which mail programs quote lines and enclose links; none of these is a character of a
+/// ticket.
 pub fn parse(text: &str) -> Result<Ticket, TicketError> {
     let text: String = text
         .chars()

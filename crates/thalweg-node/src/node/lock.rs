@@ -1,11 +1,13 @@
-//! What keeps two nodes from running with the same files.
+//! Locks that keep two nodes from running with the same files.
 //!
-//! *The idea.* The system's own locks, which go with the process that holds them, however it ends: nothing is left that the next
-//! start would have to judge. The key file itself is locked, since it is never replaced and may be where nothing else can be
-//! written. The file of the fabric is replaced whenever it changes, so a file beside it stands for it; it stays, empty.
+//! *The idea.* The system's file locks are released when their process ends, in whatever way, so a
+//! start never has to judge a stale lock. The key file itself is locked, since it is never replaced
+//! and may be in a read-only folder. The fabric's state file is replaced at each change, so an
+//! empty file beside it is locked instead; it stays there.
 //!
-//! *What it does not do.* It concerns nodes that run. Who reads the key (`thalweg id`) or joins before the next start asks nobody.
-//! Where the system has no locks, as on some network file systems, the node starts all the same and says so.
+//! *What it does not do.* It concerns running nodes only. `thalweg id` and `thalweg join` take no
+//! lock. On a system without locks, as on some network file systems, the node starts anyway and
+//! logs a warning.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -17,24 +19,24 @@ use tracing::warn;
 use super::NodeError;
 use crate::config::{self, Owner};
 
-/// A file that no other node runs with, until this is dropped; none where the system gives no lock.
+/// An exclusive lock on a file until it is dropped; empty if the system has no locks.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: Option<File>,
 }
 
 impl Lock {
-    /// Locks a key file, which is there.
+    /// Locks an existing key file.
     ///
-    /// Fails   another node runs with it
+    /// Fails   if another node runs with it
     pub(super) fn key(path: &Path) -> Result<Self, NodeError> {
         let taken = || NodeError::KeyTaken { path: path.into() };
         Self::take(File::open(path), path, taken)
     }
 
-    /// Locks the file in which a node keeps its grant; none if it has no fabric, for then it writes none.
+    /// Locks a node's state file; `None` if the node has no fabric and so writes none.
     ///
-    /// Fails   another node runs with it
+    /// Fails   if another node runs with it
     pub(super) fn state(fabric: &config::Fabric) -> Result<Option<Self>, NodeError> {
         let Some(path) = &fabric.state else {
             return Ok(None);
@@ -66,7 +68,7 @@ impl Lock {
             Err(TryLockError::WouldBlock) => Err(taken()),
             Err(TryLockError::Error(error)) => {
                 let path = path.display();
-                warn!(%path, %error, "cannot be locked: nothing would keep a second node from running with it");
+                warn!(%path, %error, "file cannot be locked; a second node could run with it");
                 Ok(Self { _file: None })
             }
         }

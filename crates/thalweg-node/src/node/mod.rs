@@ -1,9 +1,11 @@
-//! Assembly: from a configuration to a running node, and back to nothing.
+//! Assembly and shutdown: from a configuration to a running node, and back.
 //!
-//! *The idea.* What must happen in which order is written here and nowhere else: the key before the sockets, the
-//! sockets before the dials, the local publishers' ends before the links are drained, the links before the sockets.
+//! *The idea.* The order of all steps is defined here and nowhere else: the key before the sockets,
+//! the sockets before the dials; at shutdown the local publishers end before the links are drained,
+//! and the links before the sockets.
 //!
-//! *What it does not do.* It decides nothing that concerns a stream (`control`) and carries none (`forward`).
+//! *What it does not do.* It decides nothing about streams (`control`) and carries none
+//! (`forward`).
 
 mod lock;
 #[cfg(test)]
@@ -41,24 +43,24 @@ use crate::handle::Handle;
 use crate::program::panics;
 use crate::{admin, continuity, local};
 
-/// How long a node that stops waits for what it has sent to be acknowledged.
+/// How long a stopping node waits for acknowledgements of what it has sent.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// How long a node that stops waits until plans lead around it: a round trip to each source and as long as an ADU may be on
-/// its way, which for live streams is below this.
+/// How long a stopping node waits for plans to route around it: a round trip to each source, and
+/// the time of an ADU in flight, which is less than this for live streams.
 const LEAVE_MAX: Duration = Duration::from_secs(2);
 
-/// How long a node that stops waits for local publishers to end their streams.
+/// How long a stopping node waits for local publishers to end their streams.
 const PUBLISHERS_GRACE: Duration = Duration::from_secs(3);
 
-/// How long a node that has failed takes leave of its programs and neighbours: it is to be gone within a second, so that it is
-/// started again.
+/// How long a failed node notifies its programs and neighbours. It must be gone within a second, so
+/// that a supervisor restarts it.
 const FAILED_GRACE: Duration = Duration::from_millis(300);
 
-/// Callers at the door that wait for the control task; the network hears no more at once.
+/// Admission requests that wait for the control task; beyond them the network gets backpressure.
 const KNOCKS_MAX: usize = 16;
 
-/// A node that has its key and its sockets.
+/// A node with its key and its sockets.
 pub struct Node {
     handle: Handle,
     endpoint: Endpoint,
@@ -68,18 +70,18 @@ pub struct Node {
     failures: Failures,
     local: Option<local::Server>,
     admin: Option<admin::Server>,
-    /// Given back when the node is no more.
+    /// Released when the node is dropped.
     locks: Vec<Lock>,
 }
 
-/// What a node leaves behind.
+/// The result of a node's run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// ADUs that were handed to links and whose arrival is not known.
+    /// ADUs handed to links without a known outcome.
     pub unacknowledged: u64,
 }
 
-/// A node cannot start, or not go on.
+/// Why a node cannot start, or go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
@@ -88,14 +90,14 @@ pub enum NodeError {
     Identity(#[from] IdentityError),
     /// Another node runs with its key.
     #[error(
-        "another node runs with the key file {path}: stop it, or give this node another `key_file`, for two with one key are one \
-         node to all others"
+        "another node runs with the key file {path}: stop it, or give this node another `key_file`, since others take two \
+         nodes with one key for one node"
     )]
     KeyTaken {
         /// The key file.
         path: PathBuf,
     },
-    /// Another node keeps its grant where this one would.
+    /// Another node uses the same state file.
     #[error(
         "another node runs with {path}, where it keeps its grant: stop it, or give this node another `state` under [fabric]"
     )]
@@ -103,18 +105,18 @@ pub enum NodeError {
         /// The file.
         path: PathBuf,
     },
-    /// Its sockets cannot be had.
+    /// Its network sockets cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// Its local socket cannot be had.
+    /// Its local socket cannot be opened.
     #[error("cannot listen on the local socket {path}: {source}")]
     Socket {
         /// The socket's path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Another node has its local socket.
+    /// Another node listens on its local socket.
     #[error(
         "another node listens on the local socket {path}: stop it, or give this node another `socket`"
     )]
@@ -122,38 +124,39 @@ pub enum NodeError {
         /// The socket's path.
         path: PathBuf,
     },
-    /// Something else is where its local socket should be.
-    #[error("there is something at {path} that is no socket, and it stays: name another `socket`")]
+    /// The local socket's path is occupied by something else.
+    #[error("{path} exists and is not a socket, so it was left as it is: name another `socket`")]
     NoSocket {
         /// The path.
         path: PathBuf,
     },
-    /// The admin API's address cannot be had.
+    /// The admin API's address cannot be bound.
     #[error(
         "cannot listen on {address} (tcp) for the admin API: {source}; choose another [api] listen"
     )]
     Api {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Its configuration cannot be meant so.
+    /// Its configuration contradicts its key.
     #[error(transparent)]
     Config(#[from] TextError),
-    /// What it keeps of its fabric cannot be used.
+    /// Its state file cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The system gives no random numbers.
-    #[error("the system gives no random numbers, so no keys can be made")]
+    /// The system has no random numbers.
+    #[error("the system provides no random numbers, so no keys can be drawn")]
     Random,
-    /// It ran, and a part of it that it cannot be without has failed.
+    /// A task without which it cannot run has failed.
     #[error(transparent)]
     Failed(#[from] Failure),
 }
 
 impl NodeError {
-    /// Returns whether what it was given cannot be used, so that another start would fail as well; a port in use is the moment's.
+    /// Returns whether its input is at fault, so that another start would fail as well. A port in
+    /// use may be free again.
     pub fn is_input(&self) -> bool {
         match self {
             Self::Identity(error) => error.is_input(),
@@ -167,9 +170,9 @@ impl NodeError {
 }
 
 impl Node {
-    /// Assembles a node: reads or makes its key, binds its sockets, dials its peers.
+    /// Assembles a node: reads or creates its key, binds its sockets, dials its peers.
     ///
-    /// Fails   a key file that is exposed, damaged or another node's, an address or socket that is taken
+    /// Fails   if the key file is exposed, damaged or in use, or an address or socket is taken
     pub async fn load(config: Config) -> Result<Self, NodeError> {
         let identity = Identity::load_or_create(&config.key_file)?;
         let lock = Lock::key(&config.key_file)?;
@@ -178,16 +181,17 @@ impl Node {
         Ok(node)
     }
 
-    /// Looks into the files that a start would read: the key, who vouches for relays, what is kept of the fabric; and at what is where
-    /// the local socket is to be. Makes none, takes no socket; a file that is not there yet, and would be made, is no mistake.
+    /// Checks the files that a start would read: the key, the relays' root certificates, the
+    /// fabric's state; and what is at the local socket's path. Creates nothing. A missing file that
+    /// a start would create is no mistake.
     ///
-    /// Fails   as [`Node::load`] would for one of them
+    /// Fails   as [`Node::load`] would for one of these files
     pub fn check_files(config: &Config) -> Result<(), NodeError> {
         if let Some(path) = &config.reach.relay_ca {
             check_relay_ca(path)?;
         }
         if let Some(identity) = Identity::load(&config.key_file)? {
-            belonging(config, identity.id())?;
+            load_membership(config, identity.id())?;
         } else if let Some(path) = &config.fabric.state {
             State::load(path)?.check(None, path)?;
         }
@@ -197,11 +201,11 @@ impl Node {
         Ok(())
     }
 
-    /// Assembles a node with a key that is kept in memory only, for tests and demos.
+    /// Assembles a node with a key in memory only, for tests and demos.
     pub async fn with_identity(config: Config, identity: Identity) -> Result<Self, NodeError> {
         let lock = Lock::state(&config.fabric)?;
-        let state = belonging(&config, identity.id())?;
-        let admission = admitted(&config, &state);
+        let state = load_membership(&config, identity.id())?;
+        let admission = initial_admission(&config, &state);
         let (door, knocks) = mpsc::channel(KNOCKS_MAX);
         let (vital, failures) = Vital::new();
         let clock = Clock::start();
@@ -209,19 +213,19 @@ impl Node {
         let forwarder = Arc::new(Forwarder::new(clock, pool));
         let (inputs, queue) = mpsc::channel(INPUTS_MAX);
         let (events, event_queue) = mpsc::unbounded_channel();
-        let (given, given_queue) = mpsc::unbounded_channel();
-        let inlet = Inlet {
+        let (active, active_queue) = mpsc::unbounded_channel();
+        let receiver = NetworkReceiver {
             forwarder: Arc::clone(&forwarder),
             inputs: inputs.clone(),
             events,
-            given,
+            active,
         };
         let options = Options {
             doorkeeper: state.fabric.map(|_| door),
             vital: vital.clone(),
             ..options(&config, &state, Options::new(identity.clone(), admission))
         };
-        let endpoint = Endpoint::bind(options, Arc::new(inlet), clock).await?;
+        let endpoint = Endpoint::bind(options, Arc::new(receiver), clock).await?;
         let handle = Handle {
             id: identity.id(),
             addresses: endpoint.listening(),
@@ -229,20 +233,20 @@ impl Node {
             forwarder: Arc::clone(&forwarder),
             inputs: inputs.clone(),
         };
-        let (local, admin) = match doors(&config, &handle).await {
-            Ok(doors) => doors,
+        let (local, admin) = match open_local_servers(&config, &handle).await {
+            Ok(open_local_servers) => open_local_servers,
             Err(error) => {
-                // Nobody is connected yet.
+                // No link exists yet, so nothing needs a grace period.
                 endpoint.shutdown(Duration::ZERO).await;
                 return Err(error);
             }
         };
         let box_key = BoxKey::generate().map_err(|_| NodeError::Random)?;
         dial(&endpoint, &config, &state);
-        let listening =
-            continuity::monitor_neighbours(Arc::clone(&forwarder), given_queue, inputs.clone());
+        let monitoring =
+            continuity::monitor_neighbours(Arc::clone(&forwarder), active_queue, inputs.clone());
         let measuring = measure_lag(Arc::clone(&forwarder));
-        let pumping = pump(event_queue, knocks, inputs);
+        let forwarding = forward_events(event_queue, knocks, inputs);
         let control = Control::new(
             config,
             identity,
@@ -252,9 +256,9 @@ impl Node {
             forwarder,
         );
         let tasks = vec![
-            vital.spawn("the task that brings links to the control task", pumping),
-            vital.spawn("the task that listens to neighbours", listening),
-            vital.spawn("the task that measures how late the node is", measuring),
+            vital.spawn("the link event task", forwarding),
+            vital.spawn("the neighbour monitor", monitoring),
+            vital.spawn("the lag meter", measuring),
             vital.spawn("the control task", control.run(queue)),
         ];
         Ok(Self {
@@ -269,20 +273,20 @@ impl Node {
         })
     }
 
-    /// Returns a way to use the node.
+    /// Returns a handle to the node.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Returns where the admin API is served, if it is.
+    /// Returns the admin API's address, if it is served.
     pub fn api_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(admin::Server::address)
     }
 
-    /// Runs until `shutdown` is ready; then ends streams, waits for what is under way, and closes.
+    /// Runs until `shutdown` is ready; then ends streams, drains what is under way, and closes.
     ///
-    /// Fails   a task that the node cannot be without has ended; then it is gone within a second, and what it was waits for nobody.
-    ///         Other things that go wrong while it runs are logged, counted and gone around
+    /// Fails if a task has ended without which the node cannot run; the node is then gone within a
+    /// second and drains nothing. Other failures are logged and counted, and the node goes on
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<Report, NodeError> {
         let (stop, stopping) = watch::channel(false);
         let mut servers = JoinSet::new();
@@ -318,26 +322,30 @@ impl Node {
             servers.abort_all();
         }
         if !matches!(left.await, Ok(Ok(()))) {
-            info!("plans of others still lead through this node: there is no way around it");
+            info!("plans of other sources still pass through this node: no path leads around it");
         }
         self.endpoint.shutdown(SHUTDOWN_GRACE).await;
         let unacknowledged = self.handle.forwarder.ledger.under_way();
         if unacknowledged > 0 {
-            warn!(unacknowledged, "ADUs were sent whose arrival is not known");
+            warn!(
+                unacknowledged,
+                "some ADUs were sent without a known outcome"
+            );
         }
         self.abort();
         info!(unacknowledged, "stopped");
         Ok(Report { unacknowledged })
     }
 
-    /// Ends a node of which a part is gone: programs and neighbours are told if that takes no time, and nothing is waited for.
+    /// Ends a node that has lost a task: notifies programs and neighbours as far as that takes no
+    /// time, and drains nothing.
     async fn fail(self, mut servers: JoinSet<()>, failure: Failure) -> NodeError {
         let ended = async { while servers.join_next().await.is_some() {} };
-        // Programs that do not hear it see their connection end.
+        // Programs that miss the notice see their connection close.
         let _ = tokio::time::timeout(FAILED_GRACE.into(), ended).await;
         servers.shutdown().await;
         let closed = self.endpoint.shutdown(Duration::ZERO);
-        // Neighbours that do not hear it find out by its silence.
+        // Neighbours that miss the notice detect the silence.
         let _ = tokio::time::timeout(FAILED_GRACE.into(), closed).await;
         self.abort();
         failure.into()
@@ -350,12 +358,12 @@ impl Node {
     }
 }
 
-/// Waits until the node cannot go on.
+/// Waits for a failure that ends the node.
 async fn failed(failures: &mut Failures) -> Failure {
     tokio::select! {
         biased;
         failure = failures.next() => failure,
-        // A panic elsewhere in the program may have taken a part of the node with it that nobody watches.
+        // A panic elsewhere in the program may have taken an unwatched part of the node with it.
         message = panics::panicked() => Failure {
             task: "a task of the program",
             how: Ended::Panicked(message),
@@ -363,8 +371,9 @@ async fn failed(failures: &mut Failures) -> Failure {
     }
 }
 
-/// Opens what programs of this machine come in by: the local socket and the admin API, as far as they are configured.
-async fn doors(
+/// Opens the entrances for programs on this machine, as configured: the local socket and the admin
+/// API.
+async fn open_local_servers(
     config: &Config,
     handle: &Handle,
 ) -> Result<(Option<local::Server>, Option<admin::Server>), NodeError> {
@@ -379,7 +388,7 @@ async fn doors(
     Ok((local, admin))
 }
 
-/// Returns how links over TCP are used.
+/// Returns the endpoint's TCP options.
 fn tcp(config: &Tcp) -> TcpOptions {
     TcpOptions {
         listen: config.listen.clone(),
@@ -390,7 +399,7 @@ fn tcp(config: &Tcp) -> TcpOptions {
     }
 }
 
-/// Returns what a configuration says of the endpoint, and the rest as it is given.
+/// Returns the endpoint's options by the configuration; `rest` fills in the others.
 fn options(config: &Config, state: &State, rest: Options) -> Options {
     Options {
         listen: config.listen.clone(),
@@ -404,7 +413,8 @@ fn options(config: &Config, state: &State, rest: Options) -> Options {
     }
 }
 
-/// Returns the relays to use: those that are configured, and those of whom this node's ticket came from.
+/// Returns the relays to use: the configured ones, and those of the nodes through which this node
+/// joined.
 fn relays(config: &Config, state: &State) -> Vec<Relay> {
     let of_contacts = state.contacts.iter().flat_map(|contact| &contact.relays);
     let mut relays: Vec<_> = config
@@ -419,8 +429,8 @@ fn relays(config: &Config, state: &State) -> Vec<Relay> {
     relays
 }
 
-/// Returns what the node knows of the fabric that it belongs to; none of its peers is itself.
-fn belonging(config: &Config, own: NodeId) -> Result<State, NodeError> {
+/// Returns the node's state of its fabric; fails if a configured peer is the node itself.
+fn load_membership(config: &Config, own: NodeId) -> Result<State, NodeError> {
     if let Some(mistake) = config.own_peer(own) {
         return Err(mistake.into());
     }
@@ -449,8 +459,9 @@ fn belonging(config: &Config, own: NodeId) -> Result<State, NodeError> {
     }
 }
 
-/// Returns who may connect before anybody has shown a grant: the owner, or where there is none the configured peers.
-fn admitted(config: &Config, state: &State) -> Admission {
+/// Returns the keys initial_admission before any grant is shown: the owner's, or without an owner the
+/// configured peers'.
+fn initial_admission(config: &Config, state: &State) -> Admission {
     let connecting = config.peers.iter().filter(|peer| peer.connect);
     match state.fabric {
         None => Admission::of(connecting.map(|peer| peer.key)),
@@ -458,7 +469,8 @@ fn admitted(config: &Config, state: &State) -> Admission {
     }
 }
 
-/// Dials the peers that have an address, and with mDNS those that have none; and those that were learnt by joining.
+/// Dials the peers with an address, with mDNS all peers, and the nodes through which this node
+/// joined.
 fn dial(endpoint: &Endpoint, config: &Config, state: &State) {
     let is_configured = |key| config.peers.iter().any(|peer| peer.key == key);
     for (seed, contact) in (1 << 32..).zip(&state.contacts) {
@@ -474,8 +486,9 @@ fn dial(endpoint: &Endpoint, config: &Config, state: &State) {
     }
 }
 
-/// Brings link events, which may not wait, and those at the door to the control task, which may be busy.
-async fn pump(
+/// Passes link events, which must not wait, and admission requests on to the control task, which
+/// may be busy.
+async fn forward_events(
     mut events: mpsc::UnboundedReceiver<LinkEvent>,
     mut knocks: mpsc::Receiver<AtDoor>,
     inputs: mpsc::Sender<Input>,
@@ -492,23 +505,25 @@ async fn pump(
     }
 }
 
-/// Where what arrives from the network enters: ADUs to the data path, the rest to the control task.
-struct Inlet {
+/// Receives from the network: hands ADUs to the data path, everything else to the control task.
+struct NetworkReceiver {
     forwarder: Arc<Forwarder>,
     inputs: mpsc::Sender<Input>,
-    /// Unbounded, for the network does not wait with an event; their number is that of links and dials.
+    /// Unbounded, since the network does not wait with an event; links and dials bound their
+    /// number.
     events: mpsc::UnboundedSender<LinkEvent>,
-    /// Neighbours that were given something. Unbounded, for who gives does not wait; of each there is one until it is asked again.
-    given: mpsc::UnboundedSender<NodeId>,
+    /// Neighbours with new data in flight. Unbounded, since a sender does not wait; each neighbour
+    /// has one entry until the monitor asks again.
+    active: mpsc::UnboundedSender<NodeId>,
 }
 
-impl Receiver for Inlet {
+impl Receiver for NetworkReceiver {
     async fn handle_adu(&self, link: &Link, adu: Arriving) {
         self.forwarder.handle_adu(link, adu).await;
     }
 
     async fn handle_control(&self, link: &Link, frame: Bytes) {
-        // A control task that has stopped takes nothing more, and the link is about to be closed.
+        // If the control task has stopped, the link is about to be closed.
         let _ = self
             .inputs
             .send(Input::Frame {
@@ -527,12 +542,12 @@ impl Receiver for Inlet {
     }
 
     fn handle_measured(&self, samples: Samples) {
-        // A control task that is behind takes the next, which say as much.
+        // If the control task is behind, it gets the next samples, which replace these.
         let _ = self.inputs.try_send(Input::Measured(samples));
     }
 
     fn handle_given(&self, link: &Link) {
-        // Who listens has ended only if the node does.
-        let _ = self.given.send(link.peer());
+        // The receiver ends only with the node.
+        let _ = self.active.send(link.peer());
     }
 }

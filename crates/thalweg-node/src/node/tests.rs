@@ -1,4 +1,4 @@
-//! Proves that a node ends when a part of it is gone that it cannot be without.
+//! Proves that a node ends once it has lost a task without which it cannot run.
 
 use std::future::pending;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::control::{Command, Input};
 use crate::local::{Client, LocalError};
 
-/// Far more than the second in which a node that has failed is gone: the machine may be busy.
+/// Far above the second in which a failed node is gone, since the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn node(socket: Option<&std::path::Path>) -> Node {
@@ -24,7 +24,7 @@ async fn node(socket: Option<&std::path::Path>) -> Node {
 }
 
 #[tokio::test]
-async fn node_whose_control_task_panics_ends_with_the_reason() {
+async fn control_panic_ends_node() {
     let node = node(None).await;
     let handle = node.handle();
     let panic = handle.inputs.send(Input::Command(Command::Panic));
@@ -40,7 +40,7 @@ async fn node_whose_control_task_panics_ends_with_the_reason() {
 }
 
 #[tokio::test]
-async fn node_whose_vital_task_returns_ends() {
+async fn vital_task_end_ends_node() {
     let node = node(None).await;
     node.vital.spawn("the task of the test", async {});
     let ended = timeout(PATIENCE, node.run(pending())).await;
@@ -54,7 +54,7 @@ async fn node_whose_vital_task_returns_ends() {
 }
 
 #[tokio::test]
-async fn node_without_its_control_task_refuses_its_programs() {
+async fn node_without_control_refuses() {
     let folder = tempdir().expect("a directory");
     let socket = folder.path().join("s");
     let mut node = node(Some(&socket)).await;
