@@ -288,7 +288,7 @@ fn a_pipe_for_a_file_is_told_and_not_waited_for() {
     told(
         &state,
         &["check", "node.toml"],
-        &["a.json is no file", "`state`"],
+        &["a.json is not a regular file", "`state`"],
     );
     let relays = "name = \"a\"\n[reach]\nrelay_ca = \"ca.pem\"\n";
     told(

@@ -1,4 +1,4 @@
-//! What a node's status says that a transfer wants to know.
+//! The part of a node's status that a transfer needs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(super) struct Map {
 struct Node {
     key: NodeId,
     name: String,
-    /// What its grant gives it; none where the fabric has no owner.
+    /// The rights of its grant; `None` in a fabric without an owner.
     rights: Option<Vec<String>>,
     neighbours: Vec<String>,
 }
@@ -50,20 +50,20 @@ pub(super) struct Stream {
     pub(super) publisher_key: NodeId,
 }
 
-/// How a stream of this node reaches one sink.
+/// The plan of a stream of this node for one sink.
 #[derive(Debug, Deserialize)]
 struct Plan {
     stream: StreamName,
     sink: String,
     sink_key: NodeId,
-    /// 0 while none is in force.
+    /// 0 while no plan is in force.
     epoch: u32,
     reason: Option<String>,
 }
 
 impl Map {
-    /// Asks a node.
-    pub(super) async fn look(socket: &Path) -> Result<Self, LocalError> {
+    /// Requests the status from a node.
+    pub(super) async fn fetch(socket: &Path) -> Result<Self, LocalError> {
         let status = Client::connect(socket).await?.status().await?;
         serde_json::from_value(status).map_err(|error| LocalError::Gone(error.into()))
     }
@@ -73,8 +73,8 @@ impl Map {
         self.node.key
     }
 
-    /// Checks that the node that was asked may publish and subscribe: both ends of a transfer do both.
-    pub(super) fn allow(&self) -> Result<(), TransferError> {
+    /// Checks that the node may publish and subscribe, which both ends of a transfer do.
+    pub(super) fn check_rights(&self) -> Result<(), TransferError> {
         let Some(rights) = &self.node.rights else {
             return Ok(());
         };
@@ -85,7 +85,7 @@ impl Map {
         }
     }
 
-    /// Returns the key of a node by its name, or by its key.
+    /// Returns the key of a node, given by name or key.
     pub(super) fn find(&self, word: &str) -> Result<NodeId, TransferError> {
         let nodes = self.nodes.iter().map(|node| (node.key, &node.name));
         let sentence = match NodeId::meant(word, nodes)[..] {
@@ -100,18 +100,18 @@ impl Map {
         Err(TransferError::Node(sentence))
     }
 
-    /// Returns what people call a node.
+    /// Returns a node's display name.
     pub(super) fn name(&self, key: NodeId) -> String {
         let node = self.nodes.iter().find(|node| node.key == key);
         node.map_or_else(|| key.short(), |node| node.name.clone())
     }
 
-    /// Returns the streams that are announced.
+    /// Returns the announced streams.
     pub(super) fn streams(&self) -> &[Stream] {
         &self.streams
     }
 
-    /// Returns a stream by its id, if it is announced under this name.
+    /// Returns a stream by its id if it is announced under this name.
     pub(super) fn announced(&self, stream: StreamId, name: &StreamName) -> Option<&Stream> {
         let is_it = |there: &&Stream| there.id() == Some(stream) && there.name == *name;
         self.streams.iter().find(is_it)
@@ -123,46 +123,49 @@ impl Map {
         self.streams.iter().find(is_it)?.id()
     }
 
-    /// Returns who has asked for a stream of this node and is not served, by their names, and why not.
+    /// Returns the names of the sinks that have asked for a stream of this node and are not served,
+    /// with the reasons.
     pub(super) fn unserved(&self, name: &StreamName) -> impl Iterator<Item = (&str, &str)> {
         let plans = self.plans.iter().filter(move |plan| plan.stream == *name);
         plans.filter_map(|plan| Some((plan.sink.as_str(), plan.reason.as_deref()?)))
     }
 
-    /// Returns whom a stream of this node is sent to now.
+    /// Returns the sinks to which a stream of this node is sent now.
     pub(super) fn served(&self, name: &StreamName) -> impl Iterator<Item = NodeId> {
         let plans = self.plans.iter().filter(move |plan| plan.stream == *name);
         let in_force = plans.filter(|plan| plan.epoch > 0);
         in_force.map(|plan| plan.sink_key)
     }
 
-    /// Returns whether some way of links leads to a node.
+    /// Returns whether a path of links leads to a node.
     pub(super) fn is_reached(&self, node: NodeId) -> bool {
-        self.ways().0.contains_key(self.name(node).as_str())
+        self.shortest_paths()
+            .0
+            .contains_key(self.name(node).as_str())
     }
 
-    /// Returns the rates of the hops to a node, as far as they can be told: those of a further link are not known here, so
-    /// it is taken to be as slow as the first. A node that is not to be reached is taken for a neighbour.
+    /// Returns the rates of the hops to a node. The rates of distant links are unknown here, so
+    /// each hop is assumed to be as slow as the first. An unreachable node counts as a neighbour.
     pub(super) fn hops(&self, target: NodeId) -> Vec<Option<Bitrate>> {
-        let (ways, _) = self.ways();
-        self.hops_of(&ways, &self.name(target))
+        let (shortest_paths, _) = self.shortest_paths();
+        self.hops_of(&shortest_paths, &self.name(target))
     }
 
-    /// Returns the same of the way to the node furthest away.
+    /// Returns the rates of the hops to the most distant node.
     pub(super) fn hops_longest(&self) -> Vec<Option<Bitrate>> {
-        let (ways, last) = self.ways();
-        self.hops_of(&ways, last)
+        let (shortest_paths, last) = self.shortest_paths();
+        self.hops_of(&shortest_paths, last)
     }
 
-    /// Returns over which neighbour each node is reached soonest, and the last that is.
-    fn ways(&self) -> (BTreeMap<&str, &str>, &str) {
+    /// Returns each reachable node's predecessor on a shortest path, and the most distant node.
+    fn shortest_paths(&self) -> (BTreeMap<&str, &str>, &str) {
         let by_name: BTreeMap<&str, &Node> = self
             .nodes
             .iter()
             .map(|node| (node.name.as_str(), node))
             .collect();
         let mut last = self.node.name.as_str();
-        let mut ways: BTreeMap<&str, &str> = BTreeMap::from([(last, "")]);
+        let mut shortest_paths: BTreeMap<&str, &str> = BTreeMap::from([(last, "")]);
         let mut next = VecDeque::from([last]);
         while let Some(at) = next.pop_front() {
             last = at;
@@ -171,19 +174,19 @@ impl Map {
                 .into_iter()
                 .flat_map(|node| &node.neighbours)
             {
-                if !ways.contains_key(there.as_str()) {
-                    ways.insert(there, at);
+                if !shortest_paths.contains_key(there.as_str()) {
+                    shortest_paths.insert(there, at);
                     next.push_back(there);
                 }
             }
         }
-        (ways, last)
+        (shortest_paths, last)
     }
 
-    fn hops_of(&self, ways: &BTreeMap<&str, &str>, goal: &str) -> Vec<Option<Bitrate>> {
+    fn hops_of(&self, shortest_paths: &BTreeMap<&str, &str>, goal: &str) -> Vec<Option<Bitrate>> {
         let mut hops = 0;
         let (mut at, mut first) = (goal, goal);
-        while let Some(before) = ways.get(at).filter(|before| !before.is_empty()) {
+        while let Some(before) = shortest_paths.get(at).filter(|before| !before.is_empty()) {
             hops += 1;
             first = at;
             at = before;
@@ -194,7 +197,7 @@ impl Map {
 }
 
 impl Link {
-    /// Returns what it is configured to carry, else what it is estimated to.
+    /// Returns its configured rate, else the estimated one.
     fn rate(&self) -> Option<Bitrate> {
         let sendable = || self.outbox.as_ref().and_then(|outbox| outbox.sendable_bps);
         let rate = self.rate_bps.or_else(sendable).or(self.window_bps)?;
@@ -203,7 +206,7 @@ impl Link {
 }
 
 impl Stream {
-    /// Returns its eight bytes on the wire.
+    /// Returns its id: eight bytes on the wire.
     pub(super) fn id(&self) -> Option<StreamId> {
         u64::from_str_radix(&self.id, 16).ok().map(StreamId)
     }

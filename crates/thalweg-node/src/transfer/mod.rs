@@ -1,18 +1,19 @@
 //! Files, sent and received over a node's local socket.
 //!
-//! *The idea.* The machines of `thalweg_core::transfer` decide; here are the files, the clock and the socket. The node
-//! knows nothing of it: to it a transfer is a stream and a few small ones back. So a crash of the node is to a transfer
-//! what any lost link is: it connects again and goes on.
+//! *The idea.* The state machines of `thalweg_core::transfer` decide; this adds the files, the
+//! clock and the socket. To the node a transfer is a stream and a few small ones back; it knows
+//! nothing of files. So a crash of the node is to a transfer like any lost link: the transfer
+//! reconnects and resumes.
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | `map` | what a status says: who is where, whose a stream is |
-//! | `scan` | the hashes of files that are to be sent |
-//! | `disk` | what is received, until it is whole and in its place |
+//! | `map` | the part of a node's status that a transfer needs |
+//! | `scan` | files to send: opened and hashed |
+//! | `disk` | received files, until they are complete and in place |
 //! | [`send()`], [`Inbox`] | the two ends |
-//! | `code` | files for who has a phrase |
+//! | `code` | files for the holder of a phrase |
 //!
-//! *What it does not do.* It prints nothing: a caller hears [`Event`]s.
+//! *What it does not do.* It prints nothing; its callers get [`Event`]s.
 //!
 //! *Sources.* docs/files.md.
 
@@ -39,139 +40,141 @@ pub use code::{BadPhrase, CodeOptions, Phrase, send_by_code};
 pub use receive::{Inbox, ReceiveOptions, Received};
 pub use send::{NotTaken, SendOptions, Sent, send};
 
-/// How long a node that has gone away is waited for.
+/// How long to wait for a node that has gone away.
 const RECONNECT_MAX: StdDuration = StdDuration::from_mins(1);
 
-/// How often it is looked for.
+/// How often to try to reconnect.
 const RECONNECT_EVERY: StdDuration = StdDuration::from_millis(500);
 
-/// How long a stream that a killed program has published may take to end: its node waits for what was under way, for the
-/// end of the stream, and for the last accounts, 30 s, 30 s and 2 s.
+/// How long the stream of a killed program may take to end: its node waits up to 30 s for ADUs under
+/// way, 30 s for the end of the stream, and 2 s for the last accounts.
 const UNPUBLISH_MAX: StdDuration = StdDuration::from_secs(65);
 
-/// How often publishing is tried meanwhile.
+/// How often to retry publishing meanwhile.
 const REPUBLISH_EVERY: StdDuration = StdDuration::from_millis(100);
 
-/// What happens while files are sent or received.
+/// An event of a transfer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
-    /// So many bytes of files have been hashed, or looked at, of so many.
+    /// Files are being hashed or verified.
     Looking {
-        /// So far.
+        /// Bytes so far.
         bytes: u64,
-        /// Of all.
+        /// Bytes in total.
         of: u64,
     },
-    /// It is known what is sent.
+    /// The files are known, and their transfer begins.
     Begun {
-        /// What, and from or to whom, in words.
+        /// A description of the files and the other end.
         what: String,
         /// Bytes of all files.
         of: u64,
     },
-    /// Bytes that are verified where they should be; of several receivers the one furthest behind.
+    /// Verified bytes at the receiver; of several receivers, the one furthest behind.
     Progress {
-        /// So far.
+        /// Bytes so far.
         bytes: u64,
     },
-    /// Every file that is received is in its place; what follows is the last word to the sender, which takes seconds at most.
+    /// Every received file is in its place. The final receipt to the sender follows, which takes
+    /// seconds at most.
     Whole,
-    /// Everybody whom a transfer is for has everything; what follows is the end of its stream, which nobody need wait for. By a phrase
-    /// each receiver has a transfer of its own.
+    /// Every receiver of a transfer has everything. The end of its stream follows, which needs no
+    /// waiting. With a phrase, each receiver has a transfer of its own.
     Sent(Box<Sent>),
-    /// What somebody has to say to get the files.
+    /// The phrase that receivers must give.
     Phrase(String),
-    /// A sentence for people.
+    /// A sentence for the user.
     Notice(String),
 }
 
-/// Files cannot be sent or received.
+/// Why files cannot be sent or received.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
     /// The node cannot be used.
     #[error(transparent)]
     Local(#[from] LocalError),
-    /// No node of this name is on the map, or several are.
+    /// A node's name is unknown or ambiguous.
     #[error("{0}")]
     Node(String),
-    /// This node's grant does not let it take part.
+    /// This node's grant lacks a right that transfers need.
     #[error(
         "the grant of this node does not include `{right}`, and files need `publish` and `subscribe` at both ends: revoke it, and \
-         let it in anew with a ticket for both"
+         admit it again with a ticket for both"
     )]
     Rights {
-        /// What it does not include.
+        /// The missing right.
         right: &'static str,
     },
-    /// A file cannot be read, or something of it not written.
+    /// A file cannot be read or written.
     #[error("cannot {verb} {}: {source}", shown(path))]
     File {
-        /// What could not be done.
+        /// The failed action.
         verb: &'static str,
-        /// With what.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// What is to be sent is a folder.
+    /// The path to send is a folder.
     #[error(
         "{} is a folder: send it as one archive, as `tar` makes it",
         shown(path)
     )]
     Folder {
-        /// What it is called.
+        /// The path.
         path: PathBuf,
     },
-    /// What is to be sent is a pipe, a socket or a device.
+    /// The path to send is a pipe, a socket or a device.
     #[error(
-        "{} is no file: write what comes from it to one, and send that",
+        "{} is not a regular file: write its output to a file, and send that",
         shown(path)
     )]
     NoFile {
-        /// What it is called.
+        /// The path.
         path: PathBuf,
     },
-    /// A file holds more or less than the length that it tells.
+    /// A file's content is longer or shorter than its reported length.
     #[error(
-        "{} says that it has {said} bytes, and has more or fewer, as files of the system do: copy it with `cat` and send the copy",
+        "{} says that it has {said} bytes, and has more or fewer, as system files do: copy it with `cat` and send the copy",
         shown(path)
     )]
     Length {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The reported length in bytes.
         said: u64,
     },
-    /// A file is another than it was when it was hashed.
+    /// A file has changed since it was hashed.
     #[error("{path} changed while it was being sent: send it again when nobody writes to it")]
     Changed {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
-    /// The files do not make a transfer.
+    /// The files cannot form a transfer.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// A file's name cannot be one elsewhere.
+    /// A file's name is not allowed at receivers.
     #[error(transparent)]
     Name(#[from] BadFileName),
     /// Some receivers do not have everything; others may.
-    #[error("not everybody has everything: {}", .0.reasons())]
+    #[error("some receivers do not have everything: {}", .0.reasons())]
     Refused(Box<Sent>),
-    /// Who sends by a phrase does not take this one.
+    /// The sender refuses this phrase or this receiver.
     #[error(transparent)]
     Phrase(#[from] Refusal),
-    /// The system has no randomness.
+    /// The system has no random numbers, or no phrase number is free.
     #[error("the system has no random numbers, or no number is free for a phrase: try again")]
     Random,
-    /// This receiver takes nothing more.
+    /// The transfer has ended, with the reason.
     #[error("{0}")]
     Ended(String),
 }
 
 impl TransferError {
-    /// Returns whether it is about one transfer that was received, and another may be received after it.
+    /// Returns whether the error concerns a single received transfer, so that another may be
+    /// received after it.
     pub const fn is_of_one(&self) -> bool {
         matches!(self, Self::File { .. } | Self::Ended(_))
     }
@@ -185,12 +188,12 @@ impl TransferError {
     }
 }
 
-/// Returns a path for people: what a terminal would act on is escaped, for the end of it may be a sender's word.
+/// Returns a path for display, with control characters escaped: its end may be chosen by a sender.
 pub fn shown(path: &Path) -> String {
     path.display().to_string().escape_debug().collect()
 }
 
-/// Connects with a node that was there and may be on its way back.
+/// Reconnects to a node that was there before and may come back.
 async fn reconnect(
     socket: &Path,
     events: &mut (dyn FnMut(Event) + Send),
@@ -208,22 +211,22 @@ async fn reconnect(
     }
 }
 
-/// Publishes a stream; one of the same name that a killed program has left is waited for until its end.
+/// Publishes a stream; waits for the end of one of the same name that a killed program has left.
 async fn publish(
     socket: &Path,
     publication: Publication,
     events: &mut (dyn FnMut(Event) + Send),
 ) -> Result<LocalPublisher, LocalError> {
     let begun = tokio::time::Instant::now();
-    let mut has_told = false;
+    let mut has_notified = false;
     loop {
         let client = Client::connect(socket).await?;
         match client.publish(publication.clone()).await {
             Err(LocalError::Taken(reason)) if begun.elapsed() < UNPUBLISH_MAX => {
                 tracing::debug!(%reason, "not published yet");
-                if begun.elapsed() > RECONNECT_EVERY && !has_told {
-                    has_told = true;
-                    let notice = "this node still publishes the same for another program, or ends what one began; waiting";
+                if begun.elapsed() > RECONNECT_EVERY && !has_notified {
+                    has_notified = true;
+                    let notice = "this node still publishes this stream for another program, or is still ending it; waiting";
                     events(Event::Notice(notice.into()));
                 }
                 tokio::time::sleep(REPUBLISH_EVERY).await;
@@ -233,28 +236,29 @@ async fn publish(
     }
 }
 
-/// Runs what looks at files for long, and passes on what it tells meanwhile; who is dropped waits no longer.
-async fn looking<T: Send + 'static>(
+/// Runs lengthy work on files, and forwards its events meanwhile. If the future is dropped, the
+/// work runs on unobserved.
+async fn with_events<T: Send + 'static>(
     work: impl FnOnce(&mut dyn FnMut(Event)) -> T + Send + 'static,
     events: &mut (dyn FnMut(Event) + Send),
 ) -> T {
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (event_sender, mut event_queue) = mpsc::unbounded_channel();
     let work = blocking(move || {
         work(&mut |event| {
-            // Nobody is left to be told.
-            let _ = tell.send(event);
+            // The receiver may be gone.
+            let _ = event_sender.send(event);
         })
     });
     tokio::pin!(work);
     loop {
         tokio::select! {
             done = &mut work => return done,
-            Some(event) = told.recv() => events(event),
+            Some(event) = event_queue.recv() => events(event),
         }
     }
 }
 
-/// Runs what blocks beside the runtime.
+/// Runs blocking work outside of the runtime.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work)
         .await

@@ -70,7 +70,7 @@ async fn publish(node: &Running, name: &str) -> Publisher {
 }
 
 /// Gives ADUs of 2 Mbit/s until dropped.
-async fn give(mut publisher: Publisher) {
+async fn publish_next(mut publisher: Publisher) {
     let mut ticks = tokio::time::interval(std::time::Duration::from_millis(20));
     for number in 0_usize.. {
         ticks.tick().await;

@@ -1,7 +1,8 @@
-//! Who has a phrase, and asks whoever sends by its number.
+//! The receiver of files by phrase: finds the sender by the phrase's number, and proves the phrase.
 //!
-//! *The idea.* The map says who that is. It is asked on a stream of one's own, again and again until it answers, for neither end
-//! knows when the other's stream has its way. Whoever else uses the number is asked too, and learns one wrong guess by that.
+//! *The idea.* The map shows the senders with that number. The receiver asks on a stream of its
+//! own, again and again until it gets an answer, since neither end knows when the other's stream
+//! has a plan. If several senders use the number, each is asked and learns one wrong guess.
 //!
 //! *Sources.* docs/files.md §7.
 
@@ -21,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::super::map::Map;
-use super::super::receive::{GOODBYE_MAX, LOOK_EVERY, subscribe};
+use super::super::receive::{FINAL_RECEIPT_MAX, POLL_EVERY, subscribe};
 use super::super::send::{outgoing, publication};
 use super::super::{Event, TransferError, publish};
 use super::Phrase;
@@ -29,49 +30,51 @@ use super::proof::{Half, Keys, Opener, Pair};
 use crate::handle::SubscriberEvent;
 use crate::local::{LocalError, LocalPublisher, LocalSubscriber};
 
-/// How long a number may be on nobody's map: a record crosses any fabric sooner.
+/// How long to wait for a sender with this number on the map; a record crosses any fabric sooner.
 const UNKNOWN_MAX: StdDuration = StdDuration::from_secs(10);
 
-/// How long nothing is said of that.
-const QUIET_MAX: StdDuration = StdDuration::from_secs(1);
+/// How long to wait before the user is notified of that.
+const NOTIFY_AFTER: StdDuration = StdDuration::from_secs(1);
 
-/// How long somebody may take to answer: paths are planned both ways, and lost words said again.
+/// How long a sender may take to answer: plans are made both ways, and lost messages repeated.
 const ANSWER_MAX: StdDuration = StdDuration::from_secs(40);
 
-/// How often it is asked meanwhile.
+/// How often to repeat a request meanwhile.
 const ASK_EVERY: StdDuration = StdDuration::from_millis(500);
 
-/// A transfer to which a phrase has led.
-pub(in super::super) struct Way {
+/// The transfer to which a phrase has led.
+pub(in super::super) struct FoundTransfer {
     pub(in super::super) sender: (NodeId, String),
-    /// What its streams are named by.
-    pub(in super::super) road: TransferId,
-    /// What its manifest must be.
+    /// The id by which its streams are named.
+    pub(in super::super) public_id: TransferId,
+    /// The id that its manifest must have.
     pub(in super::super) id: TransferId,
     pub(in super::super) opener: Opener,
 }
 
-/// What two said to each other so far.
+/// The state of an exchange.
 enum Stage {
     Hello(Half),
     Proof(Keys),
 }
 
-/// Asks everybody who sends by a phrase's number, and returns the way to the one that has the phrase.
+/// Asks every sender with a phrase's number, and returns the transfer of the one that has the
+/// phrase.
 ///
-/// Fails   nobody sends by that number; a wrong phrase, or one that has expired or was used; a node that does not answer
-pub(in super::super) async fn meet(
+/// Fails if no sender has that number; the phrase is wrong, has expired or was used; the sender
+/// does not answer
+pub(in super::super) async fn find_transfer(
     socket: &Path,
     phrase: &Phrase,
     events: &mut (dyn FnMut(Event) + Send),
-) -> Result<Way, TransferError> {
+) -> Result<FoundTransfer, TransferError> {
     let begun = Instant::now();
     let mut asked: Vec<NodeId> = Vec::new();
     let mut refused = None;
-    let mut has_told = false;
+    let mut has_notified = false;
     loop {
-        let map = Map::look(socket).await?;
-        map.allow()?;
+        let map = Map::fetch(socket).await?;
+        map.check_rights()?;
         let sends = |key: NodeId, name: &StreamName| {
             name::code_of_stream(name, &key) == Some(phrase.number())
         };
@@ -85,26 +88,26 @@ pub(in super::super) async fn meet(
                 return Err(refused);
             }
             if begun.elapsed() >= UNKNOWN_MAX {
-                return Err(nobody(phrase));
+                return Err(no_sender(phrase));
             }
-            if begun.elapsed() >= QUIET_MAX && !has_told {
-                has_told = true;
+            if begun.elapsed() >= NOTIFY_AFTER && !has_notified {
+                has_notified = true;
                 let number = phrase.number();
                 let notice = format!("nobody sends by the phrase {number}-… yet; waiting");
                 events(Event::Notice(notice));
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
             continue;
         };
         if sender.0 == map.own() {
-            let sentence = "this node itself sends by that phrase: receive at another one";
+            let sentence = "this node itself sends by that phrase: receive on another node";
             return Err(TransferError::Node(sentence.into()));
         }
         asked.push(sender.0);
         events(Event::Notice(format!("asking {}", sender.1)));
         match ask(socket, phrase, map.own(), sender, events).await {
-            Ok(way) => return Ok(way),
-            // Of several with this number all but one think it wrong.
+            Ok(found) => return Ok(found),
+            // Of several senders with this number, all but one find the phrase wrong.
             Err(TransferError::Phrase(refusal)) => {
                 refused.get_or_insert(TransferError::Phrase(refusal));
             }
@@ -119,7 +122,7 @@ async fn ask(
     own: NodeId,
     sender: (NodeId, String),
     events: &mut (dyn FnMut(Event) + Send),
-) -> Result<Way, TransferError> {
+) -> Result<FoundTransfer, TransferError> {
     let mut chance = [0; 4];
     rand::fill(&mut chance).map_err(|_| TransferError::Random)?;
     let number = phrase.number();
@@ -132,11 +135,11 @@ async fn ask(
         events,
     )
     .await?;
-    let map = Map::look(socket).await?;
-    // Anybody may announce a stream of that name: the sender's own counts.
+    let map = Map::fetch(socket).await?;
+    // Any node may announce a stream of this name; only the sender's own counts.
     let answers = map
         .stream(&answers, sender.0)
-        .ok_or_else(|| nobody(phrase))?;
+        .ok_or_else(|| no_sender(phrase))?;
     let stream = map.stream(&asks, own);
     let stream = stream.ok_or_else(|| {
         TransferError::Ended(format!("the node does not announce {asks}: run this again"))
@@ -146,34 +149,34 @@ async fn ask(
         receiver: own,
         asks: stream,
     };
-    let talk = talk(&mut publisher, (subscriber, answers), phrase, pair);
-    let way = match tokio::time::timeout(ANSWER_MAX, talk).await {
-        Ok(way) => way,
+    let negotiation = negotiate(&mut publisher, (subscriber, answers), phrase, pair);
+    let found = match tokio::time::timeout(ANSWER_MAX, negotiation).await {
+        Ok(found) => found,
         Err(_) => Err(TransferError::Ended(format!(
             "{} does not answer: ask whether it still sends, and run this again",
             sender.1
         ))),
     };
-    // How the node ends the stream is of no interest.
-    tokio::spawn(tokio::time::timeout(GOODBYE_MAX, publisher.finish()));
-    let (road, id, opener) = way?;
-    Ok(Way {
+    // Finishes in the background; the result does not matter.
+    tokio::spawn(tokio::time::timeout(FINAL_RECEIPT_MAX, publisher.finish()));
+    let (public_id, id, opener) = found?;
+    Ok(FoundTransfer {
         sender,
-        road,
+        public_id,
         id,
         opener,
     })
 }
 
-fn nobody(phrase: &Phrase) -> TransferError {
+fn no_sender(phrase: &Phrase) -> TransferError {
     let number = phrase.number();
     TransferError::Ended(format!(
         "nobody sends by the phrase {number}-…: it was used, has expired, or begins with another number; ask the sender"
     ))
 }
 
-/// Asks until there is a verdict.
-async fn talk(
+/// Repeats requests until there is a verdict.
+async fn negotiate(
     publisher: &mut LocalPublisher,
     (subscriber, from): (LocalSubscriber, StreamId),
     phrase: &Phrase,
@@ -183,9 +186,9 @@ async fn talk(
     let mut stage = Stage::Hello(half);
     let mut ask = Bytes::from(Ask::Hello(hello).encode());
     let (tell, mut answers) = mpsc::channel(8);
-    // Dropped with this function, and the reading ends.
+    // Dropped at the end of this function, which ends the task.
     let mut reading = JoinSet::new();
-    reading.spawn(listen(subscriber, from, pair.asks, tell));
+    reading.spawn(forward_answers(subscriber, from, pair.asks, tell));
     let mut again = tokio::time::interval(ASK_EVERY);
     loop {
         let said = tokio::select! {
@@ -200,7 +203,7 @@ async fn talk(
                 )),
             },
             _ = again.tick() => {
-                // What nobody receives would only be dropped.
+                // Without a receiver, the request would only be dropped.
                 if publisher.is_wanted() {
                     publisher.send(outgoing(ask.clone())).await?;
                 }
@@ -216,18 +219,18 @@ async fn talk(
                 Stage::Proof(keys)
             }
             (Stage::Proof(keys), Said::Admitted(sealed)) => {
-                let (road, id) = keys.admitted(&sealed).ok_or_else(|| {
-                    TransferError::Ended("who sends there does not have the phrase".into())
+                let (public_id, id) = keys.admitted(&sealed).ok_or_else(|| {
+                    TransferError::Ended("the sender there does not have the phrase".into())
                 })?;
-                return Ok((road, id, keys.opener()));
+                return Ok((public_id, id, keys.opener()));
             }
             (stage, _) => stage,
         };
     }
 }
 
-/// Passes on what is answered to these asks, until the stream has ended or nobody listens.
-async fn listen(
+/// Forwards the answers to these requests until the stream ends or the receiver is gone.
+async fn forward_answers(
     mut subscriber: LocalSubscriber,
     from: StreamId,
     asks: StreamId,
@@ -246,13 +249,13 @@ async fn listen(
                         }
                     }
                     Ok(_) => {}
-                    Err(error) => tracing::debug!(%error, "an answer is none"),
+                    Err(error) => tracing::debug!(%error, "invalid answer"),
                 }
             }
             Ok(Some(SubscriberEvent::Notice(text))) => tracing::debug!(%text, "answers"),
             Ok(None) => return,
             Err(error) => {
-                // Nobody is left to be told.
+                // The receiver may be gone.
                 let _ = tell.send(Err(error)).await;
                 return;
             }

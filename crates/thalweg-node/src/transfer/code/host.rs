@@ -1,7 +1,9 @@
-//! Who sends by a phrase: announces its number, answers who asks, and sends to those who have it.
+//! The sender of files by phrase: announces the number, answers receivers, and sends to those that
+//! prove the phrase.
 //!
-//! *The idea.* [`Keeper`] decides; here are the streams. Whoever is admitted gets a transfer of its own, with its own keys, in a task
-//! beside the others; so one that is slow or interrupted holds up nobody, and may come again with the same phrase.
+//! *The idea.* [`Keeper`] decides; this adds the streams. Each admitted receiver gets a transfer of
+//! its own, with its own keys, in its own task; so a slow or interrupted one delays no other, and
+//! may return with the same phrase.
 //!
 //! *Sources.* docs/files.md §7.
 
@@ -20,72 +22,74 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::super::map::Map;
-use super::super::receive::{LOOK_EVERY, subscribe};
-use super::super::send::{Load, SendOptions, Sent, Transfer, outgoing, publication, unix_now};
+use super::super::receive::{POLL_EVERY, subscribe};
+use super::super::send::{Prepared, SendOptions, Sent, Transfer, outgoing, publication, unix_now};
 use super::super::{Event, TransferError, publish, reconnect};
 use super::Phrase;
 use super::keeper::{Admitted, Keeper, WRONG_MAX};
 use crate::handle::SubscriberEvent;
 use crate::local::{LocalError, LocalPublisher};
 
-/// Asks that wait to be answered: each receiver has one under way.
+/// Requests that wait for an answer: each receiver has at most one.
 const WAITING_MAX: usize = 64;
 
-/// Streams of asks that are listened to: more than the keeper keeps sessions.
+/// Maximum number of request streams to forward_asks to: more than the keeper's sessions.
 const LISTENERS_MAX: usize = 128;
 
-/// Who may have files by a phrase, and how long.
+/// The limits of a phrase.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeOptions {
-    /// How many nodes.
+    /// The number of nodes that may receive the files.
     pub uses: usize,
-    /// How long it is good for who has not begun.
+    /// How long new receivers are admitted.
     pub open_for: Duration,
 }
 
-/// An ask, where it came from.
+/// A request, with its stream and its receiver.
 type Asked = (StreamId, NodeId, Bytes);
 
-/// What became of a transfer.
+/// The result of a transfer.
 type Done = (NodeId, Result<Sent, TransferError>);
 
 struct Host {
     options: SendOptions,
-    load: Load,
+    prepared: Prepared,
     phrase: Phrase,
     own: NodeId,
     keeper: Keeper,
     clock: Clock,
-    /// Who asks: the stream, whose it is, what listens to it.
+    /// Receivers by their request stream: the node, and the task that listens to it.
     askers: BTreeMap<StreamId, (NodeId, AbortHandle)>,
     listeners: JoinSet<()>,
     asked: mpsc::Receiver<Asked>,
     ask: mpsc::Sender<Asked>,
-    /// Names of nodes, as they were when they asked.
+    /// Names of receivers at the time of their request.
     names: BTreeMap<NodeId, String>,
     transfers: JoinSet<Done>,
     running: BTreeMap<NodeId, AbortHandle>,
-    told: mpsc::UnboundedReceiver<Event>,
-    tell: mpsc::UnboundedSender<Event>,
+    event_queue: mpsc::UnboundedReceiver<Event>,
+    event_sender: mpsc::UnboundedSender<Event>,
     sent: Vec<Sent>,
     refused: Option<TransferError>,
 }
 
-/// Sends files to whoever has the phrase that is told as an event, and returns when as many as may have everything.
+/// Sends files to the holders of a phrase, which is reported as an event; returns once the allowed
+/// number of receivers has everything.
 ///
-/// When the phrase is used up, has expired or is dead, those who have begun are still served.
+/// Once the phrase is used up, has expired or is dead, receivers that have started are still
+/// served.
 ///
-/// Fails   nobody had the phrase in time; too many wrong ones were tried; a file that cannot be read, or changes; a node that
-///         goes away and does not come back
+/// Fails if no receiver had the phrase in time; too many wrong phrases were tried; a file cannot be
+/// read, or changes; the node goes away and does not return
 pub async fn send_by_code(
     options: SendOptions,
     code: CodeOptions,
     mut events: impl FnMut(Event) + Send,
 ) -> Result<Sent, TransferError> {
-    let map = Map::look(&options.socket).await?;
-    map.allow()?;
-    // Who will have it is not known: the furthest may.
-    let load = Load::look(&options, map.hops_longest(), 1, &mut events).await?;
+    let map = Map::fetch(&options.socket).await?;
+    map.check_rights()?;
+    // The receivers are not known yet, so the most distant node decides the block length.
+    let prepared = Prepared::prepare(&options, map.hops_longest(), 1, &mut events).await?;
     let taken = map.streams().iter();
     let taken: Vec<u16> = taken
         .filter_map(|stream| name::code_of_stream(&stream.name, &stream.publisher_key))
@@ -94,12 +98,12 @@ pub async fn send_by_code(
     let clock = Clock::start();
     let until = clock.now() + code.open_for;
     let (ask, asked) = mpsc::channel(WAITING_MAX);
-    let (tell, told) = mpsc::unbounded_channel();
+    let (event_sender, event_queue) = mpsc::unbounded_channel();
     let mut host = Host {
-        keeper: Keeper::new(phrase.clone(), map.own(), load.id(), code.uses, until),
+        keeper: Keeper::new(phrase.clone(), map.own(), prepared.id(), code.uses, until),
         own: map.own(),
         options,
-        load,
+        prepared,
         phrase,
         clock,
         askers: BTreeMap::new(),
@@ -109,14 +113,14 @@ pub async fn send_by_code(
         names: BTreeMap::new(),
         transfers: JoinSet::new(),
         running: BTreeMap::new(),
-        told,
-        tell,
+        event_queue,
+        event_sender,
         sent: Vec::new(),
         refused: None,
     };
-    let mut has_told = false;
+    let mut has_announced = false;
     loop {
-        match host.run(&mut has_told, &mut events).await {
+        match host.run(&mut has_announced, &mut events).await {
             Ok(()) => return host.report(),
             Err(TransferError::Local(LocalError::Gone(_) | LocalError::Connect { .. })) => {
                 host.forget_askers();
@@ -128,39 +132,40 @@ pub async fn send_by_code(
 }
 
 impl Host {
-    /// Announces the number, and answers until nobody can come any more and all who came are through.
+    /// Announces the number, and answers until no new receiver can be admitted and all transfers
+    /// are done.
     async fn run(
         &mut self,
-        has_told: &mut bool,
+        has_announced: &mut bool,
         events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<(), TransferError> {
         let socket = self.options.socket.clone();
         let name = name::code_stream(self.phrase.number(), &self.own);
         let publication = publication(name, false, WEIGHT_USUAL);
         let mut publisher = publish(&socket, publication, events).await?;
-        if !*has_told {
-            *has_told = true;
+        if !*has_announced {
+            *has_announced = true;
             events(Event::Phrase(self.phrase.to_string()));
         }
-        let mut look = tokio::time::interval(LOOK_EVERY);
+        let mut next_check = tokio::time::interval(POLL_EVERY);
         while self.keeper.is_open(self.clock.now()) || !self.transfers.is_empty() {
             tokio::select! {
-                _ = look.tick() => self.look(&Map::look(&socket).await?),
+                _ = next_check.tick() => self.update_askers(&Map::fetch(&socket).await?),
                 Some(asked) = self.asked.recv() => self.answer(asked, &mut publisher, events).await?,
-                Some(event) = self.told.recv() => events(event),
-                Some(done) = self.transfers.join_next() => self.take_done(done.ok(), events),
+                Some(event) = self.event_queue.recv() => events(event),
+                Some(done) = self.transfers.join_next() => self.handle_done(done.ok(), events),
             }
         }
-        while let Ok(event) = self.told.try_recv() {
+        while let Ok(event) = self.event_queue.try_recv() {
             events(event);
         }
-        // The last answer is to arrive; how the node ends the stream is of no interest.
+        // Waits for the last answer to arrive; the result does not matter.
         let _ = publisher.finish().await;
         Ok(())
     }
 
-    /// Listens to those on the map who ask, and no more to who has gone.
-    fn look(&mut self, map: &Map) {
+    /// Starts to forward_asks to new request streams on the map, and stops for those that have gone.
+    fn update_askers(&mut self, map: &Map) {
         let number = self.phrase.number();
         let mut there = BTreeMap::new();
         for stream in map.streams() {
@@ -187,7 +192,7 @@ impl Host {
             if self.askers.contains_key(&id) || self.askers.len() >= LISTENERS_MAX {
                 continue;
             }
-            let listener = listen(
+            let listener = forward_asks(
                 self.options.socket.clone(),
                 stream.name.clone(),
                 (id, stream.publisher_key),
@@ -214,23 +219,23 @@ impl Host {
         let ask = match Ask::decode(&payload) {
             Ok(ask) => ask,
             Err(error) => {
-                tracing::debug!(%error, "an ask is none");
+                tracing::debug!(%error, "invalid request");
                 return Ok(());
             }
         };
-        let mut road = TransferId([0; 16]);
-        rand::fill(&mut road.0).map_err(|_| TransferError::Random)?;
-        let was = self.keeper.left();
+        let mut public_id = TransferId([0; 16]);
+        rand::fill(&mut public_id.0).map_err(|_| TransferError::Random)?;
+        let was = self.keeper.tries_left();
         let now = self.clock.now();
-        let (said, admitted) = self.keeper.handle_ask(now, receiver, asks, &ask, road);
+        let (said, admitted) = self.keeper.handle_ask(now, receiver, asks, &ask, public_id);
         let name = self.name(receiver);
-        if self.keeper.left() < was {
+        if self.keeper.tries_left() < was {
             let sentence = match said {
                 Some(Said::Refused(Refusal::Wrong(left))) => {
-                    format!("{name} tried a wrong phrase; after {left} more this one is dead")
+                    format!("{name} tried a wrong phrase; {left} more wrong tries end this one")
                 }
                 _ => format!(
-                    "{name} tried a wrong phrase, the last of {WRONG_MAX}: this one is dead"
+                    "{name} tried a wrong phrase, the last of {WRONG_MAX}: this phrase has ended"
                 ),
             };
             events(Event::Notice(sentence));
@@ -241,7 +246,7 @@ impl Host {
         }
         if let Some(admitted) = admitted {
             events(Event::Notice(format!("{name} has the phrase")));
-            self.begin(admitted, name);
+            self.start_transfer(admitted, name);
         }
         Ok(())
     }
@@ -253,32 +258,32 @@ impl Host {
             .unwrap_or_else(|| node.short())
     }
 
-    /// Sends to who has the phrase, beside the others.
-    fn begin(&mut self, admitted: Admitted, name: String) {
+    /// Starts a transfer to an admitted receiver, beside the others.
+    fn start_transfer(&mut self, admitted: Admitted, name: String) {
         let receiver = admitted.receiver;
         let transfer = Transfer::by_code(
             self.options.clone(),
-            &self.load,
+            &self.prepared,
             (receiver, name),
-            admitted.road,
+            admitted.public_id,
             admitted.sealer,
         );
-        let tell = self.tell.clone();
+        let event_sender = self.event_sender.clone();
         let task = self.transfers.spawn(async move {
             let events = &mut |event| {
-                // Nobody is left to be told.
-                let _ = tell.send(event);
+                // The receiver may be gone.
+                let _ = event_sender.send(event);
             };
             (receiver, transfer.send(events).await)
         });
-        // Who comes again was interrupted: what was begun for it goes nowhere.
+        // A receiver that returns was interrupted; its earlier transfer leads nowhere.
         if let Some(before) = self.running.insert(receiver, task) {
             before.abort();
         }
     }
 
-    fn take_done(&mut self, done: Option<Done>, events: &mut (dyn FnMut(Event) + Send)) {
-        // Nothing of one that was aborted.
+    fn handle_done(&mut self, done: Option<Done>, events: &mut (dyn FnMut(Event) + Send)) {
+        // An aborted task has no result.
         let Some((receiver, done)) = done else {
             return;
         };
@@ -293,7 +298,7 @@ impl Host {
         }
     }
 
-    /// Returns all that was sent as one.
+    /// Returns the sum of all transfers.
     fn report(mut self) -> Result<Sent, TransferError> {
         let Some(mut all) = self.sent.pop() else {
             if let Some(refused) = self.refused {
@@ -303,11 +308,11 @@ impl Host {
                 let guessers = self.keeper.guessers().iter().map(|node| self.name(*node));
                 let guessers: Vec<String> = guessers.collect();
                 format!(
-                    "nobody has the files, and {WRONG_MAX} wrong phrases were tried, by {}: send again for a new one",
+                    "no receiver has the files, and {WRONG_MAX} wrong phrases were tried, by {}: send again for a new one",
                     guessers.join(", ")
                 )
             } else {
-                "nobody came with the phrase before it expired: send again for a new one, or use --open-for".into()
+                "no receiver had the phrase before it expired: send again for a new one, or use --open-for".into()
             };
             return Err(TransferError::Ended(sentence));
         };
@@ -323,21 +328,21 @@ impl Host {
     }
 }
 
-/// Passes on what somebody asks on its stream, until that has ended or nobody listens.
-async fn listen(
+/// Forwards requests from a receiver's stream until it ends or the host is gone.
+async fn forward_asks(
     socket: std::path::PathBuf,
     name: StreamName,
     (asks, receiver): (StreamId, NodeId),
-    tell: mpsc::Sender<Asked>,
+    requests: mpsc::Sender<Asked>,
 ) {
     let Ok(mut subscriber) = subscribe(&socket, name).await else {
         return;
     };
     loop {
         match subscriber.recv().await {
-            // Anybody may announce a stream of that name: the one that was on the map counts.
+            // Any node may announce a stream of this name; only the one found on the map counts.
             Ok(Some(SubscriberEvent::Adu(Adu { header, payload }))) if header.stream == asks => {
-                if tell.send((asks, receiver, payload)).await.is_err() {
+                if requests.send((asks, receiver, payload)).await.is_err() {
                     return;
                 }
             }

@@ -1,14 +1,18 @@
-//! Who keeps a phrase: what it answers to whom, how often it bears a wrong one, when it has done.
+//! The limits of a phrase: which requests are answered, how many wrong tries are allowed, and when
+//! it is over.
 //!
-//! *The idea.* A machine without a socket: asks in, answers out, and who has proved the phrase. It counts proofs, for only
-//! those try a phrase. The same ask has the same answer, so both can be said again at any loss.
+//! *The idea.* A state machine without sockets: requests in, answers and admitted receivers out. It
+//! counts proofs, since only a proof tries a phrase. The same request gets the same answer, so both
+//! can be repeated after any loss.
 //!
 //! ```text
-//! ask hello ─► session with keys ─► answer hello ─► ask proof ─► right: admitted, a use   (again: by the same node, none)
-//!                                                          └──► wrong: counted; the third one ends it for all
+//! ask hello ─► session with keys ─► answer hello ─► ask proof ─► right: admitted, a use (again: by
+//! the same node, none)
+//!                                                          └──► wrong: counted; the third one ends
+//!                                                          it for all
 //! ```
 //!
-//! *What it does not do.* It sends no file.
+//! *What it does not do.* It sends no files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,22 +24,22 @@ use thalweg_core::transfer::meeting::{Ask, PAKE_BYTES, PROOF_BYTES, Refusal, Sai
 use super::Phrase;
 use super::proof::{Half, Keys, Pair, Sealer};
 
-/// Wrong phrases that are borne: with 65,536 of them, who guesses has a chance of one in 21,845.
+/// Maximum number of wrong phrases: of 65,536 phrases, a guesser has a chance of one in 21,845.
 pub(super) const WRONG_MAX: u8 = 3;
 
-/// Who may ask at once; further ones have to wait until somebody has gone.
+/// Maximum number of sessions; further receivers wait until one has gone.
 const SESSIONS_MAX: usize = 64;
 
-/// Keeps a phrase.
+/// The state of a phrase.
 pub(super) struct Keeper {
     phrase: Phrase,
     own: NodeId,
     id: TransferId,
     uses: usize,
-    /// When nobody is admitted any more who was not.
+    /// Until when new receivers are admitted.
     until: Instant,
     wrong: u8,
-    /// Who had wrong ones, as they came.
+    /// The receivers with wrong phrases, in order.
     guessers: Vec<NodeId>,
     sessions: BTreeMap<StreamId, Session>,
     admitted: BTreeSet<NodeId>,
@@ -44,23 +48,23 @@ pub(super) struct Keeper {
 struct Session {
     receiver: NodeId,
     hello: [u8; PAKE_BYTES],
-    /// What is answered to that.
+    /// The answer to `hello`.
     own_hello: [u8; PAKE_BYTES],
     keys: Keys,
-    /// What was answered to its proof, whatever it says later.
+    /// The answer to the first proof; later proofs get the same.
     verdict: Option<Said>,
 }
 
-/// Somebody has proved the phrase.
+/// A receiver that has proved the phrase.
 pub(super) struct Admitted {
     pub(super) receiver: NodeId,
-    /// What its streams are named by.
-    pub(super) road: TransferId,
+    /// The random id by which its streams are named.
+    pub(super) public_id: TransferId,
     pub(super) sealer: Sealer,
 }
 
 impl Keeper {
-    /// Returns the keeper of a phrase for so many receivers.
+    /// Returns the keeper of a phrase for `uses` receivers.
     pub(super) fn new(
         phrase: Phrase,
         own: NodeId,
@@ -81,31 +85,32 @@ impl Keeper {
         }
     }
 
-    /// Takes what a receiver asks on its stream; returns what to answer, and whether it is admitted by that.
+    /// Handles a receiver's request on its stream; returns the answer, and the receiver if it is
+    /// admitted now.
     ///
-    /// `road` is drawn anew for each ask; who is admitted gets it.
+    /// `public_id` is drawn for each request; an admitted receiver gets it.
     ///
-    /// Cost    three multiplications on the curve for a hello that is new
+    /// Cost    three scalar multiplications on the curve for a new hello
     pub(super) fn handle_ask(
         &mut self,
         now: Instant,
         receiver: NodeId,
         asks: StreamId,
         ask: &Ask,
-        road: TransferId,
+        public_id: TransferId,
     ) -> (Option<Said>, Option<Admitted>) {
         match ask {
-            Ask::Hello(hello) => (self.greet(now, receiver, asks, hello), None),
-            Ask::Proof(proof) => self.judge(now, asks, proof, road),
+            Ask::Hello(hello) => (self.handle_hello(now, receiver, asks, hello), None),
+            Ask::Proof(proof) => self.handle_proof(now, asks, proof, public_id),
         }
     }
 
-    fn judge(
+    fn handle_proof(
         &mut self,
         now: Instant,
         asks: StreamId,
         proof: &[u8; PROOF_BYTES],
-        road: TransferId,
+        public_id: TransferId,
     ) -> (Option<Said>, Option<Admitted>) {
         let Some(session) = self.sessions.get(&asks) else {
             return (None, None);
@@ -121,15 +126,15 @@ impl Keeper {
             self.admitted.insert(receiver);
             let admitted = Admitted {
                 receiver,
-                road,
+                public_id,
                 sealer: session.keys.sealer(),
             };
-            let said = Said::Admitted(session.keys.admit(road, self.id));
+            let said = Said::Admitted(session.keys.admit(public_id, self.id));
             (said, Some(admitted))
         } else {
             self.wrong += 1;
             self.guessers.push(receiver);
-            let refusal = match self.left() {
+            let refusal = match self.tries_left() {
                 0 => Refusal::Dead,
                 left => Refusal::Wrong(left),
             };
@@ -141,12 +146,12 @@ impl Keeper {
         (Some(said), admitted)
     }
 
-    /// Returns how many wrong ones are borne yet.
-    pub(super) const fn left(&self) -> u8 {
+    /// Returns the number of wrong tries left.
+    pub(super) const fn tries_left(&self) -> u8 {
         WRONG_MAX.saturating_sub(self.wrong)
     }
 
-    fn greet(
+    fn handle_hello(
         &mut self,
         now: Instant,
         receiver: NodeId,
@@ -161,7 +166,7 @@ impl Keeper {
         if let Some(refusal) = self.refusal(now, receiver) {
             return Some(Said::Refused(refusal));
         }
-        // One stream asks once: another hello on it would be another try under a verdict that was given.
+        // One exchange per stream: a second hello would be another try after the verdict.
         if self.sessions.contains_key(&asks) || self.sessions.len() >= SESSIONS_MAX {
             return None;
         }
@@ -182,12 +187,12 @@ impl Keeper {
         Some(Said::Hello(own_hello))
     }
 
-    /// Returns why nobody, or not this one, is admitted any more.
+    /// Returns why this receiver is not admitted any more, if so.
     fn refusal(&self, now: Instant, receiver: NodeId) -> Option<Refusal> {
         if self.is_dead() {
             return Some(Refusal::Dead);
         }
-        // Who was admitted and was interrupted comes again, late or not.
+        // An admitted receiver that was interrupted may return, even after the expiry.
         if self.admitted.contains(&receiver) {
             return None;
         }
@@ -197,27 +202,27 @@ impl Keeper {
         (now >= self.until).then_some(Refusal::Expired)
     }
 
-    /// Takes word that a receiver's stream is gone.
+    /// Removes the session of a receiver that has closed its stream.
     pub(super) fn handle_gone(&mut self, asks: StreamId) {
         self.sessions.remove(&asks);
     }
 
-    /// Takes word that somebody admitted took nothing: its use is another's.
+    /// Gives an admitted receiver's use back, since it took nothing.
     pub(super) fn handle_refused(&mut self, receiver: NodeId) {
         self.admitted.remove(&receiver);
     }
 
-    /// Returns whether too many phrases were wrong.
+    /// Returns whether too many wrong phrases were tried.
     pub(super) const fn is_dead(&self) -> bool {
-        self.left() == 0
+        self.tries_left() == 0
     }
 
-    /// Returns who had wrong ones.
+    /// Returns the receivers with wrong phrases.
     pub(super) fn guessers(&self) -> &[NodeId] {
         &self.guessers
     }
 
-    /// Returns whether anybody can still be admitted who was not.
+    /// Returns whether new receivers can still be admitted.
     pub(super) fn is_open(&self, now: Instant) -> bool {
         !self.is_dead() && now < self.until && self.admitted.len() < self.uses
     }

@@ -1,14 +1,15 @@
-//! Files for who has a phrase, not for a node that is named.
+//! Files for the holder of a phrase instead of a named node.
 //!
-//! *The idea.* The phrase has a number, which says on the map who sends, and two words, which both ends prove to each other without
-//! saying them. Who has proved them gets a transfer of its own, sealed by a key that only the two have: everybody else in the
-//! fabric, relays included, sees that something is sent, and not what.
+//! *The idea.* The phrase has a number, by which the sender is found on the map, and two words,
+//! which both ends prove to each other without revealing them. Each receiver that proves them gets
+//! a transfer of its own, sealed with a key that only the two ends have. Other nodes, including
+//! relays, see that something is sent, and not what.
 //!
 //! | room | what lives there |
 //! |---|---|
 //! | `phrase`, `words` | a phrase as text |
-//! | `proof` | the exchange, and the keys that follow |
-//! | `keeper` | how often, how long, for how many |
+//! | `proof` | the exchange, and the keys derived from it |
+//! | `keeper` | limits: tries, time, receivers |
 //! | `host`, `guest` | the two ends, with their streams |
 //!
 //! *What it does not do.* It invents no cryptography.

@@ -1,9 +1,11 @@
-//! A phrase that one person says to another: `7-otter-lantern`.
+//! A phrase that one person tells another: `7-otter-lantern`.
 //!
-//! *The idea.* The number says who sends, to everybody; the words say who may have it, and never leave the two ends. Two words
-//! of 256 are 16 bits, which are enough where a wrong one can be tried three times and not at leisure (`proof`).
+//! *The idea.* The number identifies the sender and is public; the words prove the right to receive
+//! and never leave the two ends. Two words of 256 are 16 bits, which suffice since a wrong phrase
+//! can be tried only three times, and never offline (`proof`).
 //!
-//! *What it does not do.* It takes no word that is not in its list: that one is mistyped, and no try is spent on it.
+//! *What it does not do.* It accepts no word outside of its list: such a word is a typing error,
+//! and costs no try.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,31 +15,31 @@ use strsim::levenshtein;
 
 use super::words::WORDS;
 
-/// Words of a phrase.
+/// The number of words in a phrase.
 const COUNT: usize = 2;
 
-/// The largest number; one digit or two are easier to say than three.
+/// The largest number. One or two digits are easier to say than three.
 const NUMBER_MAX: u16 = 999;
 
-/// What is drawn of, while one of them is free.
+/// The largest number that is drawn while a smaller one is free.
 const NUMBER_USUAL: u16 = 99;
 
-/// A number and two words.
+/// A phrase: a number and two words.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Phrase {
     number: u16,
     words: [&'static str; COUNT],
 }
 
-/// A text that is no phrase.
+/// Why a text is not a phrase.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadPhrase(String);
 
 impl Phrase {
-    /// Draws one whose number nobody has.
+    /// Draws a phrase with a free number.
     ///
-    /// Fails   no number is free, or the system has no randomness
+    /// Fails   if no number is free, or the system has no random numbers
     pub(super) fn draw(taken: &[u16]) -> Option<Self> {
         let free = |number: &u16| !taken.contains(number);
         let usual: Vec<u16> = (1..=NUMBER_USUAL).filter(free).collect();
@@ -46,7 +48,8 @@ impl Phrase {
         let mut chance = [0; 4 + COUNT];
         rand::fill(&mut chance).ok()?;
         let ([a, b, c, d], words) = chance.split_first_chunk()?;
-        // Of a thousand, the error of the remainder is below a millionth; and the number is no secret.
+        // Modulo bias: below one millionth for at most a thousand numbers; besides, the number is
+        // public.
         let number = u32::from_be_bytes([*a, *b, *c, *d]) as usize % free.len().max(1);
         Some(Self {
             number: *free.get(number)?,
@@ -54,7 +57,7 @@ impl Phrase {
         })
     }
 
-    /// Returns the number, which is no secret.
+    /// Returns the number, which is public.
     pub(super) const fn number(&self) -> u16 {
         self.number
     }
@@ -67,7 +70,7 @@ impl fmt::Display for Phrase {
 }
 
 impl fmt::Debug for Phrase {
-    /// Writes no word: a log is read by more people than one.
+    /// Omits the words, since many people may read a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Phrase({}-…)", self.number)
     }
@@ -76,7 +79,7 @@ impl fmt::Debug for Phrase {
 impl FromStr for Phrase {
     type Err = BadPhrase;
 
-    /// Reads one as people type it: in any case, with spaces or hyphens between.
+    /// Parses a phrase as people type it: in any case, with spaces or hyphens.
     fn from_str(text: &str) -> Result<Self, BadPhrase> {
         let lower = text.to_lowercase();
         let parts = lower.split(|c: char| c == '-' || c.is_whitespace());
@@ -84,7 +87,7 @@ impl FromStr for Phrase {
         let Some(&[number, first, second]) = parts.get(..).filter(|all| all.len() == 1 + COUNT)
         else {
             return Err(BadPhrase(
-                "a phrase is a number and two words, as `7-otter-lantern`".into(),
+                "a phrase is a number and two words, such as `7-otter-lantern`".into(),
             ));
         };
         let number = number.parse().ok();

@@ -1,20 +1,24 @@
-//! That two have the same phrase, proved without saying it, and the keys that follow.
+//! Proves that both ends have the same phrase without revealing it, and derives the keys.
 //!
-//! *The idea.* Sixteen bits can be searched, so nothing that is sent may tell a right guess from a wrong one but to who answers.
-//! SPAKE2 gives both ends a key that is the same if their phrases are; who listens learns nothing, and who takes part tries one
-//! phrase. The receiver proves itself first, by a hash under that key, so the sender counts every try; the sender's proof is that
-//! it seals. Both node keys and the stream of asks go into it, so what one says to one node is of no use with another.
+//! *The idea.* Sixteen bits can be searched, so no message may let anyone but its addressee tell a
+//! right guess from a wrong one. SPAKE2 gives both ends the same key if their phrases match; an
+//! eavesdropper learns nothing, and an active attacker tries one phrase per exchange. The receiver
+//! proves itself first, by a hash under that key, so the sender counts every try; the sender's
+//! proof is its seal. Both node keys and the request stream enter the exchange, so messages for one
+//! node are of no use with another.
 //!
 //! ```text
-//! sender    (A)  ── x·B + phrase·M ──►        K = SPAKE2(phrase, sender, receiver ‖ stream of asks)
+//! sender (A) ── x·B + phrase·M ──► K = SPAKE2(phrase, sender, receiver ‖ stream of asks)
 //! receiver  (B)  ◄── y·B + phrase·N ──        proof    = BLAKE3(K_proof, stream of asks)
-//!                                             admitted = AES-256-GCM(K_admit, road ‖ transfer id)
-//!                                             parcel   = counter:u64 ‖ AES-256-GCM(K_parcel, counter, parcel)
+//!                                             admitted = AES-256-GCM(K_admit, public_id ‖ transfer id)
+//!                                             parcel = counter:u64 ‖ AES-256-GCM(K_parcel,
+//!                                             counter, parcel)
 //! ```
 //!
-//! *What it does not do.* It counts no tries: `keeper` does.
+//! *What it does not do.* It counts no tries; `keeper` does.
 //!
-//! *Sources.* RFC 9382 (SPAKE2; the crate `spake2` is that of Magic Wormhole, a little older than the RFC); RFC 5116.
+//! *Sources.* RFC 9382 (SPAKE2; the crate `spake2` is that of Magic Wormhole, a little older than
+//! the RFC); RFC 5116.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use bytes::Bytes;
@@ -25,28 +29,28 @@ use thalweg_core::transfer::meeting::{PAKE_BYTES, PROOF_BYTES, SEALED_BYTES};
 
 use super::Phrase;
 
-/// Bytes before what is sealed: the counter of its nonce.
+/// Bytes before a sealed parcel: the counter of its nonce.
 const COUNTER_BYTES: usize = 8;
 
 /// Bytes of two ids.
 const IDS_BYTES: usize = 32;
 
-/// Who takes part, as both know it.
+/// The two ends of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) sender: NodeId,
     pub(super) receiver: NodeId,
-    /// The stream on which the receiver asks.
+    /// The receiver's request stream.
     pub(super) asks: StreamId,
 }
 
-/// Half of an exchange, used once.
+/// One end's half of an exchange, used once.
 pub(super) struct Half {
     state: Spake2<Ed25519Group>,
     pair: Pair,
 }
 
-/// What follows from an exchange.
+/// The keys of a finished exchange.
 pub(super) struct Keys {
     proof: [u8; PROOF_BYTES],
     admit: LessSafeKey,
@@ -59,27 +63,27 @@ pub(in super::super) struct Sealer {
     counter: u64,
 }
 
-/// Opens them.
+/// Opens the parcels of one transfer.
 pub(in super::super) struct Opener {
     key: LessSafeKey,
 }
 
 impl Half {
-    /// Begins as the sender; returns what to say, too.
+    /// Starts an exchange as the sender; also returns the message to send.
     pub(super) fn of_sender(phrase: &Phrase, pair: Pair) -> (Self, [u8; PAKE_BYTES]) {
         let [sender, receiver] = pair.identities();
         let (state, message) = Spake2::start_a(&password(phrase), &sender, &receiver);
         (Self { state, pair }, fixed(&message))
     }
 
-    /// Begins as the receiver; returns what to say, too.
+    /// Starts an exchange as the receiver; also returns the message to send.
     pub(super) fn of_receiver(phrase: &Phrase, pair: Pair) -> (Self, [u8; PAKE_BYTES]) {
         let [sender, receiver] = pair.identities();
         let (state, message) = Spake2::start_b(&password(phrase), &sender, &receiver);
         (Self { state, pair }, fixed(&message))
     }
 
-    /// Takes what the other said; `None` if that is no half of such an exchange.
+    /// Handles the other end's message; `None` if it is not a valid half of an exchange.
     pub(super) fn finish(self, message: &[u8; PAKE_BYTES]) -> Option<Keys> {
         let shared = self.state.finish(message).ok()?;
         let derive = |purpose| blake3::derive_key(purpose, &shared);
@@ -101,26 +105,26 @@ impl Pair {
 }
 
 impl Keys {
-    /// Returns what the receiver says to prove that it has the phrase.
+    /// Returns the receiver's proof that it has the phrase.
     pub(super) const fn proof(&self) -> [u8; PROOF_BYTES] {
         self.proof
     }
 
-    /// Returns whether somebody has proved it; the comparison takes as long whatever it is.
+    /// Returns whether a proof is right; compares in constant time.
     pub(super) fn is_proved_by(&self, proof: &[u8; PROOF_BYTES]) -> bool {
         blake3::Hash::from_bytes(self.proof) == *proof
     }
 
-    /// Seals what the transfer is called, once.
-    pub(super) fn admit(&self, road: TransferId, id: TransferId) -> [u8; SEALED_BYTES] {
-        let mut sealed = [road.0, id.0].concat();
+    /// Seals the ids of the transfer, once.
+    pub(super) fn admit(&self, public_id: TransferId, id: TransferId) -> [u8; SEALED_BYTES] {
+        let mut sealed = [public_id.0, id.0].concat();
         self.admit
             .seal_in_place_append_tag(nonce(0), Aad::empty(), &mut sealed)
             .expect("32 bytes are not too long for AES-GCM");
         sealed.try_into().expect("two ids and a tag")
     }
 
-    /// Opens it; `None` if the sender has another phrase.
+    /// Opens the sealed ids; `None` if the sender has another phrase.
     pub(super) fn admitted(&self, sealed: &[u8; SEALED_BYTES]) -> Option<(TransferId, TransferId)> {
         let mut sealed = *sealed;
         let ids = self
@@ -128,11 +132,12 @@ impl Keys {
             .open_in_place(nonce(0), Aad::empty(), &mut sealed)
             .ok()?;
         let ids: &[u8; IDS_BYTES] = (&*ids).try_into().ok()?;
-        let (road, id) = ids.split_first_chunk()?;
-        Some((TransferId(*road), TransferId(id.try_into().ok()?)))
+        let (public_id, id) = ids.split_first_chunk()?;
+        Some((TransferId(*public_id), TransferId(id.try_into().ok()?)))
     }
 
-    /// Returns what seals the transfer's parcels: one counter for one key, from zero and never again.
+    /// Returns the sealer of the transfer's parcels: call it once, since its counter starts at
+    /// zero.
     pub(super) fn sealer(&self) -> Sealer {
         Sealer {
             key: key(&self.parcels),

@@ -1,6 +1,7 @@
-//! Proves who gets what by a phrase: whoever has it, so often and so long, and nobody by guessing.
+//! Proves that files go to the holder of the phrase, within its limits, and to no guesser.
 //!
-//! Two ends in memory: a keeper and receivers, time is a number. What is sealed for one is tried by others.
+//! Two ends in memory, a keeper and its receivers; time is a number. What is sealed for one
+//! receiver is tried by others.
 
 use strsim::levenshtein;
 use thalweg_core::id::{NodeId, StreamId};
@@ -30,7 +31,7 @@ fn keeper(uses: usize) -> Keeper {
     Keeper::new(right(), SENDER, ID, uses, UNTIL)
 }
 
-/// Somebody with a phrase.
+/// A receiver with a phrase.
 struct Guest {
     pair: Pair,
     half: Option<Half>,
@@ -63,7 +64,7 @@ impl Guest {
         keeper.handle_ask(now, self.pair.receiver, self.pair.asks, ask, ROAD)
     }
 
-    /// Goes through all of it; returns the last word.
+    /// Runs the whole exchange; returns the last answer.
     fn meet(&mut self, keeper: &mut Keeper, now: Instant) -> (Option<Said>, Option<Admitted>) {
         let (said, none) = self.ask(keeper, now, &self.hello);
         assert!(none.is_none(), "a hello admits nobody");
@@ -86,7 +87,7 @@ fn refused(said: Option<Said>) -> Refusal {
 }
 
 #[test]
-fn who_has_the_phrase_learns_what_the_transfer_is_and_opens_its_parcels() {
+fn right_phrase_opens_parcels() {
     let mut keeper = keeper(1);
     let mut guest = Guest::new(2, 5, &right());
     let (said, admitted) = guest.meet(&mut keeper, Instant::ZERO);
@@ -109,7 +110,7 @@ fn who_has_the_phrase_learns_what_the_transfer_is_and_opens_its_parcels() {
         }
     }
     assert_ne!(sealed[0], sealed[2], "no nonce is used twice");
-    // The same phrase at another time is another key.
+    // The same phrase yields another key in another exchange.
     let mut other = Keeper::new(right(), SENDER, ID, 1, UNTIL);
     of_another.meet(&mut other, Instant::ZERO);
     let keys = of_another.keys.expect("it has met");
@@ -117,7 +118,7 @@ fn who_has_the_phrase_learns_what_the_transfer_is_and_opens_its_parcels() {
 }
 
 #[test]
-fn the_third_wrong_phrase_ends_it_also_for_who_has_the_right_one() {
+fn third_wrong_phrase_ends_all() {
     let mut keeper = keeper(1);
     let early = Guest::new(9, 90, &right());
     let (said, _) = early.ask(&mut keeper, Instant::ZERO, &early.hello);
@@ -140,7 +141,7 @@ fn the_third_wrong_phrase_ends_it_also_for_who_has_the_right_one() {
 }
 
 #[test]
-fn one_exchange_tries_one_phrase_however_often_it_is_said() {
+fn one_exchange_tries_one_phrase() {
     let mut keeper = keeper(1);
     let mut guest = Guest::new(2, 5, &phrase("7-zebra-otter"));
     let (said, _) = guest.meet(&mut keeper, Instant::ZERO);
@@ -160,13 +161,13 @@ fn one_exchange_tries_one_phrase_however_often_it_is_said() {
 }
 
 #[test]
-fn a_use_is_a_nodes_and_comes_back_when_it_took_nothing() {
+fn refused_use_is_given_back() {
     let mut keeper = keeper(1);
     let (_, admitted) = Guest::new(2, 5, &right()).meet(&mut keeper, Instant::ZERO);
     assert!(admitted.is_some());
     let (said, _) = Guest::new(3, 6, &right()).meet(&mut keeper, Instant::ZERO);
     assert_eq!(refused(said), Refusal::Used);
-    // Who was interrupted comes again, also late.
+    // An interrupted receiver returns, even after the expiry.
     let (_, admitted) = Guest::new(2, 7, &right()).meet(&mut keeper, UNTIL);
     assert!(admitted.is_some());
     keeper.handle_refused(NodeId([2; 32]));
@@ -175,7 +176,7 @@ fn a_use_is_a_nodes_and_comes_back_when_it_took_nothing() {
 }
 
 #[test]
-fn who_comes_when_it_has_expired_gets_nothing() {
+fn expired_phrase_admits_none() {
     let mut keeper = keeper(2);
     let before = UNTIL - Duration::from_nanos(1);
     let (_, admitted) = Guest::new(2, 5, &right()).meet(&mut keeper, before);
@@ -186,8 +187,8 @@ fn who_comes_when_it_has_expired_gets_nothing() {
 }
 
 #[test]
-fn an_exchange_with_one_node_is_of_no_use_with_another() {
-    // A node between passes on what the receiver says as its own.
+fn replayed_exchange_is_refused() {
+    // A node in between presents the receiver's messages as its own.
     let mut keeper = keeper(1);
     let mut guest = Guest::new(2, 5, &right());
     let between = (NodeId([6; 32]), StreamId(66));
@@ -209,7 +210,7 @@ fn an_exchange_with_one_node_is_of_no_use_with_another() {
 }
 
 #[test]
-fn a_message_that_is_no_half_of_an_exchange_is_not_answered() {
+fn invalid_hello_is_ignored() {
     let mut keeper = keeper(1);
     for hello in [[0; 33], [255; 33]] {
         let said = keeper.handle_ask(
@@ -225,7 +226,7 @@ fn a_message_that_is_no_half_of_an_exchange_is_not_answered() {
 }
 
 #[test]
-fn a_phrase_is_read_as_people_type_it() {
+fn phrase_parses_as_typed() {
     for text in ["7-otter-lantern", " 7 Otter  LANTERN ", "07-otter lantern"] {
         assert_eq!(phrase(text), right(), "{text}");
     }
@@ -247,7 +248,7 @@ fn a_phrase_is_read_as_people_type_it() {
 }
 
 #[test]
-fn one_slip_makes_no_word_into_another() {
+fn one_typo_makes_no_other_word() {
     assert!(WORDS.is_sorted());
     for (place, word) in WORDS.iter().enumerate() {
         assert!((4..=8).contains(&word.len()) && word.bytes().all(|c| c.is_ascii_lowercase()));
@@ -258,7 +259,7 @@ fn one_slip_makes_no_word_into_another() {
 }
 
 #[test]
-fn a_phrase_is_drawn_of_numbers_that_nobody_has() {
+fn drawn_number_is_free() {
     let taken: Vec<u16> = (1..=99).filter(|number| *number != 42).collect();
     let drawn = Phrase::draw(&taken).expect("one is free");
     assert_eq!(drawn.number(), 42);

@@ -1,9 +1,11 @@
-//! The words of a phrase: 256 of them, so that each is eight bits.
+//! The words of a phrase: 256, so that each stands for eight bits.
 //!
-//! *The idea.* English words of four to eight letters that most people can spell when they hear them. It takes two letters put in,
-//! taken out or replaced to make one of another, so one slip makes none into another and is found out where it is typed.
+//! *The idea.* English words of four to eight letters that most people can spell when they hear
+//! them. Any two differ by at least two inserted, deleted or replaced letters, so a single typing
+//! error never yields another word and is detected at once.
 //!
-//! *What it does not do.* It is no standard's list: PGP's has words that are hard to spell, BIP 39's some that sound alike.
+//! *What it does not do.* It is not a standard's list: PGP's has words that are hard to spell, BIP
+//! 39's some that sound alike.
 
 /// The words, in order.
 pub(super) const WORDS: [&str; 256] = [

@@ -1,12 +1,13 @@
-//! What is received, until it is whole and in its place.
+//! Received files, until they are complete and in place.
 //!
-//! *The idea.* A transfer has a folder beside where its files will be, whose name tells what it is:
-//! `thalweg-ID.part`, with the manifest and a file for each file, by number. Nothing in it is believed: who begins again
-//! compares every block with its hash. When all are there, each is brought to the disk and moved to its name in one step
-//! which fails if somebody has that name; then the folder goes.
+//! *The idea.* A transfer has a folder beside its future files, named by its id: `thalweg-ID.part`,
+//! with the manifest and one numbered part per file. Nothing in it is trusted: a later run compares
+//! every block with its hash. Once all blocks are there, each part is synced and moved to its name
+//! in one step, which fails if the name is taken; then the folder is removed.
 //!
-//! Parts are nobody's but their owner's. What is whole gets the mode that it has at its sender, less what a new file here would not have
-//! by the umask, and so is never open to more than it was there; and its time.
+//! Only their owner can read the parts. A complete file gets its mode at the sender, less the bits
+//! that the umask takes from a new file here, so it is never more open than it was there; and its
+//! time.
 //!
 //! ```text
 //! DIR/thalweg-0f3a….part/manifest   written first, so that a later run knows what is there
@@ -31,13 +32,13 @@ use thalweg_core::transfer::{Have, Manifest, Place, TransferId};
 
 use super::{Event, TransferError};
 
-/// The manifest's name in a folder of parts.
+/// The manifest's name in the folder of parts.
 const MANIFEST: &str = "manifest";
 
-/// The name of a file there that is made to see which mode it gets.
+/// The name of a file created there to see the mode that it gets.
 const PROBE: &str = "mode";
 
-/// Where the files of one transfer are, and will be.
+/// The parts and places of one transfer's files.
 #[derive(Debug)]
 pub(super) struct Disk {
     folder: PathBuf,
@@ -47,17 +48,17 @@ pub(super) struct Disk {
     files: Vec<Part>,
 }
 
-/// A file on its way.
+/// A file of the transfer.
 #[derive(Debug)]
 enum Part {
     /// In the folder of parts.
     Here(File),
-    /// In its place already, whole.
+    /// Complete and in its place.
     InPlace,
 }
 
 impl Disk {
-    /// Returns the disk of a transfer whose files go to a folder.
+    /// Returns the disk of a transfer into a folder.
     pub(super) fn new(folder: &Path, id: TransferId, force: bool, keeps_modes: bool) -> Self {
         Self {
             folder: folder.to_path_buf(),
@@ -68,25 +69,25 @@ impl Disk {
         }
     }
 
-    /// Returns where the parts are.
+    /// Returns the folder of parts.
     pub(super) fn parts(&self) -> &Path {
         &self.parts
     }
 
-    /// Returns the manifest of an earlier run, if there is one that can be read.
-    pub(super) fn kept(&self) -> Option<Manifest> {
+    /// Returns the manifest of an earlier run, if it can be read.
+    pub(super) fn load_manifest(&self) -> Option<Manifest> {
         let path = self.parts.join(MANIFEST);
-        let about = fs::symlink_metadata(&path).ok()?;
-        if !about.is_file() || about.len() > TRANSFER_MANIFEST_BYTES_MAX as u64 {
+        let metadata = fs::symlink_metadata(&path).ok()?;
+        if !metadata.is_file() || metadata.len() > TRANSFER_MANIFEST_BYTES_MAX as u64 {
             return None;
         }
         Manifest::decode(&fs::read(path).ok()?).ok()
     }
 
-    /// Makes or opens the parts, and returns which blocks are there.
+    /// Creates or opens the parts, and returns the blocks that are there.
     ///
-    /// Cost    one hash over what is there
-    /// Fails   a name that is taken, without force; a disk that cannot be written
+    /// Cost    one hash over the existing content
+    /// Fails   if a name is taken and `force` is off, or the disk cannot be written
     pub(super) fn open(
         &mut self,
         manifest: &Manifest,
@@ -98,7 +99,7 @@ impl Disk {
             .map(|number| self.is_in_place(manifest, number, events))
             .collect();
         let in_place = in_place?;
-        self.keep(manifest)?;
+        self.save_manifest(manifest)?;
         for (number, is_in_place) in in_place.into_iter().enumerate() {
             let blocks = manifest.layout().blocks_of(number);
             if is_in_place {
@@ -111,7 +112,7 @@ impl Disk {
             let path = self.parts.join(number.to_string());
             let file =
                 open_part(&path).map_err(|error| TransferError::file("write", &path, error))?;
-            look(manifest, number, &file, events, |block| {
+            verify(manifest, number, &file, events, |block| {
                 have.insert(block);
             })
             .map_err(|error| TransferError::file("read", &path, error))?;
@@ -120,9 +121,9 @@ impl Disk {
         Ok(have)
     }
 
-    /// Returns whether a file is in its place already, whole.
+    /// Returns whether a file is complete and in its place.
     ///
-    /// Fails   something else has its name
+    /// Fails   if something else has its name
     fn is_in_place(
         &self,
         manifest: &Manifest,
@@ -130,22 +131,22 @@ impl Disk {
         events: &mut dyn FnMut(Event),
     ) -> Result<bool, TransferError> {
         let path = self.place(manifest, number);
-        let about = match fs::symlink_metadata(&path) {
+        let metadata = match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             other => other.map_err(|error| TransferError::file("read", &path, error))?,
         };
-        if about.is_file() && about.len() == manifest.files()[number].size {
+        if metadata.is_file() && metadata.len() == manifest.files()[number].size {
             let file =
                 File::open(&path).map_err(|error| TransferError::file("read", &path, error))?;
             let mut there = 0;
-            look(manifest, number, &file, events, |_| there += 1)
+            verify(manifest, number, &file, events, |_| there += 1)
                 .map_err(|error| TransferError::file("read", &path, error))?;
             if there == manifest.layout().blocks_of(number).len() {
                 return Ok(true);
             }
         }
         let path = super::shown(&path);
-        Err(TransferError::Ended(if about.is_dir() {
+        Err(TransferError::Ended(if metadata.is_dir() {
             format!("{path} exists and is a folder: receive with --to another one")
         } else if self.force {
             return Ok(false);
@@ -156,7 +157,7 @@ impl Disk {
         }))
     }
 
-    fn keep(&self, manifest: &Manifest) -> Result<(), TransferError> {
+    fn save_manifest(&self, manifest: &Manifest) -> Result<(), TransferError> {
         let mut bytes = Vec::new();
         manifest.encode(&mut bytes);
         let path = self.parts.join(MANIFEST);
@@ -170,7 +171,7 @@ impl Disk {
 
     /// Writes a block.
     ///
-    /// Fails   a full disk, for one
+    /// Fails   for example on a full disk
     pub(super) fn write(&self, place: Place, bytes: &[u8]) -> io::Result<()> {
         match self.files.get(place.file) {
             Some(Part::Here(file)) => file.write_all_at(bytes, place.offset),
@@ -178,15 +179,15 @@ impl Disk {
         }
     }
 
-    /// Brings every file to the disk and to its place, and takes the folder of parts away.
+    /// Syncs every file and moves it into place, then removes the folder of parts.
     ///
-    /// Fails   a name that was taken meanwhile; a part that somebody has cut; a disk that cannot be written
+    /// Fails   if a name was taken meanwhile, a part was truncated, or the disk cannot be written
     pub(super) fn finish(
         &mut self,
         manifest: &Manifest,
         events: &mut dyn FnMut(Event),
     ) -> Result<(), TransferError> {
-        let allowed = self.allowed();
+        let allowed = self.umask_mode();
         for number in 0..self.files.len() {
             let Part::Here(file) = &self.files[number] else {
                 continue;
@@ -203,46 +204,47 @@ impl Disk {
                     "{from} was cut while it was received: run it again when nobody else writes there"
                 )));
             }
-            // An earlier run with other contents may have left more.
+            // An earlier run with other contents may have written more.
             file.set_len(size).map_err(failed)?;
-            if let Err(error) = self.set_about(file, &manifest.files()[number], allowed) {
-                // Some file systems have no modes; the bytes are there all the same.
+            if let Err(error) = self.set_metadata(file, &manifest.files()[number], allowed) {
+                // Some file systems have no modes; the content is complete anyway.
                 let path = super::shown(&path);
                 events(Event::Notice(format!(
-                    "the mode or the time of {path} cannot be set as it is at its sender: {error}"
+                    "cannot set the sender's mode or time on {path}: {error}"
                 )));
             }
             file.sync_all().map_err(failed)?;
-            if let Err(error) = put(&from, &path, self.force) {
-                // Somebody may have made a file of this name meanwhile; if it is the same, it is as good.
+            if let Err(error) = move_into_place(&from, &path, self.force) {
+                // A file of this name may have appeared meanwhile; an identical one is as good.
                 if !self.is_in_place(manifest, number, &mut |_| {})? {
                     return Err(failed(error));
                 }
             }
             self.files[number] = Part::InPlace;
         }
-        // The names are on the disk when the folder is; where a folder cannot be synced nothing more can be done.
+        // The renames are durable once the folder is synced. If a folder cannot be synced, nothing
+        // more can be done.
         let _ = File::open(&self.folder).and_then(|folder| folder.sync_all());
-        // What is left there is of no use, and of no harm.
+        // Leftovers there are of no use and do no harm.
         let _ = fs::remove_dir_all(&self.parts);
         Ok(())
     }
 
-    /// Returns the bits that a new file here may have, by the umask.
-    fn allowed(&self) -> u32 {
+    /// Returns the mode bits that the umask allows a new file here.
+    fn umask_mode(&self) -> u32 {
         let path = self.parts.join(PROBE);
-        // Left by a run that was killed.
+        // May be left by a killed run.
         let _ = fs::remove_file(&path);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o777);
         let probe = options.open(&path).and_then(|probe| probe.metadata());
         let _ = fs::remove_file(&path);
-        // Where none can be made, as on a full disk, a file is its owner's alone.
-        probe.map_or(0o700, |about| about.permissions().mode() & 0o777)
+        // If no file can be created, as on a full disk, only the owner gets access.
+        probe.map_or(0o700, |metadata| metadata.permissions().mode() & 0o777)
     }
 
-    /// Gives a part the mode and the time that it is to have in its place.
-    fn set_about(
+    /// Sets a part's final mode and time.
+    fn set_metadata(
         &self,
         part: &File,
         file: &thalweg_core::transfer::File,
@@ -276,24 +278,24 @@ fn open_part(path: &Path) -> io::Result<File> {
     options.mode(0o600).open(path)
 }
 
-/// Gives a file its name in one step.
+/// Moves a file to its name in one step.
 ///
-/// Fails   somebody has that name, without force
-fn put(from: &Path, path: &Path, force: bool) -> io::Result<()> {
+/// Fails   if the name is taken and `force` is off
+fn move_into_place(from: &Path, path: &Path, force: bool) -> io::Result<()> {
     if force {
         return fs::rename(from, path);
     }
     match fs::hard_link(from, path) {
         Ok(()) => fs::remove_file(from),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // A file system without hard links: not in one step, but looked at.
+        // Without hard links the check and the move are two steps.
         Err(_) if fs::symlink_metadata(path).is_err() => fs::rename(from, path),
         Err(error) => Err(error),
     }
 }
 
-/// Compares what is in a file with the hashes of its blocks.
-fn look(
+/// Compares a file's content with the hashes of its blocks.
+fn verify(
     manifest: &Manifest,
     number: usize,
     file: &File,
@@ -305,7 +307,7 @@ fn look(
     let mut buffer = vec![0; layout.block_bytes().min(layout.size()) as usize];
     for block in layout.blocks_of(number) {
         let place = layout.place(block).expect("it is one of this file's");
-        // A file that is still short has nothing behind its end.
+        // A file that is still short has no such block.
         if place.offset + place.bytes as u64 > of {
             break;
         }

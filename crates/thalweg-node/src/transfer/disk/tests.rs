@@ -1,4 +1,4 @@
-//! Proves what a receiver's disk looks like before, between and after.
+//! Proves the state of a receiver's disk before, during and after a transfer.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ fn write_all(disk: &Disk, manifest: &Manifest, bytes: &[u8]) {
     }
 }
 
-/// Returns a disk on which all of a file `a` has come, and is not in its place yet.
+/// Returns a disk that has received all of a file `a`, not moved into place yet.
 fn received(folder: &Path, bytes: &[u8]) -> (Manifest, Disk) {
     let manifest = manifest("a", bytes);
     let mut disk = Disk::new(folder, manifest.id(), false, true);
@@ -38,18 +38,18 @@ fn received(folder: &Path, bytes: &[u8]) -> (Manifest, Disk) {
 }
 
 #[test]
-fn what_was_written_is_found_again_and_moved_when_whole() {
+fn parts_resume_and_move_when_whole() {
     let folder = tempfile::tempdir().expect("a folder");
     let bytes = vec![7; 5000];
     let manifest = manifest("a b\n\u{fe}", &bytes);
     let mut disk = Disk::new(folder.path(), manifest.id(), false, true);
-    assert!(disk.kept().is_none());
+    assert!(disk.load_manifest().is_none());
     assert_eq!(disk.open(&manifest, &mut |_| {}).expect("room").count(), 0);
     let place = manifest.layout().place(0).expect("it has one");
     disk.write(place, &bytes[..1024]).expect("room");
 
     let mut again = Disk::new(folder.path(), manifest.id(), false, true);
-    assert_eq!(again.kept(), Some(manifest.clone()));
+    assert_eq!(again.load_manifest(), Some(manifest.clone()));
     let have = again.open(&manifest, &mut |_| {}).expect("room");
     assert!(have.contains(0) && have.count() == 1);
     assert!(!folder.path().join("a b\n\u{fe}").exists());
@@ -75,7 +75,7 @@ fn what_was_written_is_found_again_and_moved_when_whole() {
 }
 
 #[test]
-fn a_file_that_is_there_is_replaced_by_force_only() {
+fn existing_file_needs_force() {
     let folder = tempfile::tempdir().expect("a folder");
     let bytes = vec![7; 3000];
     let manifest = manifest("a", &bytes);
@@ -94,7 +94,7 @@ fn a_file_that_is_there_is_replaced_by_force_only() {
 }
 
 #[test]
-fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
+fn name_taken_meanwhile_is_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let bytes = vec![7; 3000];
     let (manifest, mut disk) = received(folder.path(), &bytes);
@@ -111,13 +111,13 @@ fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
         fs::read(folder.path().join("a")).expect("it is there"),
         b"mine"
     );
-    // The same file is as good as the one that has come.
+    // An identical file is as good as the received one.
     fs::write(folder.path().join("a"), &bytes).expect("room");
     disk.finish(&manifest, &mut |_| {}).expect("it is there");
 }
 
 #[test]
-fn a_part_that_somebody_has_cut_is_not_filled_up_with_zeros() {
+fn truncated_part_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let bytes = vec![7; 3000];
     let (manifest, mut disk) = received(folder.path(), &bytes);
@@ -130,13 +130,13 @@ fn a_part_that_somebody_has_cut_is_not_filled_up_with_zeros() {
         .to_string();
     assert!(error.contains("0 was cut"), "{error}");
     assert!(!folder.path().join("a").exists());
-    // Another run finds out what is missing.
+    // Another run detects what is missing.
     let have = disk.open(&manifest, &mut |_| {}).expect("room");
     assert_eq!(have.count(), 1);
 }
 
 #[test]
-fn a_damaged_part_is_received_again() {
+fn damaged_part_is_received_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let bytes = vec![7; 5000];
     let manifest = manifest("a", &bytes);
@@ -153,7 +153,7 @@ fn a_damaged_part_is_received_again() {
     );
 }
 
-/// Receives a file of this mode and time and returns its place.
+/// Receives a file of this mode and time, and returns its path.
 fn received_as(folder: &Path, mode: u32, changed: i64, keeps_modes: bool) -> PathBuf {
     let file = File {
         name: FileName::new(b"a").expect("a name"),
@@ -180,7 +180,7 @@ fn received_as(folder: &Path, mode: u32, changed: i64, keeps_modes: bool) -> Pat
 }
 
 #[test]
-fn mode_and_time_are_kept_and_never_wider() {
+fn mode_is_kept_and_never_wider() {
     for (mode, changed) in [
         (0o755, 1_577_836_800_123_456_789),
         (0o600, -1),
@@ -192,7 +192,7 @@ fn mode_and_time_are_kept_and_never_wider() {
         let about = fs::metadata(&path).expect("it is there");
         let there = about.permissions().mode() & 0o7777;
         assert_eq!(there & !mode, 0, "{there:o} is wider than {mode:o}");
-        // No umask takes anything of its owner's.
+        // The umask of a test takes nothing from the owner.
         assert_eq!(there & 0o700, mode & 0o700);
         let there = about.modified().expect("Linux has it");
         let there = match there.duration_since(UNIX_EPOCH) {
@@ -206,7 +206,7 @@ fn mode_and_time_are_kept_and_never_wider() {
 }
 
 #[test]
-fn without_modes_a_file_is_as_any_new_one() {
+fn file_without_modes_is_as_new() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = received_as(folder.path(), 0o700, 0, false);
     let new = folder.path().join("new");

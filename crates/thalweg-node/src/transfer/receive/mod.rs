@@ -1,10 +1,11 @@
 //! The receiving end: a stream becomes files.
 //!
-//! *The idea.* The [`Inbox`] takes a transfer from the map, its receipts are published, and one loop brings parcels in, blocks
-//! to the disk and receipts out. Whose sender has gone is left as soon as somebody else sends: what has come is on the disk.
+//! *The idea.* The [`Inbox`] chooses a transfer from the map, its receipts are published, and one
+//! loop takes parcels in, writes blocks to the disk and sends receipts. A transfer whose sender has
+//! sender_gone is abandoned as soon as another node sends; received parts stay on the disk.
 //!
-//! *What it does not do.* It does not decide whom to trust beyond what it is told: without `from`, whoever is on the map
-//! may send.
+//! *What it does not do.* It makes no decision about trust: without `from`, any node on the map may
+//! send.
 
 mod goodbye;
 mod inbox;
@@ -26,7 +27,7 @@ use tokio::sync::watch;
 
 pub use self::inbox::Inbox;
 use super::code::Phrase;
-use super::code::guest::Way;
+use super::code::guest::FoundTransfer;
 use super::code::proof::Opener;
 use super::disk::Disk;
 use super::map::{Map, Stream};
@@ -35,72 +36,74 @@ use super::{Event, TransferError, publish, reconnect, shown};
 use crate::handle::{SubscribeOptions, SubscriberEvent};
 use crate::local::{Client, LocalError, LocalPublisher, LocalSubscriber};
 
-/// How often the map is looked at for a transfer.
-pub(super) const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
+/// How often to look for a transfer on the map.
+pub(super) const POLL_EVERY: StdDuration = StdDuration::from_millis(200);
 
-/// How often it is looked, while nothing comes, whether it is still offered.
-const OFFER_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often to check, while nothing arrives, that a transfer is still offered.
+const OFFER_POLL_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a transfer that has begun may be gone from the map before another is taken instead: a relay or a node that is
-/// started again is back by then.
+/// How long a started transfer may be off the map before another replaces it: a restarted relay or
+/// node is back sooner.
 const GONE_MAX: Duration = Duration::from_secs(5);
 
-/// How long one of which nothing has come may be waited for while another is offered: an offer is small, and goes at once.
-const MUTE_MAX: Duration = Duration::from_secs(30);
+/// How long to wait for the first data while another transfer is offered: an offer is small and is
+/// sent at once.
+const FIRST_DATA_MAX: Duration = Duration::from_secs(30);
 
-/// How long the last word to the sender may take: after it the files are here all the same.
-pub(super) const GOODBYE_MAX: StdDuration = StdDuration::from_secs(3);
+/// How long the final receipt may take; the files are complete without it.
+pub(super) const FINAL_RECEIPT_MAX: StdDuration = StdDuration::from_secs(3);
 
-/// How long a sender by phrase may say nothing: it offers every few seconds, and its phrase is of no use when it is gone.
+/// How long a sender by phrase may be silent: it repeats its offer every few seconds, and its
+/// phrase ends with it.
 const SILENCE_MAX: StdDuration = StdDuration::from_secs(90);
 
-/// What is received, and where to.
+/// What to receive, and where to.
 #[derive(Clone, Debug)]
 pub struct ReceiveOptions {
     /// The node's local socket.
     pub socket: PathBuf,
-    /// Where the files go.
+    /// The folder for the files.
     pub folder: PathBuf,
-    /// Name or key of the only node that may send.
+    /// Name or key of the only accepted sender.
     pub from: Option<String>,
-    /// The phrase that somebody sends by; then nothing else is taken.
+    /// The sender's phrase; then no other transfer is received.
     pub phrase: Option<Phrase>,
-    /// Whether files that are there are replaced.
+    /// Whether existing files are replaced.
     pub force: bool,
-    /// Whether files get the mode and the time that they have at their sender, or those of any new file here.
+    /// Whether files keep the sender's mode and time, instead of those of a new file here.
     pub keeps_modes: bool,
 }
 
-/// What was received.
+/// A received transfer.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Received {
     /// The transfer's id.
     pub id: String,
     /// The name of the node that sent it.
     pub from: String,
-    /// The files, where they are now; as text, what is not UTF-8 in a name is replaced.
+    /// The files' paths; bytes that are not UTF-8 are replaced.
     #[serde(serialize_with = "as_text")]
     pub files: Vec<PathBuf>,
-    /// The same paths as their bytes, in hexadecimal: a name may have any, which text in JSON cannot.
+    /// The same paths as bytes in hexadecimal, since a name may contain any bytes.
     pub files_hex: Vec<String>,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Bytes that an earlier run had received.
+    /// Bytes received by earlier runs.
     pub bytes_before: u64,
-    /// Blocks that did not have their hash.
+    /// Blocks with a wrong hash.
     pub corrupt: u64,
-    /// When the first parcel came, in seconds since 1970.
+    /// When the first parcel arrived, in seconds since 1970.
     pub began_unix: f64,
     /// When every file was in its place.
     pub ended_unix: f64,
 }
 
-/// Writes paths for people and for what knows of UTF-8 alone.
+/// Writes paths as text, for people and programs that need UTF-8.
 fn as_text<S: serde::Serializer>(files: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(files.iter().map(|file| file.to_string_lossy()))
 }
 
-/// One transfer, from when it was found on the map on.
+/// One transfer, from its discovery on the map.
 struct Transfer<'a> {
     inbox: &'a Inbox,
     options: &'a ReceiveOptions,
@@ -114,41 +117,42 @@ struct Transfer<'a> {
     disk: Disk,
     clock: Clock,
     began_unix: Option<f64>,
-    /// When every file was in its place: the goodbye that follows takes a round trip and the sender's time.
+    /// When every file was in its place. The final receipt takes a round trip and the sender's time
+    /// more.
     ended_unix: Option<f64>,
     bytes_before: u64,
-    left: Option<Left>,
-    /// Streams on the map of those whose nodes have heard the last word.
+    abandoned: Option<Abandoned>,
+    /// Streams of the senders whose nodes have the final receipt.
     heard: Vec<StreamId>,
-    /// Whether what was there has been looked at.
+    /// Whether the existing parts were verified.
     has_begun: bool,
     found_at: Instant,
     /// Since when it is not on the map.
     gone_since: Option<Instant>,
-    /// Whether it was told that the sender has stopped.
-    has_told_stop: bool,
+    /// Whether the stop of the sender was reported.
+    has_reported_stop: bool,
 }
 
-/// Why a transfer was left before it was whole.
+/// Why a transfer was abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    /// It had not begun when it went from the map, or another is taken meanwhile.
+enum Abandoned {
+    /// It abandoned the map before it had begun, or another transfer replaces it.
     Gone,
     /// Its name only looked as if it were for this node.
     NotOurs,
 }
 
-/// What comes next.
+/// What the receiver handles next.
 enum Next {
     Event(SubscriberEvent),
     /// The stream's end.
     Ended,
-    /// There is no such stream any more and nothing of it has come, or another is to be taken.
-    Left,
+    /// The stream is sender_gone before anything of it has arrived, or another transfer replaces it.
+    Abandoned,
 }
 
-/// The two connections with the node.
-struct Lines {
+/// The two connections to the node.
+struct Connections {
     subscriber: LocalSubscriber,
     publisher: LocalPublisher,
 }
@@ -172,48 +176,48 @@ impl<'a> Transfer<'a> {
             began_unix: None,
             ended_unix: None,
             bytes_before: 0,
-            left: None,
+            abandoned: None,
             heard: Vec::new(),
             has_begun: false,
             gone_since: None,
-            has_told_stop: false,
+            has_reported_stop: false,
             inbox,
             options,
         }
     }
 
     /// Waits for the stream to which a phrase has led.
-    async fn by_code(inbox: &'a Inbox, way: Way) -> Result<Self, TransferError> {
+    async fn by_code(inbox: &'a Inbox, found: FoundTransfer) -> Result<Self, TransferError> {
         let begun = tokio::time::Instant::now();
         loop {
-            let map = Map::look(&inbox.options().socket).await?;
-            let name = way.road.coded_stream(&map.own());
+            let map = Map::fetch(&inbox.options().socket).await?;
+            let name = found.public_id.coded_stream(&map.own());
             let is_it =
-                |stream: &&Stream| stream.name == name && stream.publisher_key == way.sender.0;
+                |stream: &&Stream| stream.name == name && stream.publisher_key == found.sender.0;
             if let Some(stream) = map.streams().iter().find(is_it) {
-                let new = Self::new(inbox, way.id, stream, map.own());
+                let new = Self::new(inbox, found.id, stream, map.own());
                 return Ok(Self {
-                    receipts: way.road.receipts_stream(&map.own()),
-                    opener: Some(way.opener),
+                    receipts: found.public_id.receipts_stream(&map.own()),
+                    opener: Some(found.opener),
                     ..new
                 });
             }
             if begun.elapsed() >= SILENCE_MAX {
-                return Err(gone(&way.sender.1));
+                return Err(sender_gone(&found.sender.1));
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
     }
 
-    /// Receives until it is whole, over whatever happens to the node.
+    /// Receives until the transfer is complete; reconnects if the node goes away.
     async fn receive(
         &mut self,
         events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<(), TransferError> {
-        if let Err(error) = self.begin_again(events) {
-            // The sender is to hear it too: by the first word of the run.
+        if let Err(error) = self.resume(events) {
+            // The sender gets the refusal with the first receipt.
             let now = self.clock.now();
-            self.receiver.refuse(now, told(&error));
+            self.receiver.refuse(now, remote_reason(&error));
         }
         loop {
             match self.run(events).await {
@@ -226,9 +230,9 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Takes up what an earlier run has left.
-    fn begin_again(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<(), TransferError> {
-        let kept = self.disk.kept();
+    /// Loads the parts of an earlier run.
+    fn resume(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<(), TransferError> {
+        let kept = self.disk.load_manifest();
         if kept.is_some_and(|manifest| self.receiver.handle_manifest(manifest)) {
             let have = self.open(events)?;
             self.begin(have, events);
@@ -236,7 +240,7 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    /// Makes the parts; a refusal is one for the sender too.
+    /// Opens the parts on the disk. The sender gets a refusal too.
     fn open(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<Have, TransferError> {
         let manifest = self.receiver.manifest().expect("it is looked for before");
         let disk = &mut self.disk;
@@ -245,7 +249,7 @@ impl<'a> Transfer<'a> {
 
     fn begin(&mut self, have: Have, events: &mut (dyn FnMut(Event) + Send)) {
         self.receiver.begin(self.clock.now(), have);
-        // The sender may begin again with other blocks: then some of it came in this run.
+        // The sender may restart with another block length; then some bytes came in this run.
         if !self.has_begun {
             self.bytes_before = self.receiver.bytes();
         }
@@ -264,104 +268,108 @@ impl<'a> Transfer<'a> {
         });
     }
 
-    /// Receives until the transfer is whole, is refused, or the node is gone.
+    /// Receives until the transfer is complete or refused, or the node is sender_gone.
     async fn run(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<(), TransferError> {
         let socket = &self.options.socket;
         let subscriber = subscribe(socket, self.name.clone()).await?;
-        // Receipts are not confidential: they hold numbers.
+        // Receipts contain numbers only, so they are not confidential.
         let publication = publication(self.receipts.clone(), false, WEIGHT_USUAL);
         let publisher = publish(socket, publication, events).await?;
-        let mut lines = Lines {
+        let mut connections = Connections {
             subscriber,
             publisher,
         };
-        let ended = self.carry(&mut lines, events).await;
-        if self.left == Some(Left::Gone) {
-            // Nobody is there to take leave of.
+        let ended = self.carry(&mut connections, events).await;
+        if self.abandoned == Some(Abandoned::Gone) {
+            // No sender is abandoned to notify.
             return ended;
         }
         if self.ended_unix.is_some() {
             events(Event::Whole);
         }
         if let Err(error @ (TransferError::File { .. } | TransferError::Ended(_))) = &ended {
-            self.receiver.refuse(self.clock.now(), told(error));
+            self.receiver.refuse(self.clock.now(), remote_reason(error));
         }
-        self.take_leave(lines.publisher, events).await?;
+        self.send_final_receipt(connections.publisher, events)
+            .await?;
         ended
     }
 
     async fn carry(
         &mut self,
-        lines: &mut Lines,
+        connections: &mut Connections,
         events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<(), TransferError> {
-        let mut wanted = lines.publisher.wanted_watch();
+        let mut wanted = connections.publisher.wanted_watch();
         self.receiver.handle_wanted(self.clock.now());
         while !self.is_over(events)? {
             let silence_max = match self.opener {
                 Some(_) => SILENCE_MAX,
                 None => StdDuration::MAX,
             };
-            let next = self.next(lines, &mut wanted, events);
+            let next = self.next(connections, &mut wanted, events);
             let next = tokio::time::timeout(silence_max, next).await;
-            match next.map_err(|_| gone(&self.sender.1))?? {
+            match next.map_err(|_| sender_gone(&self.sender.1))?? {
                 Next::Event(SubscriberEvent::Adu(adu)) => self.take(&adu, events).await?,
-                Next::Event(SubscriberEvent::Notice(text)) => self.tell(&text, events),
-                Next::Left => self.left = Some(Left::Gone),
+                Next::Event(SubscriberEvent::Notice(text)) => self.report_notice(&text, events),
+                Next::Abandoned => self.abandoned = Some(Abandoned::Gone),
                 Next::Ended => {
-                    self.tell_stop(events);
-                    lines.subscriber = subscribe(&self.options.socket, self.name.clone()).await?;
+                    self.report_stop(events);
+                    connections.subscriber =
+                        subscribe(&self.options.socket, self.name.clone()).await?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Tells why the sender does not send; that it is not there yet, or not any more by the map, is found
-    /// otherwise.
-    fn tell(&mut self, text: &str, events: &mut (dyn FnMut(Event) + Send)) {
+    /// Reports why the sender does not send. That it is absent or has abandoned the map is detected
+    /// elsewhere.
+    fn report_notice(&mut self, text: &str, events: &mut (dyn FnMut(Event) + Send)) {
         if let Some((_, why)) = text.split_once(&format!("cannot serve `{}` now: ", self.name)) {
             let sender = &self.sender.1;
             events(Event::Notice(format!("{sender} cannot send now: {why}")));
         } else if text == thalweg_core::control::Notice::CutOff.sentence(&self.name) {
-            self.tell_stop(events);
+            self.report_stop(events);
         } else {
             tracing::debug!(%text, "files");
         }
     }
 
-    /// Tells once that the sender does not go on.
-    fn tell_stop(&mut self, events: &mut (dyn FnMut(Event) + Send)) {
-        if std::mem::replace(&mut self.has_told_stop, true) {
+    /// Reports once that the sender has stopped.
+    fn report_stop(&mut self, events: &mut (dyn FnMut(Event) + Send)) {
+        if std::mem::replace(&mut self.has_reported_stop, true) {
             return;
         }
         let sender = &self.sender.1;
         events(Event::Notice(if self.opener.is_some() {
-            format!("{sender} stopped sending; waiting for it to go on")
+            format!("{sender} stopped sending; waiting for it to resume")
         } else {
-            format!("{sender} stopped sending; waiting for it to go on, or for who sends next")
+            format!("{sender} stopped sending; waiting for it to resume, or for another sender")
         }));
     }
 
-    /// Looks whether this transfer is to be left: its sender has gone, or has said nothing at all, and somebody else sends.
-    async fn poll_quiet(
+    /// Returns whether to abandon this transfer: its sender has sender_gone or was silent from the start,
+    /// and another node sends.
+    async fn should_abandon(
         &mut self,
         events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<bool, TransferError> {
-        let map = Map::look(&self.options.socket).await?;
+        let map = Map::fetch(&self.options.socket).await?;
         let now = self.clock.now();
         let is_it = |there: &Stream| {
-            let is_named = there.name == self.name && self.inbox.is_meant(there);
-            // The record of a node that was killed stays on the map for minutes.
+            let is_named = there.name == self.name && self.inbox.is_accepted(there);
+            // The record of a killed node stays on the map for minutes.
             is_named && map.is_reached(there.publisher_key)
         };
         let may_leave = if map.streams().iter().any(is_it) {
             self.gone_since = None;
-            // What has begun and is on the map comes, however slow: a block may take minutes.
-            self.began_unix.is_none() && now.saturating_since(self.found_at) >= MUTE_MAX
+            // A started transfer that is on the map continues, however slowly: a block may take
+            // minutes.
+            self.began_unix.is_none() && now.saturating_since(self.found_at) >= FIRST_DATA_MAX
         } else if self.has_begun {
             let since = *self.gone_since.get_or_insert(now);
-            self.tell_stop(events);
+            self.report_stop(events);
             now.saturating_since(since) >= GONE_MAX
         } else {
             return Ok(true);
@@ -373,36 +381,39 @@ impl<'a> Transfer<'a> {
         let other = &stream.publisher;
         events(Event::Notice(if self.has_begun {
             let (sender, parts) = (&self.sender.1, shown(self.disk.parts()));
-            format!("taking what {other} sends instead; what came from {sender} is kept in {parts}")
+            format!(
+                "taking what {other} sends instead; the parts from {sender} are kept in {parts}"
+            )
         } else {
             format!("taking what {other} sends instead")
         }));
         Ok(true)
     }
 
-    /// Waits for what comes next, and says receipts meanwhile.
+    /// Waits for the next event, and sends receipts meanwhile.
     async fn next(
         &mut self,
-        lines: &mut Lines,
+        connections: &mut Connections,
         wanted: &mut watch::Receiver<bool>,
         events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<Next, TransferError> {
-        // Who came by a phrase waits for this one and no other.
+        // With a phrase, no other transfer is an alternative.
         let mut look = if self.opener.is_none() {
-            self.clock.now() + OFFER_LOOK_EVERY
+            self.clock.now() + OFFER_POLL_EVERY
         } else {
             Instant::NEVER
         };
-        // A frame that is half read when another arm is ready would be lost: the read is pinned across the others.
-        let next = lines.subscriber.recv();
+        // Dropping a half-finished read loses its bytes, so the read stays pinned across the other
+        // arms.
+        let next = connections.subscriber.recv();
         tokio::pin!(next);
         loop {
-            // Nobody hears a receipt that is said before the sender listens.
+            // A receipt sent before the sender listens would be lost.
             let is_wanted = *wanted.borrow();
             let wake = if is_wanted {
                 if let Some(receipt) = self.receiver.poll_receipt(self.clock.now()) {
                     let payload = Bytes::from(receipt.encode());
-                    lines.publisher.send(outgoing(payload)).await?;
+                    connections.publisher.send(outgoing(payload)).await?;
                 }
                 self.receiver.poll_timeout()
             } else {
@@ -420,26 +431,26 @@ impl<'a> Transfer<'a> {
                 () = self.clock.sleep_until(wake.min(look)) => {}
             }
             if self.clock.now() >= look {
-                // What the node has given already does not wait for what it is asked.
-                let is_left = tokio::select! {
+                // Events that the node has already delivered go first.
+                let should_leave = tokio::select! {
                     biased;
                     next = &mut next => return Ok(next?.map_or(Next::Ended, Next::Event)),
-                    is_left = self.poll_quiet(events) => is_left?,
+                    should_leave = self.should_abandon(events) => should_leave?,
                 };
-                if is_left {
-                    return Ok(Next::Left);
+                if should_leave {
+                    return Ok(Next::Abandoned);
                 }
-                look = self.clock.now() + OFFER_LOOK_EVERY;
+                look = self.clock.now() + OFFER_POLL_EVERY;
             }
         }
     }
 
-    /// Returns whether there is nothing left to receive; what is whole is brought to its place first.
+    /// Returns whether nothing is abandoned to receive; moves complete files into place first.
     fn is_over(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<bool, TransferError> {
         if let Some(reason) = self.receiver.refusal() {
             let parts = self.disk.parts().display();
             return Err(TransferError::Ended(format!(
-                "{reason}; what has come is kept in {parts}"
+                "{reason}; received parts are kept in {parts}"
             )));
         }
         if self.receiver.is_whole() {
@@ -450,7 +461,7 @@ impl<'a> Transfer<'a> {
             self.receiver.finish(self.clock.now());
             return Ok(true);
         }
-        Ok(self.left.is_some())
+        Ok(self.abandoned.is_some())
     }
 
     async fn take(
@@ -460,17 +471,17 @@ impl<'a> Transfer<'a> {
     ) -> Result<(), TransferError> {
         let stream = adu.header.stream;
         if stream != self.stream {
-            let map = Map::look(&self.options.socket).await?;
+            let map = Map::fetch(&self.options.socket).await?;
             let Some(there) = map.announced(stream, &self.name) else {
                 return Ok(());
             };
-            // The name holds the ID: whoever publishes it brings these bytes, or what is not believed. The node takes
-            // one of several that publish it, as it does with any stream.
+            // The name contains the id, so any publisher of it brings these bytes, or bytes that
+            // fail verification. If several publish it, the node chooses one, as for any stream.
             if there.publisher_key != self.sender.0 {
                 if self.opener.is_some() {
                     return Ok(());
                 }
-                if self.inbox.is_meant(there) {
+                if self.inbox.is_accepted(there) {
                     self.sender = (there.publisher_key, there.publisher.clone());
                 }
             }
@@ -479,20 +490,20 @@ impl<'a> Transfer<'a> {
         }
         let now = self.clock.now();
         self.gone_since = None;
-        self.has_told_stop = false;
+        self.has_reported_stop = false;
         self.began_unix.get_or_insert_with(unix_now);
         let sequence = adu.header.sequence.0;
         let opened = self.opener.as_ref().map(|opener| opener.open(&adu.payload));
         let Some(payload) = opened.unwrap_or_else(|| Some(adu.payload.clone())) else {
-            tracing::debug!("a parcel is not sealed by the sender");
+            tracing::debug!("parcel not sealed by the sender");
             self.receiver.handle_corrupt(now, sequence);
             return Ok(());
         };
         match self.receiver.handle_parcel(now, sequence, &payload) {
-            Err(error) => tracing::debug!(%error, "a parcel is none"),
+            Err(error) => tracing::debug!(%error, "invalid parcel"),
             Ok(Taken::Nothing) => {}
-            Ok(Taken::Corrupt) => tracing::debug!("something does not have its hash"),
-            Ok(Taken::NotForUs) => self.left = Some(Left::NotOurs),
+            Ok(Taken::Corrupt) => tracing::debug!("hash mismatch"),
+            Ok(Taken::NotForUs) => self.abandoned = Some(Abandoned::NotOurs),
             Ok(Taken::Manifest) => {
                 let have = self.open(events)?;
                 self.begin(have, events);
@@ -550,15 +561,15 @@ pub(super) async fn subscribe(
     client.subscribe(options).await
 }
 
-/// Returns the end of a transfer by phrase whose sender says nothing more.
-fn gone(sender: &str) -> TransferError {
+/// Returns the error for a sender by phrase that has fallen silent.
+fn sender_gone(sender: &str) -> TransferError {
     TransferError::Ended(format!(
-        "{sender} sends no more: ask for a new phrase; what has come is kept, and goes on with it"
+        "{sender} has stopped sending: ask for a new phrase; received parts are kept, and the transfer resumes with it"
     ))
 }
 
-/// Returns what the sender is told of why it ends here: no path of this machine.
-fn told(error: &TransferError) -> String {
+/// Returns the reason that the sender gets for a failure here, without any path of this machine.
+fn remote_reason(error: &TransferError) -> String {
     match error {
         TransferError::File { verb, source, .. } => format!("cannot {verb} there: {source}"),
         other => other.to_string(),

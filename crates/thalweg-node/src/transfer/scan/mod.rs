@@ -1,8 +1,9 @@
-//! Files that are to be sent: opened, hashed once, and read again block by block.
+//! Files to send: opened, hashed once, and read again block by block.
 //!
-//! *The idea.* Hashing reads each file once, in blocks; nothing of it is kept but 32 bytes a block. What is read again to
-//! be sent is compared with that: so a file that somebody writes to meanwhile is found out before it leaves. The length that a file
-//! tells is not believed either: of those in `/proc` it is 0, and of those in `/sys` 4096, whatever is in them.
+//! *The idea.* Hashing reads each file once, in blocks, and keeps only 32 bytes per block. When a
+//! block is read again to be sent, it is compared with its hash; so a file that is written to
+//! meanwhile is detected before it leaves. A file's reported length is checked too: for files in
+//! `/proc` it is 0, for those in `/sys` 4096, whatever they contain.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -23,7 +24,7 @@ use super::{Event, TransferError};
 #[cfg(test)]
 mod tests;
 
-/// Files with their manifest.
+/// Open files and their manifest.
 #[derive(Debug)]
 pub(super) struct Files {
     opened: Vec<Opened>,
@@ -41,9 +42,9 @@ struct Opened {
 }
 
 impl Files {
-    /// Opens and hashes files; the length of a block follows from the length of all.
+    /// Opens and hashes files; `block` chooses the block length from the total length.
     ///
-    /// Fails   what is no file or cannot be read; names or sizes that a transfer cannot have
+    /// Fails if a path is not a regular file or cannot be read, or its name or size is not allowed
     pub(super) fn open(
         paths: &[PathBuf],
         block: impl FnOnce(DataSize) -> u64,
@@ -53,7 +54,7 @@ impl Files {
         let opened = opened?;
         let of = opened.iter().map(|file| file.size).sum();
         let block_bytes = block(DataSize::from_bytes(of));
-        // Too many blocks are found out before anything is read.
+        // Rejects too many blocks before anything is read.
         Layout::new(opened.iter().map(|file| file.size), block_bytes)?;
         let mut hashes = Vec::new();
         let mut files = Vec::new();
@@ -77,7 +78,7 @@ impl Files {
 
     /// Reads a block.
     ///
-    /// Fails   it is not what was hashed, or cannot be read
+    /// Fails   if it differs from what was hashed, or cannot be read
     pub(super) async fn read(self: &Arc<Self>, block: u32) -> Result<Bytes, TransferError> {
         let files = Arc::clone(self);
         super::blocking(move || {
@@ -86,7 +87,7 @@ impl Files {
             let from = &files.opened[place.file];
             let mut bytes = vec![0; place.bytes];
             let read = from.file.read_exact_at(&mut bytes, place.offset);
-            // A file that was cut is one that changed.
+            // A truncated file is a changed file.
             let is_cut = |error: &std::io::Error| error.kind() == ErrorKind::UnexpectedEof;
             match read {
                 Err(error) if !is_cut(&error) => {
@@ -107,7 +108,7 @@ impl Files {
 impl Opened {
     fn open(path: PathBuf) -> Result<Self, TransferError> {
         let failed = |source| TransferError::file("read", &path, source);
-        // Looked at before it is opened: to open a pipe waits until somebody writes there.
+        // Checked before the open, which would block on a pipe until a writer opens it.
         let kind = fs::metadata(&path).map_err(failed)?.file_type();
         let Some(name) = path.file_name().filter(|_| kind.is_file()) else {
             return Err(if kind.is_dir() {
@@ -117,21 +118,22 @@ impl Opened {
             });
         };
         let file = File::open(&path).map_err(failed)?;
-        let about = file.metadata().map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
         Ok(Self {
             name: FileName::new(OsStr::as_bytes(name))?,
-            size: about.len(),
-            mode: Mode::of(about.permissions().mode()),
-            changed: about.modified().map_or(0, since_1970),
+            size: metadata.len(),
+            mode: Mode::of(metadata.permissions().mode()),
+            changed: metadata.modified().map_or(0, since_1970),
             file,
             path,
         })
     }
 
-    /// Returns why a file is not as long as it says: it changes, or is one of the system's whose length means nothing.
-    fn lies(&self) -> TransferError {
+    /// Returns the error of a file that differs from its length: it has changed, or is a system
+    /// file with a meaningless length.
+    fn length_error(&self) -> TransferError {
         let path = self.path.clone();
-        let now = self.file.metadata().map(|about| about.len());
+        let now = self.file.metadata().map(|metadata| metadata.len());
         match now {
             Ok(now) if now == self.size => TransferError::Length { path, said: now },
             Ok(_) => TransferError::Changed { path },
@@ -143,7 +145,7 @@ impl Opened {
         }
     }
 
-    /// Returns the file's hash, and appends those of its blocks if it has several.
+    /// Returns the file's hash, and appends the hashes of its blocks if it has several.
     fn hash(
         &self,
         block_bytes: u64,
@@ -160,7 +162,7 @@ impl Opened {
             self.file
                 .read_exact_at(block, offset)
                 .map_err(|error| match error.kind() {
-                    ErrorKind::UnexpectedEof => self.lies(),
+                    ErrorKind::UnexpectedEof => self.length_error(),
                     _ => TransferError::file("read", &self.path, error),
                 })?;
             if self.size <= block_bytes {
@@ -171,10 +173,10 @@ impl Opened {
             offset += length;
             progress(length);
         }
-        // What is beyond the length that was told would be left out in silence.
+        // Content beyond the reported length would be left out silently.
         let beyond = self.file.read_at(&mut [0], self.size);
         if beyond.map_err(|error| TransferError::file("read", &self.path, error))? > 0 {
-            return Err(self.lies());
+            return Err(self.length_error());
         }
         let blocks = &hashes[first..];
         Ok(whole.unwrap_or_else(|| match blocks {
@@ -184,7 +186,7 @@ impl Opened {
     }
 }
 
-/// Returns a time as nanoseconds since the start of 1970; one that is centuries away as the nearest that there is.
+/// Returns a time in nanoseconds since 1970, clamped to the range of `i64`.
 fn since_1970(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),

@@ -1,4 +1,4 @@
-//! Proves that a file's length is not believed, and that what is no file is said to be none.
+//! Proves that a file's reported length is checked, and that only regular files are sent.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn refused(path: impl Into<PathBuf>) -> TransferError {
 }
 
 #[test]
-fn file_that_tells_no_length_and_has_content_is_refused() {
+fn file_without_length_is_refused() {
     let error = refused("/proc/version");
     assert!(
         matches!(error, TransferError::Length { said: 0, .. }),
@@ -24,7 +24,7 @@ fn file_that_tells_no_length_and_has_content_is_refused() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn non_file_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let error = refused(folder.path());
     assert!(matches!(error, TransferError::Folder { .. }), "{error}");
@@ -39,7 +39,7 @@ fn what_is_no_file_is_refused() {
 }
 
 #[test]
-fn file_that_grows_or_shrinks_while_it_is_looked_at_has_changed() {
+fn resized_file_has_changed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a");
     for length in [2047, 2049, 5 * 1024, 0] {
@@ -53,7 +53,7 @@ fn file_that_grows_or_shrinks_while_it_is_looked_at_has_changed() {
 }
 
 #[test]
-fn sparse_and_empty_files_are_sent_whole() {
+fn sparse_and_empty_files_are_sent() {
     let folder = tempfile::tempdir().expect("a folder");
     for size in [0, 1, 1 << 20] {
         let path = folder.path().join("a");

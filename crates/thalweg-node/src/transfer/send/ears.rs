@@ -1,8 +1,9 @@
-//! What receivers say, from all of them together.
+//! The receipts of all receivers.
 //!
-//! *The idea.* A task for each receiver takes from its stream of receipts. Anybody on the map may announce a stream of that
-//! name; so an ADU counts only if the receiver itself publishes its stream. The node says so with it, and the map is not asked: who
-//! reads late, as after Ctrl-Z, would not find there any more what has ended meanwhile.
+//! *The idea.* A task for each receiver reads its stream of receipts. Any node may announce a
+//! stream of that name, so an ADU counts only if the receiver itself publishes it. The node reports
+//! the source with the ADU. The map is no substitute: a late reader, as after Ctrl-Z, would not
+//! find a stream there that has ended meanwhile.
 
 use std::path::{Path, PathBuf};
 
@@ -15,26 +16,26 @@ use tokio::task::JoinSet;
 use crate::handle::{SubscribeOptions, SubscriberEvent};
 use crate::local::{Client, LocalError, LocalSubscriber};
 
-/// Receipts that wait: a receiver says two a second.
+/// Capacity of the queue of receipts: a receiver sends two per second.
 const WAITING_MAX: usize = 64;
 
-/// What was heard.
+/// An event of a stream of receipts.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum ReceiptEvent {
     /// A receipt of a receiver.
     Receipt { target: usize, receipt: Receipt },
-    /// A sentence about its stream.
+    /// A notice about its stream.
     Notice { target: usize, text: String },
 }
 
-/// Listens to receivers until it is dropped.
-pub(super) struct Ears {
-    heard: mpsc::Receiver<Result<Heard, LocalError>>,
+/// Listens to the receivers until it is dropped.
+pub(super) struct ReceiptListener {
+    events: mpsc::Receiver<Result<ReceiptEvent, LocalError>>,
     _tasks: JoinSet<()>,
 }
 
-/// One receiver's stream.
-struct Ear {
+/// One receiver's stream of receipts.
+struct ReceiptStream {
     socket: PathBuf,
     target: usize,
     key: NodeId,
@@ -42,82 +43,82 @@ struct Ear {
     subscriber: LocalSubscriber,
 }
 
-impl Ears {
-    /// Subscribes to the receipts of every receiver, whose streams are named by `road`.
+impl ReceiptListener {
+    /// Subscribes to the receipts of every receiver, on streams named by `public_id`.
     pub(super) async fn open(
         socket: &Path,
-        road: TransferId,
+        public_id: TransferId,
         targets: &[(NodeId, String)],
     ) -> Result<Self, LocalError> {
-        let (tell, heard) = mpsc::channel(WAITING_MAX);
+        let (sender, events) = mpsc::channel(WAITING_MAX);
         let mut tasks = JoinSet::new();
         for (target, (key, _)) in targets.iter().enumerate() {
-            let name = road.receipts_stream(key);
+            let name = public_id.receipts_stream(key);
             let client = Client::connect(socket).await?;
             let options = SubscribeOptions {
                 name: name.clone(),
                 in_sequence: false,
             };
-            let ear = Ear {
+            let stream = ReceiptStream {
                 socket: socket.to_path_buf(),
                 target,
                 key: *key,
                 name,
                 subscriber: client.subscribe(options).await?,
             };
-            tasks.spawn(ear.listen(tell.clone()));
+            tasks.spawn(stream.listen(sender.clone()));
         }
         Ok(Self {
-            heard,
+            events,
             _tasks: tasks,
         })
     }
 
-    /// Waits for the next that is said.
-    pub(super) async fn hear(&mut self) -> Result<Heard, LocalError> {
+    /// Waits for the next event.
+    pub(super) async fn next(&mut self) -> Result<ReceiptEvent, LocalError> {
         let gone = || Err(LocalError::Gone(std::io::ErrorKind::ConnectionReset.into()));
-        self.heard.recv().await.unwrap_or_else(gone)
+        self.events.recv().await.unwrap_or_else(gone)
     }
 
-    /// Returns what was said already.
-    pub(super) fn try_hear(&mut self) -> Option<Result<Heard, LocalError>> {
-        self.heard.try_recv().ok()
+    /// Returns the next event if it is already here.
+    pub(super) fn try_next(&mut self) -> Option<Result<ReceiptEvent, LocalError>> {
+        self.events.try_recv().ok()
     }
 }
 
-impl Ear {
-    async fn listen(mut self, tell: mpsc::Sender<Result<Heard, LocalError>>) {
+impl ReceiptStream {
+    async fn listen(mut self, sender: mpsc::Sender<Result<ReceiptEvent, LocalError>>) {
         loop {
-            let heard = match self.next().await {
-                Ok(Some(heard)) => Ok(heard),
+            let event = match self.next().await {
+                Ok(Some(event)) => Ok(event),
                 Ok(None) => continue,
                 Err(error) => Err(error),
             };
-            let is_over = heard.is_err();
-            // Who listened has gone, or will make new ears.
-            if tell.send(heard).await.is_err() || is_over {
+            let is_over = event.is_err();
+            // The listener has gone, or will subscribe again after the error.
+            if sender.send(event).await.is_err() || is_over {
                 return;
             }
         }
     }
 
-    async fn next(&mut self) -> Result<Option<Heard>, LocalError> {
+    async fn next(&mut self) -> Result<Option<ReceiptEvent>, LocalError> {
         let target = self.target;
         match self.subscriber.recv().await? {
-            Some(SubscriberEvent::Notice(text)) => Ok(Some(Heard::Notice { target, text })),
+            Some(SubscriberEvent::Notice(text)) => Ok(Some(ReceiptEvent::Notice { target, text })),
             Some(SubscriberEvent::Adu(Adu { payload, .. })) => {
                 if self.subscriber.source() != Some(self.key) {
                     return Ok(None);
                 }
                 match Receipt::decode(&payload) {
-                    Ok(receipt) => Ok(Some(Heard::Receipt { target, receipt })),
+                    Ok(receipt) => Ok(Some(ReceiptEvent::Receipt { target, receipt })),
                     Err(error) => {
-                        tracing::debug!(%error, "a receipt is none");
+                        tracing::debug!(%error, "invalid receipt");
                         Ok(None)
                     }
                 }
             }
-            // The receiver ended its stream: it has gone, and may come again.
+            // The receiver has ended its stream; it may return.
             None => {
                 let options = SubscribeOptions {
                     name: self.name.clone(),

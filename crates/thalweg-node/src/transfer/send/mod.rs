@@ -1,9 +1,10 @@
 //! The sending end: files become a stream.
 //!
-//! *The idea.* One loop: receipts in, parcels out, the machine between says what and when. Publishing waits while the node
-//! is not ready for more, so blocks are read at the pace of the path and one is in memory at a time.
+//! *The idea.* One loop takes receipts in and sends parcels; the state machine between them decides
+//! what to send and when. Publishing waits while the node is not ready for more, so blocks are read
+//! at the path's rate, and one is in memory at a time.
 //!
-//! *What it does not do.* It does not wait for receivers for ever by itself: who calls it may drop it.
+//! *What it does not do.* It sets no limit to the wait for receivers; its caller may drop it.
 
 mod ears;
 
@@ -27,22 +28,24 @@ use thalweg_core::transfer::{Layout, Parcel, Sender, TransferId};
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_net::Clock;
 
-use self::ears::{Ears, Heard};
+use self::ears::{ReceiptEvent, ReceiptListener};
 use super::code::proof::Sealer;
 use super::map::Map;
 use super::scan::Files;
-use super::{Event, TransferError, looking, publish, reconnect};
+use super::{Event, TransferError, publish, reconnect, with_events};
 use crate::handle::{Outgoing, Publication};
 use crate::local::{LocalError, LocalPublisher};
 
-/// What a stream of files is announced with. It takes what others leave, so it asks nothing of a link.
+/// The announced rate of a file stream. It uses what other streams leave, so it demands almost
+/// nothing of a link.
 pub(super) const RATE_ANNOUNCED: Bitrate = Bitrate::from_kbps(8);
 
-/// The least: beside a live stream of the usual weight that wants all of a link, files get a seventeenth of it.
+/// The minimum weight: beside a live stream of the usual weight that fills a link, files get a
+/// seventeenth of it.
 const WEIGHT: NonZeroU8 = NonZeroU8::MIN;
 
-/// How often it is looked why nobody is sent anything.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often to check why no receiver is served.
+const POLL_EVERY: Duration = Duration::from_secs(2);
 
 /// Which files go where, and how.
 #[derive(Clone, Debug)]
@@ -51,48 +54,48 @@ pub struct SendOptions {
     pub socket: PathBuf,
     /// The files.
     pub files: Vec<PathBuf>,
-    /// Names or keys of the nodes that receive them.
+    /// Names or keys of the receiving nodes.
     pub targets: Vec<String>,
-    /// What is taken of the link at most.
+    /// Maximum rate of the transfer.
     pub limit: Option<Bitrate>,
-    /// Whether nodes and links that may not see the files must not.
+    /// Whether the content is sealed on untrusted nodes and links.
     pub confidential: bool,
-    /// The length of a block in bytes; chosen by the path unless given.
+    /// The block length in bytes; `None` chooses it by the path.
     pub block_bytes: Option<u64>,
 }
 
-/// What was sent.
+/// A sent transfer.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Sent {
     /// The transfer's id.
     pub id: String,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Bytes of blocks that were given to the node, those included that went again.
+    /// Bytes of blocks given to the node, including repeated ones.
     pub bytes_given: u64,
-    /// The length of a block.
+    /// The block length in bytes.
     pub block_bytes: u64,
-    /// Names of the nodes that have everything now.
+    /// Names of the nodes that have everything.
     pub whole: Vec<String>,
-    /// Those that took no more; by a phrase, whoever did and did not come again.
+    /// Receivers that refused; with a phrase, those that did not return.
     pub refused: Vec<NotTaken>,
-    /// When the first part of the manifest was given, in seconds since 1970.
+    /// When the first part of the manifest was sent, in seconds since 1970.
     pub began_unix: f64,
-    /// When the last receiver had said that it has everything.
+    /// When the last receiver had confirmed everything.
     pub ended_unix: f64,
 }
 
-/// A receiver that took no more.
+/// A receiver that refused the transfer.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct NotTaken {
     /// The name of the node.
     pub name: String,
-    /// What it said.
+    /// Its reason.
     pub reason: String,
 }
 
 impl Sent {
-    /// Adds what was sent of the same files to another.
+    /// Adds another transfer of the same files.
     pub fn add(&mut self, other: Self) {
         self.bytes_given += other.bytes_given;
         self.whole.extend(other.whole);
@@ -101,7 +104,7 @@ impl Sent {
         self.ended_unix = self.ended_unix.max(other.ended_unix);
     }
 
-    /// Returns who took no more and why, in words.
+    /// Returns the refusals with their reasons, as text.
     pub(super) fn reasons(&self) -> String {
         let reason = |not: &NotTaken| format!("{}: {}", not.name, not.reason);
         let reasons: Vec<String> = self.refused.iter().map(reason).collect();
@@ -109,50 +112,50 @@ impl Sent {
     }
 }
 
-/// Files that were looked at, and what is said of them: the same for whoever gets them.
+/// Hashed files and their manifest: the same for all receivers.
 #[derive(Clone)]
-pub(super) struct Load {
+pub(super) struct Prepared {
     files: Arc<Files>,
     manifest: Bytes,
 }
 
-/// One transfer, from its first look at the map on.
+/// One transfer, from its preparation.
 pub(super) struct Transfer {
     options: SendOptions,
-    load: Load,
+    prepared: Prepared,
     name: StreamName,
-    /// What the streams of receipts are named by.
-    road: TransferId,
+    /// The id by which the streams of receipts are named.
+    public_id: TransferId,
     targets: Vec<(NodeId, String)>,
     offer: Bytes,
     sealer: Option<Sealer>,
     sender: Sender,
     clock: Clock,
     began_unix: Option<f64>,
-    /// What was told last of each receiver that cannot be sent to, by its name.
+    /// The last reported reason for each receiver that cannot be served, by its name.
     unserved: BTreeMap<String, String>,
-    /// Receivers that it was told of that they are waited for, and that were not heard since.
+    /// Receivers that were reported as awaited and have sent no receipt since.
     waited: BTreeSet<usize>,
 }
 
-/// Sends files, and returns when every receiver has everything.
+/// Sends files, and returns once every receiver has everything.
 ///
-/// Fails   a node that is not on the map; a file that cannot be read, or changes; a receiver that refuses; a node that goes
-///         away and does not come back
+/// Fails if a receiver is not on the map or refuses; a file cannot be read, or changes; the node
+/// goes away and does not return
 pub async fn send(
     options: SendOptions,
     mut events: impl FnMut(Event) + Send,
 ) -> Result<Sent, TransferError> {
-    let map = Map::look(&options.socket).await?;
-    map.allow()?;
+    let map = Map::fetch(&options.socket).await?;
+    map.check_rights()?;
     let transfer = Transfer::prepare(options, &map, &mut events).await?;
     transfer.send(&mut events).await
 }
 
-impl Load {
-    /// Opens and hashes what is to be sent to one receiver or several; the length of a block is chosen for these hops, unless it
-    /// is given.
-    pub(super) async fn look(
+impl Prepared {
+    /// Opens and hashes files for one or several receivers; chooses the block length for these hops
+    /// unless it is given.
+    pub(super) async fn prepare(
         options: &SendOptions,
         hops: Vec<Option<Bitrate>>,
         receivers: usize,
@@ -160,18 +163,19 @@ impl Load {
     ) -> Result<Self, TransferError> {
         let (paths, given) = (options.files.clone(), options.block_bytes);
         let limit = options.limit;
-        // Where ways part it is copied, and it is opened before the last hop perhaps: both need a block whole.
+        // Where paths part the stream is copied, and a confidential one may be opened before the
+        // last hop. Both need a block whole.
         let relay = if receivers > 1 || options.confidential {
             Relay::Whole
         } else {
             Relay::Through
         };
-        let look = move |events: &mut dyn FnMut(Event)| {
+        let open = move |events: &mut dyn FnMut(Event)| {
             let choose =
                 |size: DataSize| given.unwrap_or_else(|| block::choose(size, &hops, relay, limit));
             Files::open(&paths, choose, events)
         };
-        let files = looking(look, events).await?;
+        let files = with_events(open, events).await?;
         let mut manifest = Vec::new();
         files.manifest.encode(&mut manifest);
         Ok(Self {
@@ -180,7 +184,7 @@ impl Load {
         })
     }
 
-    /// Returns what a transfer of these files is known by.
+    /// Returns the id of a transfer of these files.
     pub(super) fn id(&self) -> TransferId {
         self.files.manifest.id()
     }
@@ -224,32 +228,34 @@ impl Transfer {
         }
         let targets: Vec<(NodeId, String)> = targets.into_iter().collect();
         let keys: Vec<NodeId> = targets.iter().map(|(key, _)| *key).collect();
-        // The longest way decides: the shorter ones lose little by its smaller block.
+        // The longest path decides; shorter ones lose little by its smaller blocks.
         let hops = keys.iter().map(|key| map.hops(*key)).max_by_key(Vec::len);
-        let load = Load::look(&options, hops.unwrap_or_default(), keys.len(), events).await?;
-        let id = load.id();
+        let prepared =
+            Prepared::prepare(&options, hops.unwrap_or_default(), keys.len(), events).await?;
+        let id = prepared.id();
         let name = id.files_stream(&keys).ok_or_else(|| {
             TransferError::Node(format!(
                 "one transfer goes to 1 to {TRANSFER_TARGETS_MAX} nodes, not to {}",
                 keys.len()
             ))
         })?;
-        Ok(Self::new(options, load, (name, id), targets, None))
+        Ok(Self::new(options, prepared, (name, id), targets, None))
     }
 
-    /// Returns the transfer to one that has proved the phrase; its streams say by their names neither what it is nor whose.
+    /// Returns the transfer to a receiver that has proved the phrase. Its streams' names reveal
+    /// neither its content nor its ends.
     pub(super) fn by_code(
         options: SendOptions,
-        load: &Load,
+        prepared: &Prepared,
         target: (NodeId, String),
-        road: TransferId,
+        public_id: TransferId,
         sealer: Sealer,
     ) -> Self {
-        let name = road.coded_stream(&target.0);
+        let name = public_id.coded_stream(&target.0);
         Self::new(
             options,
-            load.clone(),
-            (name, road),
+            prepared.clone(),
+            (name, public_id),
             vec![target],
             Some(sealer),
         )
@@ -257,20 +263,20 @@ impl Transfer {
 
     fn new(
         options: SendOptions,
-        load: Load,
-        (name, road): (StreamName, TransferId),
+        prepared: Prepared,
+        (name, public_id): (StreamName, TransferId),
         targets: Vec<(NodeId, String)>,
         sealer: Option<Sealer>,
     ) -> Self {
-        let manifest_bytes = load.manifest.len() as u64;
-        let layout = load.layout().clone();
+        let manifest_bytes = prepared.manifest.len() as u64;
+        let layout = prepared.layout().clone();
         Self {
             sender: Sender::new(layout, manifest_bytes, targets.len(), options.limit),
-            offer: load.offer(targets.iter().map(|(key, _)| *key).collect()),
+            offer: prepared.offer(targets.iter().map(|(key, _)| *key).collect()),
             options,
-            load,
+            prepared,
             name,
-            road,
+            public_id,
             targets,
             sealer,
             clock: Clock::start(),
@@ -280,14 +286,18 @@ impl Transfer {
         }
     }
 
-    /// Sends until every receiver has everything, over whatever happens to the node.
+    /// Sends until every receiver has everything; reconnects if the node goes away.
     pub(super) async fn send(
         mut self,
         events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<Sent, TransferError> {
         events(Event::Begun {
-            what: format!("{} to {}", self.load.describe(), self.names().join(", ")),
-            of: self.load.layout().size(),
+            what: format!(
+                "{} to {}",
+                self.prepared.describe(),
+                self.names().join(", ")
+            ),
+            of: self.prepared.layout().size(),
         });
         loop {
             match self.run(events).await {
@@ -304,82 +314,83 @@ impl Transfer {
         self.targets.iter().map(|(_, name)| name.clone()).collect()
     }
 
-    /// Publishes, and sends until everybody has everything or the node is gone.
+    /// Publishes, and sends until every receiver has everything or the node is gone.
     async fn run(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<(), TransferError> {
         let mut publisher = publish(&self.options.socket, self.publication(), events).await?;
-        let mut ears = Ears::open(&self.options.socket, self.road, &self.targets).await?;
-        let map = Map::look(&self.options.socket).await?;
+        let mut receipts =
+            ReceiptListener::open(&self.options.socket, self.public_id, &self.targets).await?;
+        let map = Map::fetch(&self.options.socket).await?;
         let stream = map.stream(&self.name, map.own());
         let stream = stream.ok_or_else(|| {
             TransferError::Ended(format!("the node does not announce {}", self.name))
         })?;
         self.sender.handle_stream(self.clock.now(), stream);
         let mut wanted = publisher.wanted_watch();
-        let mut look = self.clock.now() + LOOK_EVERY;
+        let mut next_check = self.clock.now() + POLL_EVERY;
         while !self.sender.is_over() {
             if wanted.has_changed().unwrap_or(false) && *wanted.borrow_and_update() {
                 self.sender.handle_wanted(self.clock.now());
             }
-            // What nobody receives would only be dropped.
+            // Without a receiver, a parcel would only be dropped.
             let next = publisher
                 .is_wanted()
                 .then(|| self.sender.poll_next(self.clock.now()))
                 .flatten();
             if let Some(next) = next {
-                self.give(&mut publisher, &next).await?;
+                self.publish_next(&mut publisher, &next).await?;
                 if self.sender.has_begun() && self.began_unix.is_none() {
                     self.began_unix = Some(unix_now());
                 }
-                while let Some(heard) = ears.try_hear() {
-                    self.hear(heard?, events);
+                while let Some(event) = receipts.try_next() {
+                    self.handle_receipt_event(event?, events);
                 }
                 continue;
             }
             let is_wanted = publisher.is_wanted();
             tokio::select! {
-                heard = ears.hear() => self.hear(heard?, events),
+                event = receipts.next() => self.handle_receipt_event(event?, events),
                 changed = wanted.changed() => {
                     if changed.is_err() {
                         return Err(LocalError::Gone(std::io::ErrorKind::ConnectionReset.into()).into());
                     }
                     self.sender.handle_wanted(self.clock.now());
                 }
-                paused = self.pause(is_wanted, &mut look, events) => paused?,
+                paused = self.pause(is_wanted, &mut next_check, events) => paused?,
             }
         }
         if let Ok(sent) = self.report() {
             events(Event::Sent(Box::new(sent)));
         }
-        // Everything has arrived: how the node ends the stream is of no interest any more.
+        // Everything has arrived, so the result does not matter.
         let _ = publisher.finish().await;
         Ok(())
     }
 
-    /// Waits until there may be something to send; looks why there is not, where nobody receives.
+    /// Waits until there may be something to send; without a receiver, checks why.
     ///
-    /// It may be dropped at any point, for what the node has given already does not wait for what it is asked.
+    /// Cancel safe: events that the node has already delivered are not delayed by this wait.
     async fn pause(
         &mut self,
         is_wanted: bool,
-        look: &mut Instant,
+        next_check: &mut Instant,
         events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<(), TransferError> {
         if is_wanted {
             self.clock.sleep_until(self.sender.poll_timeout()).await;
         } else {
-            self.clock.sleep_until(*look).await;
-            self.look_why(events).await?;
-            *look = self.clock.now() + LOOK_EVERY;
+            self.clock.sleep_until(*next_check).await;
+            self.report_unserved(events).await?;
+            *next_check = self.clock.now() + POLL_EVERY;
         }
         Ok(())
     }
 
-    /// Tells why a receiver that has asked is sent nothing, if that is new.
-    async fn look_why(
+    /// Reports why a receiver that has asked is not served, if the reason is new.
+    async fn report_unserved(
         &mut self,
         events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<(), TransferError> {
-        let map = Map::look(&self.options.socket).await?;
+        let map = Map::fetch(&self.options.socket).await?;
         for (sink, reason) in map.unserved(&self.name) {
             let why = format!("{sink} cannot be sent to now: {reason}");
             if self.unserved.get(sink) != Some(&why) {
@@ -393,14 +404,14 @@ impl Transfer {
     fn publication(&self) -> Publication {
         let mut publication = publication(self.name.clone(), self.options.confidential, WEIGHT);
         if self.targets.len() > 1 {
-            // One that is slow must not hold up the others; what it misses it asks for.
+            // A slow receiver must not delay the others; it asks for what it misses.
             publication.needs.reliability = Reliability::Repaired;
         }
         publication
     }
 
-    /// Gives the node what the machine wants to go next.
-    async fn give(
+    /// Publishes the parcel that the state machine wants to send next.
+    async fn publish_next(
         &mut self,
         publisher: &mut LocalPublisher,
         next: &Next,
@@ -409,7 +420,7 @@ impl Transfer {
             Next::Offer => self.offer.clone(),
             Next::Manifest(part) => {
                 let bytes = self
-                    .load
+                    .prepared
                     .manifest
                     .slice(part.start as usize..part.end as usize);
                 Parcel::Manifest {
@@ -420,7 +431,7 @@ impl Transfer {
                 .into()
             }
             Next::Block(block) => {
-                let bytes = self.load.files.read(*block).await?;
+                let bytes = self.prepared.files.read(*block).await?;
                 Parcel::Block {
                     block: *block,
                     bytes,
@@ -437,9 +448,13 @@ impl Transfer {
         Ok(())
     }
 
-    fn hear(&mut self, heard: Heard, events: &mut (dyn FnMut(Event) + Send)) {
-        match heard {
-            Heard::Receipt { target, receipt } => {
+    fn handle_receipt_event(
+        &mut self,
+        event: ReceiptEvent,
+        events: &mut (dyn FnMut(Event) + Send),
+    ) {
+        match event {
+            ReceiptEvent::Receipt { target, receipt } => {
                 self.waited.remove(&target);
                 let was = self.sender.outcome(target).cloned();
                 self.sender
@@ -459,13 +474,13 @@ impl Transfer {
                     bytes: self.sender.progress().bytes,
                 });
             }
-            Heard::Notice { target, text } => {
-                // That nobody publishes receipts yet is how every transfer begins. One whose receiver has gone before it was
-                // served hears no end of them.
+            ReceiptEvent::Notice { target, text } => {
+                // Every transfer begins before its receivers publish receipts. A receiver that left
+                // before it was served never ends that stream.
                 let name = &self.targets[target].1;
                 let is_nobody =
                     text.contains("no node publishes") || text.contains("is gone; waiting");
-                // A receiver that has ended after its last word is waited for no more.
+                // A receiver that has ended after its final receipt is not awaited.
                 let is_waited = is_nobody && self.sender.outcome(target).is_none();
                 if is_waited && self.waited.insert(target) {
                     events(Event::Notice(format!(
@@ -490,10 +505,10 @@ impl Transfer {
                 _ => whole.push(name.clone()),
             }
         }
-        let layout = self.load.layout();
+        let layout = self.prepared.layout();
         let ended_unix = unix_now();
         let sent = Sent {
-            id: self.load.id().to_string(),
+            id: self.prepared.id().to_string(),
             bytes: layout.size(),
             bytes_given: self.sender.progress().given,
             block_bytes: layout.block_bytes(),
@@ -510,7 +525,7 @@ impl Transfer {
     }
 }
 
-/// Returns how a stream of a transfer is published.
+/// Returns the publication of a transfer's stream.
 pub(super) fn publication(name: StreamName, confidential: bool, weight: NonZeroU8) -> Publication {
     Publication {
         name,
@@ -525,13 +540,13 @@ pub(super) fn publication(name: StreamName, confidential: bool, weight: NonZeroU
             rate: RATE_ANNOUNCED,
             utility: 1.0,
         }],
-        // What is worth sending as a file is mostly packed already.
+        // Most files that are worth sending are compressed already.
         pack_ratio: Some(1.0),
         planner: Some(Planner::Exact),
     }
 }
 
-/// Returns a payload as what a publisher takes; it matters least.
+/// Returns a payload in the publisher's form, with the least importance.
 pub(super) fn outgoing(payload: Bytes) -> Outgoing {
     Outgoing {
         media_time: MediaTime::from_micros(0),
@@ -543,7 +558,7 @@ pub(super) fn outgoing(payload: Bytes) -> Outgoing {
     }
 }
 
-/// Returns the time of day, which a report is told in: two processes of one machine can compare it.
+/// Returns the time of day, so that the reports of two processes on one machine can be compared.
 pub(super) fn unix_now() -> f64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0.0, |since| since.as_secs_f64())
