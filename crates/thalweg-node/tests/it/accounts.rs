@@ -1,4 +1,5 @@
-//! Proves that a publisher learns where and why its ADUs end on the way, and that in the end every one is accounted for.
+//! Proves that a publisher learns where and why its ADUs are lost, and that in the end every ADU is
+//! accounted for.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use tokio::net::TcpStream;
 
 use crate::fabric::{self, PATIENCE, Running, start_with, trusted};
 
-/// What an ADU carries: of several packets, so that it passes the relay while it still arrives.
+/// The payload of an ADU: several packets, so that it passes the relay cut-through.
 const PAYLOAD_BYTES: usize = 5_000;
 
 fn impairment(rate: Bitrate) -> Impairment {
@@ -32,7 +33,8 @@ fn impairment(rate: Bitrate) -> Impairment {
     }
 }
 
-/// Starts three nodes in a chain: two on one address, and the last on another, which is reached by a line alone.
+/// Starts three nodes in a chain: two on one address, and the last on another, which only a line
+/// reaches.
 async fn chain() -> (Vec<Running>, Shaper) {
     let listen = |host: u8| SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), 0));
     let confined = |host| {
@@ -77,7 +79,7 @@ fn publication(reliability: Reliability) -> Publication {
     }
 }
 
-/// Sends an ADU, of which every other matters little.
+/// Sends an ADU; every other one is of low importance.
 async fn send(publisher: &mut Publisher, number: u64, bytes: usize) {
     let importance = Importance(if number.is_multiple_of(2) { 250 } else { 10 });
     let outgoing = Outgoing {
@@ -110,7 +112,7 @@ async fn metrics(node: &Running) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_publisher_sees_where_and_why_its_adus_end() {
+async fn publisher_sees_losses_by_hop() {
     let (nodes, shaper) = chain().await;
     let name = "cam".parse().expect("a name");
     let in_sequence = false;
@@ -128,7 +130,7 @@ async fn a_publisher_sees_where_and_why_its_adus_end() {
             counted.fetch_add(u64::from(matches!(event, SubscriberEvent::Adu(_))), Relaxed);
         }
     });
-    // Towards the sink, the line now carries a fifth of what is sent.
+    // The line to the sink now carries a fifth of what is sent.
     shaper.set(Direction::BToA, impairment(Bitrate::from_kbps(150)));
     let begun = tokio::time::Instant::now();
     let mut sent = 0;
@@ -152,7 +154,8 @@ async fn a_publisher_sees_where_and_why_its_adus_end() {
     let page = metrics(&nodes[0]).await;
     let label = "thalweg_stream_path_adus_lost{stream=\"cam\",hop=\"n1\",cause=\"expired\",importance=\"0-31\"}";
     assert!(page.contains(label), "{page}");
-    // When the line is well again all is accounted for, also what was given up and was there after all, once the sink has said so.
+    // Once the line has recovered and the sink has reported, everything is accounted for, including
+    // ADUs that were given up and arrived after all.
     shaper.set(Direction::BToA, impairment(Bitrate::from_kbps(20_000)));
     fabric::until("every ADU is accounted for", || async {
         let ledger = ledger(&nodes[0]).await;
@@ -166,19 +169,20 @@ async fn a_publisher_sees_where_and_why_its_adus_end() {
     assert_eq!(ledger.delivered + lost(ledger), sent, "{ledger:?}");
     let ended = tokio::time::timeout(PATIENCE, reading).await;
     ended.expect("the end in time").expect("no panic");
-    // One that was given up, and crossed the full line after all, may have come when the publisher had gone.
+    // An ADU that was given up and crossed the full line after all may have arrived after the
+    // publisher had gone.
     let late = received.load(Relaxed).checked_sub(ledger.delivered);
     assert!(late.is_some_and(|late| late <= lost(ledger)), "{ledger:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn datagrams_that_the_line_loses_are_lost_on_the_way() {
+async fn lost_datagrams_count_at_the_line() {
     let (nodes, shaper) = chain().await;
     let name = "cam".parse().expect("a name");
     let in_sequence = false;
     let options = SubscribeOptions { name, in_sequence };
     let mut subscriber = nodes[2].handle.subscribe(options).await;
-    // What nobody takes in time is lost where the subscriber is.
+    // ADUs that are not taken in time are lost on the subscriber's node.
     tokio::spawn(async move { while subscriber.recv().await.is_some() {} });
     let publisher = nodes[0]
         .handle
@@ -215,14 +219,15 @@ async fn datagrams_that_the_line_loses_are_lost_on_the_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_a_stream_waits_for_what_lies_before_a_slow_line() {
+async fn stream_end_waits_for_slow_line() {
     let (nodes, shaper) = chain().await;
     let subscribe = |in_sequence| {
         let name = "cam".parse().expect("a name");
         let options = SubscribeOptions { name, in_sequence };
         nodes[2].handle.subscribe(options)
     };
-    // The end matters most, and comes long before what matters little; both wait for that.
+    // The end has the highest importance and arrives long before the low ones; both subscribers
+    // wait for these.
     let (one, other) = (subscribe(true).await, subscribe(false).await);
     let mut publication = publication(Reliability::UntilDeadline);
     publication.needs.deadline = Needs::default().deadline;
@@ -230,7 +235,8 @@ async fn the_end_of_a_stream_waits_for_what_lies_before_a_slow_line() {
     let mut publisher = publisher.expect("it is published");
     let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
     wanted.expect("a plan in time").expect("the node runs");
-    // The relay takes all at once, and has sixteen seconds to do with it: more than the end waits for one word.
+    // The relay takes all at once and needs sixteen seconds for it: longer than the end waits for
+    // one report.
     shaper.set(Direction::BToA, impairment(Bitrate::from_kbps(150)));
     for number in 0..60 {
         send(&mut publisher, number, PAYLOAD_BYTES).await;
@@ -250,7 +256,7 @@ async fn the_end_of_a_stream_waits_for_what_lies_before_a_slow_line() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_wants_is_accounted_for_at_the_source() {
+async fn unwanted_adus_count_at_source() {
     let node = fabric::start("solo", &[]).await;
     let publisher = node.handle.publish(publication(Reliability::None)).await;
     let mut publisher = publisher.expect("it is published");

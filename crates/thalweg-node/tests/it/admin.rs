@@ -1,4 +1,4 @@
-//! Proves that the admin API answers, agrees with itself, and says so when its port is taken.
+//! Proves that the admin API answers consistently, and reports that its port is taken.
 
 use std::net::SocketAddr;
 
@@ -37,29 +37,29 @@ async fn get_as(host: &str, address: SocketAddr, path: &str) -> (u16, String) {
     (status, body.to_string())
 }
 
-/// Connects and says a part of what would be a question, and no more.
-async fn dribble(address: SocketAddr) -> TcpStream {
+/// Connects and sends a part of a request.
+async fn send_partial(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(b"GET /hea").await.expect("it reads");
     stream
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_dribble_hold_up_no_question() {
+async fn idle_connections_block_no_request() {
     let node = fabric::start_with("solo", &[], |config| config.api = Some(ANY_PORT.into())).await;
     let api = node.api.expect("it is served");
     let mut dribbling = Vec::new();
     for round in 0..130 {
-        dribbling.push(dribble(api).await);
+        dribbling.push(send_partial(api).await);
         if round % 20 == 0 {
             assert_eq!(get(api, "/healthz").await, (200, "ok\n".to_string()));
         }
     }
     assert_eq!(get(api, "/healthz").await, (200, "ok\n".to_string()));
-    // The oldest have lost their places to those that came after; the others do when their time is over.
+    // The oldest connections were replaced by later ones; the others reach their time limit.
     let mut answer = String::new();
     for stream in &mut dribbling[..60] {
-        // What was cut off with something unread may say so.
+        // A connection closed with unread data may be reset.
         let _ = stream.read_to_string(&mut answer).await;
     }
     assert_eq!(answer, "");
@@ -67,9 +67,9 @@ async fn connections_that_dribble_hold_up_no_question() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connection_that_asks_nothing_ends() {
+async fn idle_connection_is_closed() {
     let node = fabric::start_with("solo", &[], |config| config.api = Some(ANY_PORT.into())).await;
-    let mut stream = dribble(node.api.expect("it is served")).await;
+    let mut stream = send_partial(node.api.expect("it is served")).await;
     let mut answer = String::new();
     let ended = stream.read_to_string(&mut answer);
     let ended = tokio::time::timeout(fabric::PATIENCE, ended).await;
@@ -78,7 +78,7 @@ async fn connection_that_asks_nothing_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_loopback_nothing_is_told_to_who_asks_another_name() {
+async fn foreign_host_is_refused() {
     let node = fabric::start_with("solo", &[], |config| config.api = Some(ANY_PORT.into())).await;
     let api = node.api.expect("it is served");
     for path in ["/metrics", "/api/status"] {

@@ -1,7 +1,7 @@
 //! Proves grants, tickets and revocation between real nodes.
 //!
-//! *How.* `owner` owns the fabric. Others join with its tickets through `thalweg_node::fabric::join`, with files in a folder
-//! that vanishes, and start from what that wrote.
+//! *How.* `owner` owns the fabric. Others join with its tickets through
+//! `thalweg_node::fabric::join`, with files in a temporary folder, and start from these files.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -56,14 +56,14 @@ impl Site {
         join(ticket, &identity(name), Owner::Kept, &self.file(name)).await
     }
 
-    /// Starts a node that has joined, with one neighbour to dial and nobody that it knows from joining.
+    /// Starts a node that has joined, with one neighbour to dial and no contacts from joining.
     async fn start_beside(&self, name: &str, neighbour: &str, address: SocketAddr) -> Running {
         forget_contacts(&self.file(name));
         let peers = vec![dialling(neighbour, address)];
         self.start(name, |config| config.peers = peers).await
     }
 
-    /// Invites a node, lets it join and starts it.
+    /// Invites a node, lets it join, and starts it.
     async fn member(&self, inviter: &Running, name: &str, rights: Rights) -> Running {
         let text = invite(inviter, rights, 1).await;
         self.join(name, &text).await.expect("it may join");
@@ -133,7 +133,7 @@ fn dialling(name: &str, address: SocketAddr) -> Peer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ticket_lets_a_node_in_and_its_stream_through() {
+async fn ticket_admits_node_and_stream() {
     let site = Site::new();
     let owner = site.start("owner", |_| {}).await;
     let camera = site.member(&owner, "camera", Rights::MEMBER).await;
@@ -170,7 +170,7 @@ async fn a_ticket_lets_a_node_in_and_its_stream_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn confined_nodes_join_and_meet_at_the_address_of_a_ticket_and_at_no_other() {
+async fn confined_nodes_join_by_ticket() {
     let site = Site::new();
     let confined = |config: &mut Config| {
         config.listen = vec![([0, 0, 0, 0], 0).into()];
@@ -193,7 +193,7 @@ async fn confined_nodes_join_and_meet_at_the_address_of_a_ticket_and_at_no_other
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_grant_has_ended_says_so_where_it_says_that_nobody_lets_it_in() {
+async fn node_reports_its_expired_grant() {
     let site = Site::new();
     let owner = site.start("owner", |_| {}).await;
     let request = InviteRequest {
@@ -212,7 +212,7 @@ async fn a_node_whose_grant_has_ended_says_so_where_it_says_that_nobody_lets_it_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ticket_is_good_for_one_and_the_second_is_told_by_whom_and_why() {
+async fn ticket_serves_one_node() {
     let site = Site::new();
     let owner = site.start("owner", |_| {}).await;
     let text = invite(&owner, Rights::MEMBER, 1).await;
@@ -226,7 +226,7 @@ async fn a_ticket_is_good_for_one_and_the_second_is_told_by_whom_and_why() {
     assert!(!site.file("thief").exists(), "nothing is written");
     let again = site.join("camera", &text).await.expect_err("a member");
     assert!(matches!(again, JoinError::Member { .. }), "{again}");
-    // The owner is started anew, from its file: the ticket stays used.
+    // The owner restarts from its file: the ticket stays used.
     owner.stop().await;
     let owner = site.start("owner", |_| {}).await;
     let mut ticket = ticket::parse(&text).expect("whole");
@@ -250,7 +250,7 @@ async fn a_ticket_is_good_for_one_and_the_second_is_told_by_whom_and_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tickets_that_are_expired_tampered_with_or_foreign_are_refused_in_a_sentence() {
+async fn bad_tickets_are_refused() {
     let site = Site::new();
     let owner = site.start("owner", |_| {}).await;
     let text = invite(&owner, Rights::MEMBER, 1).await;
@@ -263,7 +263,7 @@ async fn tickets_that_are_expired_tampered_with_or_foreign_are_refused_in_a_sent
     expired.expiry = thalweg_core::admission::UnixTime::from_seconds(1_000);
     let late = site.redeem("late", &expired).await;
     assert!(matches!(late, Err(JoinError::Expired { .. })), "{late:?}");
-    // Whoever makes the time in it longer changes nothing at the inviter, who has its own word on that.
+    // A ticket with a later expiry changes nothing, since the inviter has its own record.
     let mut guessed = ticket::parse(&text).expect("whole");
     guessed.secret[0] ^= 1;
     let refused = site.redeem("guesser", &guessed).await;
@@ -286,19 +286,19 @@ async fn tickets_that_are_expired_tampered_with_or_foreign_are_refused_in_a_sent
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_that_never_met_let_each_other_in_by_their_grants() {
+async fn members_admit_each_other() {
     let site = Site::new();
     let owner = site.start("owner", |_| {}).await;
     let first = site.member(&owner, "first", Rights::MEMBER).await;
     let text = invite(&owner, Rights::MEMBER, 1).await;
     site.join("second", &text).await.expect("it may");
-    // The owner is gone: nobody can tell the two of each other.
+    // The owner is gone, so no node can introduce the two.
     owner.stop().await;
     let address = first.address;
     let second = site.start_beside("second", "first", address).await;
     wait_for(&second, "first").await;
     wait_for(&first, "second").await;
-    // A stranger with the same address has no such luck.
+    // A stranger with the same address is refused.
     let stranger = start_with("stranger", &[], |config| {
         config.fabric.owner = Owner::Key(identity("owner").id());
         config.peers = vec![dialling("first", address)];
@@ -331,7 +331,7 @@ fn forget_contacts(file: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revoked_node_is_cut_off_everywhere_and_stays_so_over_restarts() {
+async fn revoked_node_stays_out() {
     let site = Site::new();
     let owner = site.start("owner", |_| {}).await;
     let near = site.member(&owner, "near", Rights::MEMBER).await;
@@ -379,28 +379,32 @@ async fn a_revoked_node_is_cut_off_everywhere_and_stays_so_over_restarts() {
             .streams
             .is_empty()
     );
-    // Its neighbour is started anew and meets nobody but it: what is revoked stands in its file.
+    // Its neighbour restarts and meets only it: the revocation is in the neighbour's file.
     owner.stop().await;
     near.stop().await;
     forget_contacts(&site.file("near"));
     let near = site.start("near", |_| {}).await;
-    // The revoked node has heard of it, and forgets: it shows its old grant all the same.
+    // The revoked node has received its revocation; with a fresh start it shows its old grant
+    // again.
     far.stop().await;
     std::fs::write(site.file("far"), grant).expect("ours");
     let _far = site.start_beside("far", "near", near.address).await;
-    until("the revoked node knocked and was refused", || async {
-        let status = near.handle.status().await.expect("it runs");
-        status
-            .refused
-            .iter()
-            .any(|refused| refused.what == "door" && refused.last.contains("was revoked"))
-    })
+    until(
+        "the revoked node asked for admission and was refused",
+        || async {
+            let status = near.handle.status().await.expect("it runs");
+            status
+                .refused
+                .iter()
+                .any(|refused| refused.what == "door" && refused.last.contains("was revoked"))
+        },
+    )
     .await;
     assert!(!sees(&near, "far").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delegate_invites_and_only_what_it_may() {
+async fn delegate_invites_within_its_rights() {
     let site = Site::new();
     let owner = site.start("owner", |_| {}).await;
     let rights = Rights::MEMBER.with(Rights::INVITE);
@@ -424,13 +428,14 @@ async fn a_delegate_invites_and_only_what_it_may() {
         .await
         .expect("the owner may");
     wait_without(&owner, "plain").await;
-    // Nothing may have been granted to it, or something that has not come here yet: that is not said to be done.
+    // The node may have no grant, or one that has not arrived here; the answer must not claim
+    // success.
     let stranger = identity("stranger").id().to_string();
     let said = owner.handle.revoke(&stranger).await.expect("the owner may");
     assert!(said.contains("knows of no grant"), "{said}");
 }
 
-/// Returns the plan in force for a sink, at the source.
+/// Returns the epoch of the plan in force for a sink, at the source.
 async fn plan_for(source: &Running, sink: &str) -> Option<u32> {
     let status = source.handle.status().await.expect("it runs");
     let mut plans = status.plans.iter();
@@ -439,7 +444,7 @@ async fn plan_for(source: &Running, sink: &str) -> Option<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revoked_sink_hears_no_more_of_a_sealed_stream_and_another_misses_nothing() {
+async fn revoked_sink_loses_sealed_stream() {
     let site = Site::new();
     let owner = site.start("owner", |_| {}).await;
     let relay = site.member(&owner, "relay", Rights::MEMBER).await;
@@ -454,7 +459,7 @@ async fn a_revoked_sink_hears_no_more_of_a_sealed_stream_and_another_misses_noth
     let mut publisher = sealed(&owner, "cam").await;
     let mut collecting = Vec::new();
     for sink in &sinks {
-        collecting.push(heard_at(sink, "cam").await);
+        collecting.push(received_at(sink, "cam").await);
     }
     for sink in ["base", "thief"] {
         until("it is served", || async {
@@ -475,7 +480,7 @@ async fn a_revoked_sink_hears_no_more_of_a_sealed_stream_and_another_misses_noth
         while hearing.recv().await.expect("it listens") < 19 {}
     }
     owner.handle.revoke("thief").await.expect("the owner may");
-    // The stream goes on while it changes its key.
+    // The stream continues while its key changes.
     while plan_for(&owner, "base")
         .await
         .is_none_or(|plan| Some(plan) == before)
@@ -510,8 +515,8 @@ async fn a_revoked_sink_hears_no_more_of_a_sealed_stream_and_another_misses_noth
     }
 }
 
-/// Subscribes, and gives out the number of each ADU that comes.
-async fn heard_at(node: &Running, name: &str) -> (UnboundedReceiver<u64>, JoinHandle<()>) {
+/// Subscribes, and forwards the number of each ADU that arrives.
+async fn received_at(node: &Running, name: &str) -> (UnboundedReceiver<u64>, JoinHandle<()>) {
     let options = SubscribeOptions {
         name: name.parse().expect("a name"),
         in_sequence: true,
@@ -521,7 +526,7 @@ async fn heard_at(node: &Running, name: &str) -> (UnboundedReceiver<u64>, JoinHa
     let task = tokio::spawn(async move {
         while let Some(event) = subscriber.recv().await {
             if let SubscriberEvent::Adu(adu) = event {
-                // The test may have heard enough.
+                // The test may have received enough.
                 let _ = heard.send(adu.header.sequence.0);
             }
         }

@@ -1,5 +1,5 @@
-//! Proves that ADUs cross four hops by every reliability, whole, once and in order where asked, and that what is
-//! confidential passes untrusted nodes sealed.
+//! Proves that ADUs cross four hops with every reliability: whole, once, and in order where
+//! required; and that confidential ones cross untrusted nodes sealed.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ fn outgoing(number: u64, payload: Bytes) -> Outgoing {
     }
 }
 
-/// Bytes of a length that tell which ADU they are of.
+/// Returns a payload of this length that identifies its ADU.
 fn payload(number: u64, length: usize) -> Bytes {
     (0..length)
         .map(|at| (number as usize * 31 + at) as u8)
@@ -86,7 +86,7 @@ async fn received(subscriber: &mut Subscriber) -> Vec<Adu> {
     adus
 }
 
-/// Sends ADUs of all lengths from the first node to the last and returns what arrives.
+/// Sends ADUs of all lengths from the first node to the last, and returns the ones that arrive.
 pub async fn crossed(
     nodes: &[Running],
     needs: Needs,
@@ -125,7 +125,7 @@ pub fn sequences(adus: &[Adu]) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn until_deadline_adus_cross_four_hops_whole_and_once() {
+async fn deadline_adus_cross_whole_and_once() {
     let nodes = fabric::chain(&NAMES, |_| true).await;
     let needs = Needs {
         deadline: Duration::from_secs(20),
@@ -143,7 +143,7 @@ async fn until_deadline_adus_cross_four_hops_whole_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fully_reliable_stream_arrives_in_order_and_whole() {
+async fn reliable_stream_arrives_in_order() {
     let nodes = fabric::chain(&NAMES, |_| true).await;
     let needs = Needs {
         reliability: Reliability::Full,
@@ -155,7 +155,7 @@ async fn a_fully_reliable_stream_arrives_in_order_and_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unreliable_adus_go_as_datagrams_and_are_what_they_were() {
+async fn unreliable_adus_cross_unchanged() {
     let nodes = fabric::chain(&NAMES[..3], |_| true).await;
     let needs = Needs {
         reliability: Reliability::None,
@@ -169,10 +169,10 @@ async fn unreliable_adus_go_as_datagrams_and_are_what_they_were() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn adus_without_a_deadline_wait_for_room_on_every_hop() {
+async fn lasting_adus_wait_for_room() {
     let nodes = fabric::chain(&NAMES[..4], |_| true).await;
     let (mut publisher, mut subscriber) = subscribed(&nodes, Needs::default(), None).await;
-    // More than a link has in flight or a mailbox holds, as fast as they are taken.
+    // More than a link has in flight or a mailbox holds, at the rate at which they are taken.
     let count = 6_000;
     let send = async {
         for number in 0..count {
@@ -188,7 +188,7 @@ async fn adus_without_a_deadline_wait_for_room_on_every_hop() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_confidential_stream_passes_untrusted_nodes_sealed() {
+async fn confidential_stream_stays_sealed() {
     let nodes = fabric::chain(&NAMES, |name| matches!(name, "n0" | "n4")).await;
     let needs = Needs {
         confidential: true,
@@ -214,7 +214,7 @@ async fn a_confidential_stream_passes_untrusted_nodes_sealed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_subscriber_of_what_nobody_publishes_waits_and_says_so() {
+async fn early_subscriber_gets_a_notice() {
     let nodes = fabric::chain(&NAMES[..2], |_| true).await;
     let name = "cam".parse().expect("a name");
     let options = SubscribeOptions {

@@ -1,5 +1,5 @@
-//! Proves that a node says why a stream suffers: which streams share a link, what was dropped for which cause
-//! and of which importance, and that what expired in the outbox does not count as sent.
+//! Proves that a node shows why a stream suffers: the streams that share a link, and what was
+//! dropped, by cause and importance; and that ADUs that expired in the outbox do not count as sent.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -17,7 +17,7 @@ use crate::fabric::{self, PATIENCE, Running, start_with, trusted};
 
 const STREAMS: [&str; 2] = ["truck/cam1", "truck/cam2"];
 
-/// Every fifth ADU matters more.
+/// Every fifth ADU has a higher importance.
 const IMPORTANCES: [u8; 2] = [40, 220];
 
 /// Starts a source and a sink with a line of 1 Mbit/s between them.
@@ -69,8 +69,8 @@ async fn publish(node: &Running, name: &str) -> Publisher {
     publisher
 }
 
-/// Gives ADUs of 2 Mbit/s until dropped.
-async fn publish_next(mut publisher: Publisher) {
+/// Publishes 2 Mbit/s until dropped.
+async fn publish_forever(mut publisher: Publisher) {
     let mut ticks = tokio::time::interval(std::time::Duration::from_millis(20));
     for number in 0_usize.. {
         ticks.tick().await;
@@ -85,7 +85,7 @@ async fn publish_next(mut publisher: Publisher) {
     }
 }
 
-/// Returns what both streams asked of the link, once both were dropped from.
+/// Returns the traffic of both streams on the link once ADUs of both were dropped.
 fn contended(status: &Status) -> Option<[TrafficStatus; 2]> {
     let traffic: [_; 2] = status.links[0].traffic.clone().try_into().ok()?;
     let is_dropped = |stream: &TrafficStatus| stream.dropped.iter().any(|loss| loss.adus >= 10);
@@ -93,9 +93,9 @@ fn contended(status: &Status) -> Option<[TrafficStatus; 2]> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_that_share_a_link_are_named_with_what_they_lose() {
+async fn contending_streams_are_named() {
     let (near, far, _shaper) = pair().await;
-    let mut givers = Vec::new();
+    let mut senders = Vec::new();
     for name in STREAMS {
         let options = SubscribeOptions {
             name: name.parse().expect("a name"),
@@ -103,7 +103,7 @@ async fn streams_that_share_a_link_are_named_with_what_they_lose() {
         };
         let mut subscriber = far.handle.subscribe(options).await;
         tokio::spawn(async move { while subscriber.recv().await.is_some() {} });
-        givers.push(tokio::spawn(give(publish(&near, name).await)));
+        senders.push(tokio::spawn(publish_forever(publish(&near, name).await)));
     }
     let status = || async { near.handle.status().await.expect("it runs") };
     fabric::until("both are dropped from", || async {
@@ -134,7 +134,7 @@ async fn streams_that_share_a_link_are_named_with_what_they_lose() {
         assert!(counts.dropped["expired"] >= 10, "{counts:?}");
         assert_eq!(counts.sent, counts.acknowledged + counts.departed);
     }
-    for giver in givers {
+    for giver in senders {
         giver.abort();
     }
     near.stop().await;

@@ -1,8 +1,10 @@
-//! Proves that a stream goes on when its way breaks: every ADU arrives, once, and in order, and its source knows that.
+//! Proves that a stream continues when its path breaks: every ADU arrives, once and in order, and
+//! its source knows that.
 //!
-//! *How.* A source and a sink with relays between them, each on an address of its own and joined by lines that can be cut; a
-//! relay whose lines are all cut at one moment is as good as killed. The stream's deadline allows for a change of the way
-//! and is shorter than the time after which QUIC gives up a connection: what is not sent again by another way is lost.
+//! *How.* A source and a sink with relays between them, each on an address of its own and wait_joined by
+//! lines that can be cut; a relay with all its lines cut at once is as good as killed. The stream's
+//! deadline allows for a change of path and is below the time after which QUIC gives up a
+//! connection, so ADUs that are not resent over another path are lost.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,7 +28,7 @@ use crate::fabric::{self, PATIENCE, Running, start_with, trusted};
 
 const RELAYS: [&str; 3] = ["r0", "r1", "r2"];
 
-/// How many ADUs a stream has, and how far apart.
+/// The number of ADUs of a stream, and their interval.
 const ADUS: u64 = 150;
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(20);
 
@@ -35,11 +37,11 @@ struct Fan {
     source: Running,
     relays: BTreeMap<&'static str, Running>,
     sink: Running,
-    /// The line of each relay to the source, and to the sink.
+    /// The lines of each relay to the source and to the sink.
     lines: BTreeMap<&'static str, [Shaper; 2]>,
 }
 
-/// An end of a relay's way.
+/// An index into a relay's lines.
 const NEAR: usize = 0;
 const FAR: usize = 1;
 
@@ -52,7 +54,7 @@ fn line(up: bool) -> Impairment {
     }
 }
 
-async fn lay(from: SocketAddr, towards: SocketAddr) -> Shaper {
+async fn start_line(from: SocketAddr, towards: SocketAddr) -> Shaper {
     let options = ShaperOptions {
         from: SocketAddr::new(from.ip(), 0),
         towards,
@@ -75,7 +77,7 @@ fn confined(at: SocketAddr) -> impl FnOnce(&mut Config) {
 }
 
 impl Fan {
-    /// Starts it with so many relays, in a net of its own.
+    /// Starts it with this number of relays, in a network of its own.
     async fn start(net: u8, relays: usize) -> Self {
         let names = &RELAYS[..relays];
         let mut known: Vec<_> = names.iter().map(|name| trusted(name, None)).collect();
@@ -84,7 +86,7 @@ impl Fan {
         let (mut all, mut near) = (BTreeMap::new(), Vec::new());
         for (name, host) in names.iter().zip(3..) {
             let at = address(net, host);
-            let line = lay(at, source.address).await;
+            let line = start_line(at, source.address).await;
             let known = [
                 trusted("source", Some(line.address())),
                 trusted("sink", None),
@@ -95,7 +97,7 @@ impl Fan {
         let at = address(net, 2);
         let mut lines = BTreeMap::new();
         for (name, near) in names.iter().zip(near) {
-            let far = lay(at, all[name].address).await;
+            let far = start_line(at, all[name].address).await;
             lines.insert(*name, [near, far]);
         }
         let mut known = vec![trusted("source", None)];
@@ -110,12 +112,12 @@ impl Fan {
             sink,
             lines,
         };
-        fan.joined().await;
+        fan.wait_joined().await;
         fan
     }
 
-    /// Waits until every node knows of every way.
-    async fn joined(&self) {
+    /// Waits until every node knows every path.
+    async fn wait_joined(&self) {
         let links = 2 * self.relays.len();
         fabric::until("all links are on the source's map", || async {
             let status = self.source.handle.status().await.expect("it runs");
@@ -129,7 +131,7 @@ impl Fan {
         self.relays.contains_key(name)
     }
 
-    /// Returns the relay that the plan in force leads by.
+    /// Returns the relay of the plan in force.
     async fn relay_in_use(&self) -> Option<&'static str> {
         let status = self.source.handle.status().await.expect("it runs");
         let plan = status.plans.iter().find(|plan| plan.state == "active")?;
@@ -143,8 +145,8 @@ impl Fan {
         }
     }
 
-    /// Waits until the stream has left a relay, and returns the one that it took.
-    async fn left(&self, relay: &str) -> &'static str {
+    /// Waits until the stream has left a relay, and returns the relay that it uses instead.
+    async fn wait_left(&self, relay: &str) -> &'static str {
         let taken = std::sync::Mutex::new(None);
         fabric::until("the stream takes another way", || async {
             let by = self.relay_in_use().await.filter(|by| *by != relay);
@@ -195,7 +197,8 @@ async fn publish(producer: &Running, needs: Needs) -> Publisher {
     publisher.expect("it is published")
 }
 
-/// What a viewer bears; below the 8 s after which a dead connection is given up.
+/// Needs with a deadline that a viewer tolerates: below the 8 s after which a dead connection is
+/// given up.
 fn live() -> Needs {
     Needs {
         deadline: Duration::from_secs(7),
@@ -212,7 +215,7 @@ fn full() -> Needs {
     }
 }
 
-/// What is in sequence either way, and held where there is none.
+/// Needs of a stream that is held while no path exists, in sequence.
 fn held(needs: Needs) -> Needs {
     Needs {
         deadline: Duration::NEVER,
@@ -252,25 +255,25 @@ async fn received(mut subscriber: Subscriber) -> Vec<u64> {
     sequences
 }
 
-/// Sends a stream while its way breaks, by what happens to the relay that the stream takes, which is told; all of it arrives, and its
-/// source knows that, whatever nodes had to tell over the way that broke.
-async fn unbroken(fan: &Fan, needs: Needs, happening: impl AsyncFnOnce(&'static str)) {
-    let ledger = whole(fan, needs, happening).await;
-    // What came by both ways ends as a duplicate.
+/// Sends a stream while `event` breaks the path through the relay in use. All of it arrives, and
+/// the source knows that, even if nodes had reports to send over the broken path.
+async fn unbroken(fan: &Fan, needs: Needs, event: impl AsyncFnOnce(&'static str)) {
+    let ledger = whole(fan, needs, event).await;
+    // An ADU that arrives over both paths ends once as a duplicate.
     let twice = DropCause::Duplicate.name();
     let lost = ledger.losses.iter().find(|loss| loss.cause != twice);
     let ends = (ledger.delivered, ledger.open, lost);
     assert_eq!(ends, (ADUS, 0, None), "{ledger:?}");
 }
 
-/// Sends a stream while something happens to the relay that it takes, which is told; all of it arrives.
-async fn whole(fan: &Fan, needs: Needs, happening: impl AsyncFnOnce(&'static str)) -> LedgerStatus {
+/// Sends a stream while `event` happens to the relay in use, which it gets. All of it arrives.
+async fn whole(fan: &Fan, needs: Needs, event: impl AsyncFnOnce(&'static str)) -> LedgerStatus {
     let (publisher, subscriber) = fan.stream(needs).await;
     let all = async {
         tokio::join!(produce(publisher), received(subscriber), async {
             tokio::time::sleep(INTERVAL * 30).await;
             let first = fan.relay_in_use().await.expect("a plan in force");
-            happening(first).await;
+            event(first).await;
         })
     };
     let (ledger, sequences, ()) = tokio::time::timeout(PATIENCE, all).await.expect("in time");
@@ -279,58 +282,58 @@ async fn whole(fan: &Fan, needs: Needs, happening: impl AsyncFnOnce(&'static str
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_link_beside_the_source_is_cut() {
+async fn first_link_cut_keeps_adus() {
     let fan = Fan::start(51, 2).await;
     unbroken(&fan, live(), async |first| {
         fan.set(first, NEAR, false);
-        fan.left(first).await;
+        fan.wait_left(first).await;
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_link_out_of_the_sources_sight_is_cut() {
+async fn distant_link_cut_keeps_adus() {
     let fan = Fan::start(52, 2).await;
     unbroken(&fan, live(), async |first| {
         fan.set(first, FAR, false);
-        fan.left(first).await;
+        fan.wait_left(first).await;
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_relay_dies_with_what_it_had_acknowledged() {
+async fn dead_relay_keeps_adus() {
     for (net, needs) in [(53, live()), (54, full())] {
         let fan = Fan::start(net, 2).await;
         unbroken(&fan, needs, async |first| {
             fan.set(first, FAR, false);
             fan.set(first, NEAR, false);
-            fan.left(first).await;
+            fan.wait_left(first).await;
         })
         .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_second_way_breaks_when_the_stream_has_just_moved_to_it() {
-    // Two silences in a row may take longer than a viewer bears on a machine with much else to do.
+async fn second_path_break_keeps_adus() {
+    // Two silences in a row may exceed a viewer's deadline on a busy machine.
     let fan = Fan::start(55, 3).await;
     unbroken(&fan, full(), async |first| {
         fan.set(first, FAR, false);
-        let second = fan.left(first).await;
+        let second = fan.wait_left(first).await;
         fan.set(second, FAR, false);
-        fan.left(second).await;
+        fan.wait_left(second).await;
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_way_heals_while_the_stream_leaves_it() {
+async fn healing_path_keeps_adus() {
     let fan = Fan::start(56, 2).await;
     for needs in [live(), full()] {
         unbroken(&fan, needs, async |first| {
             fan.set(first, NEAR, false);
-            fan.left(first).await;
+            fan.wait_left(first).await;
             fan.set(first, NEAR, true);
         })
         .await;
@@ -338,17 +341,18 @@ async fn the_way_heals_while_the_stream_leaves_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_relay_that_stops_in_good_order_is_left_before_it_goes() {
+async fn stopping_relay_is_left_first() {
     for (net, needs, may_come_twice) in [(57, live(), false), (58, full(), true)] {
         let mut fan = Fan::start(net, 2).await;
         let mut relays = std::mem::take(&mut fan.relays);
         whole(&fan, needs, async |first| {
             let relay = relays.remove(first).expect("the plan leads by one");
             relay.stop().await;
-            fan.left(first).await;
+            fan.wait_left(first).await;
         })
         .await;
-        // It was left while it still carried, so nothing had to be sent again; what must be whole is all the same.
+        // The stream left it while it still worked, so nothing had to be resent, except in streams
+        // that must be whole.
         let status = fan.sink.handle.status().await.expect("it runs");
         let mut streams = status.streams.iter();
         let dropped = streams.find(|stream| !stream.counts.dropped.is_empty());
@@ -357,7 +361,7 @@ async fn a_relay_that_stops_in_good_order_is_left_before_it_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_given_before_there_was_a_way_arrives_when_there_is_one() {
+async fn held_adus_arrive_once_path_exists() {
     for (net, needs) in [(59, held(live())), (60, held(full()))] {
         let fan = Fan::start(net, 1).await;
         fan.set("r0", FAR, false);
@@ -374,7 +378,7 @@ async fn what_was_given_before_there_was_a_way_arrives_when_there_is_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_held_arrives_at_a_second_sink_that_comes_when_the_first_has_it() {
+async fn second_sink_gets_held_adus() {
     let fan = Fan::start(64, 1).await;
     let mut publisher = fan.publish(held(full())).await;
     publish_adu(&mut publisher).await;
@@ -398,7 +402,7 @@ async fn what_is_held_arrives_at_a_second_sink_that_comes_when_the_first_has_it(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_what_is_sent_once_comes_by_another_way() {
+async fn end_arrives_over_another_path() {
     let fan = Fan::start(63, 2).await;
     let needs = Needs {
         reliability: Reliability::None,
@@ -407,7 +411,7 @@ async fn the_end_of_what_is_sent_once_comes_by_another_way() {
     let (mut publisher, subscriber) = fan.stream(needs).await;
     publish_adu(&mut publisher).await;
     let first = fan.relay_in_use().await.expect("a plan in force");
-    // The relay takes the end, and cannot bring it on.
+    // The relay gets the end, and cannot pass it on.
     fan.set(first, FAR, false);
     let both = async { tokio::join!(publisher.finish(), received(subscriber)) };
     let both = tokio::time::timeout(PATIENCE, both).await;
@@ -416,7 +420,7 @@ async fn the_end_of_what_is_sent_once_comes_by_another_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_held_goes_on_when_a_way_that_was_given_up_is_back() {
+async fn held_stream_resumes_on_old_path() {
     let fan = Fan::start(61, 1).await;
     unbroken(&fan, held(live()), async |first| {
         fan.set(first, FAR, false);
@@ -430,7 +434,7 @@ async fn what_is_held_goes_on_when_a_way_that_was_given_up_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_producer_whose_node_has_crashed_is_replaced_while_it_is_on_the_map() {
+async fn crashed_producer_is_replaced() {
     let fan = Fan::start(62, 1).await;
     let (mut first, mut subscriber) = fan.stream(live()).await;
     let mut standby = publish(&fan.relays["r0"], live()).await;
@@ -454,7 +458,7 @@ async fn a_producer_whose_node_has_crashed_is_replaced_while_it_is_on_the_map() 
     assert_eq!(sequences, [0]);
 }
 
-/// Takes so many ADUs of a stream whose way is whole.
+/// Receives this number of ADUs of a stream on an intact path.
 async fn take(subscriber: &mut Subscriber, adus: u64) {
     let mut came = 0;
     while came < adus {
@@ -464,7 +468,7 @@ async fn take(subscriber: &mut Subscriber, adus: u64) {
     }
 }
 
-/// The same as another, one can begin with each fifth.
+/// Returns an ADU of which every fifth is a key ADU.
 fn keyed(number: u64) -> Outgoing {
     let is_key = number.is_multiple_of(5);
     Outgoing {
@@ -474,12 +478,13 @@ fn keyed(number: u64) -> Outgoing {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_producer_that_was_silent_and_is_back_goes_on_after_the_end_of_another() {
+async fn returning_producer_continues() {
     let with = |reliability| Needs {
         reliability,
         ..live()
     };
-    // It begins with the newest group again, and those that travel in sequence with what comes.
+    // The sink starts with the newest group again; an in-sequence reliability starts with live
+    // ADUs.
     for (net, needs, begins_with) in [
         (63, live(), 5),
         (64, full(), 10),

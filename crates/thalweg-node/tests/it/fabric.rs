@@ -1,4 +1,4 @@
-//! Nodes of a test, on loopback addresses of their own, with keys made from seeds.
+//! Nodes for tests, on loopback addresses, with keys from seeds.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use thalweg_node::{
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// How long a test waits for what must happen.
+/// How long a test waits for an event that must happen.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One node of a test.
@@ -28,7 +28,7 @@ pub struct Running {
     task: JoinHandle<Report>,
 }
 
-/// What one node is told of another.
+/// What one node's configuration says about another.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
     pub name: &'a str,
@@ -44,7 +44,7 @@ pub fn identity(name: &str) -> Identity {
     Identity::from_seed(seed)
 }
 
-/// Publishes a stream of one layer at a node and subscribes to it at another.
+/// Publishes a stream of one layer on one node and subscribes to it on another.
 pub async fn stream(source: &Running, sink: &Running) -> (Publisher, Subscriber) {
     let name = "truck/cam".parse().expect("a name");
     let options = SubscribeOptions {
@@ -66,7 +66,7 @@ pub async fn stream(source: &Running, sink: &Running) -> (Publisher, Subscriber)
     (publisher, subscriber)
 }
 
-/// Returns an ADU that needs no other and is of some importance.
+/// Returns an ADU without dependencies and with some importance.
 pub fn outgoing(payload: &'static [u8]) -> Outgoing {
     Outgoing {
         media_time: MediaTime::from_micros(0),
@@ -83,7 +83,7 @@ pub async fn start(name: &str, known: &[Known<'_>]) -> Running {
     start_with(name, known, |_| {}).await
 }
 
-/// Starts a node that knows these others, with a configuration that is changed a little.
+/// Starts a node that knows these others, with a changed configuration.
 pub async fn start_with(
     name: &str,
     known: &[Known<'_>],
@@ -116,7 +116,7 @@ pub async fn start_with(
 }
 
 impl Running {
-    /// Stops the node and returns what it leaves behind.
+    /// Stops the node and returns its report.
     pub async fn stop(mut self) -> Report {
         drop(self.stop.take());
         tokio::time::timeout(PATIENCE, self.task)
@@ -126,7 +126,7 @@ impl Running {
     }
 }
 
-/// Returns what a node is told of a trusted other.
+/// Returns the configuration entry of a trusted node.
 pub fn trusted(name: &str, address: Option<SocketAddr>) -> Known<'_> {
     Known {
         name,
@@ -152,11 +152,11 @@ fn peer(known: &Known<'_>) -> Peer {
     }
 }
 
-/// Starts nodes of these names in a chain; each trusts those that `trusted` says.
+/// Starts nodes of these names in a chain; each trusts those for which `trusted` holds.
 pub async fn chain(names: &[&str], trusted: impl Fn(&str) -> bool) -> Vec<Running> {
     let mut nodes: Vec<Running> = Vec::new();
     for (place, name) in names.iter().enumerate() {
-        // Each is dialled by the one after it, for that one knows its address.
+        // Each is dialled by the one after it, which knows its address.
         let others = names
             .iter()
             .enumerate()
@@ -174,10 +174,10 @@ pub async fn chain(names: &[&str], trusted: impl Fn(&str) -> bool) -> Vec<Runnin
     nodes
 }
 
-/// Waits until something is so.
-pub async fn until<F: Future<Output = bool>>(what: &str, mut so: impl FnMut() -> F) {
+/// Waits until `condition` holds.
+pub async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
     let wait = async {
-        while !so().await {
+        while !condition().await {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

@@ -1,13 +1,16 @@
-//! Proves that all who send files hear that they are there: one that sends what another has brought, one that listens only when
-//! the receiver has taken its leave, and one that was asleep until the map had forgotten it.
+//! Proves that all senders of the same files get the receipt: one that sends what another has
+//! delivered, one that listens only when the receiver has left, and one that slept until the map
+//! had forgotten the receiver.
 //!
 //! ```text
-//! a: sends ─► r: an inbox ◄─ b: announces the same files, and listens once a has heard
+//! a: sends ─► r: an inbox ◄─ b: announces the same files, and listens once a has its receipt
 //! ```
 //!
-//! A receiver that has gone without an end of its receipts is told of as one that is not there yet.
+//! A receiver that disappears without ending its receipts is reported like one that has not arrived
+//! yet.
 //!
-//! Who listens late does by hand what a command does: its first receipt waits for a plan, which is made at once here.
+//! The late listener does by hand what a command does: a command's first receipt waits for a plan,
+//! which is made at once here.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as threads;
@@ -78,7 +81,7 @@ impl Ends {
         })
     }
 
-    /// Makes the file, and returns how a node is told to send it to the receiver.
+    /// Writes the file, and returns the options to send it to the receiver.
     fn survey(&self, from: &str) -> SendOptions {
         let file = self.folder.path().join("survey");
         std::fs::write(&file, BYTES).expect("room");
@@ -92,7 +95,7 @@ impl Ends {
         }
     }
 
-    /// Publishes what brings files to the receiver.
+    /// Publishes the stream that brings the files to the receiver.
     async fn offer(&self, from: &str, id: TransferId) -> LocalPublisher {
         let name = id.files_stream(&[identity("r").id()]);
         let publication = publication(name.expect("it is for one"));
@@ -101,8 +104,8 @@ impl Ends {
         publisher.expect("accepted")
     }
 
-    /// Waits until the receiver knows of so many streams of files.
-    async fn are_offered(&self, count: usize) {
+    /// Waits until the receiver knows this number of file streams.
+    async fn wait_offered(&self, count: usize) {
         fabric::until("it is offered", || async {
             let status = status(&self.socket("r")).await;
             let streams = status["streams"].as_array().expect("a list").iter();
@@ -112,8 +115,8 @@ impl Ends {
         .await;
     }
 
-    /// Waits until a node is told that the receiver has everything.
-    async fn hears_that_it_is_whole(&self, at: &str, id: TransferId) {
+    /// Waits until a node gets the receipt for everything.
+    async fn wait_whole(&self, at: &str, id: TransferId) {
         let client = Client::connect(&self.socket(at)).await.expect("it listens");
         let options = SubscribeOptions {
             name: id.receipts_stream(&identity("r").id()),
@@ -131,7 +134,7 @@ impl Ends {
     }
 }
 
-/// Returns how both streams of a transfer are published.
+/// Returns the publication of a transfer's stream.
 fn publication(name: StreamName) -> Publication {
     Publication {
         name,
@@ -177,8 +180,8 @@ fn manifest() -> Manifest {
     Manifest::new(vec![file], 1_024, Vec::new()).expect("it fits together")
 }
 
-/// Sends all that there is again and again, to whoever receives, and hears nothing.
-async fn send_deaf(mut publisher: LocalPublisher) {
+/// Sends everything again and again to any receiver, and reads no receipts.
+async fn send_blindly(mut publisher: LocalPublisher) {
     let manifest = manifest();
     let mut encoded = Vec::new();
     manifest.encode(&mut encoded);
@@ -209,7 +212,8 @@ async fn send_deaf(mut publisher: LocalPublisher) {
     }
 }
 
-/// Two senders: of the same name, a node takes the stream of the smaller key, which is the first's.
+/// Returns the senders by key: of two streams of one name, a node chooses the one of the smaller
+/// key, the first's.
 fn by_key() -> [&'static str; 2] {
     let mut senders = ["a", "b"];
     senders.sort_by_key(|name| identity(name).id());
@@ -217,7 +221,7 @@ fn by_key() -> [&'static str; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_sends_what_another_has_brought_hears_that_it_is_there() {
+async fn second_sender_gets_receipt() {
     let [first, last] = by_key();
     let ends = Ends::start(&[first, last]).await;
     let (tell, heard) = oneshot::channel();
@@ -226,19 +230,19 @@ async fn who_sends_what_another_has_brought_hears_that_it_is_there() {
         if matches!(event, Event::Sent(_))
             && let Some(tell) = tell.take()
         {
-            // It is waited for.
+            // The notice that it waits.
             let _ = tell.send(());
         }
     }));
-    ends.are_offered(1).await;
+    ends.wait_offered(1).await;
     let id = manifest().id();
     let publisher = ends.offer(last, id).await;
-    ends.are_offered(2).await;
+    ends.wait_offered(2).await;
     let mut inbox = ends.inbox();
     let receiving = tokio::spawn(async move { inbox.receive(|_| {}).await });
     let heard = timeout(PATIENCE, heard).await;
     heard.expect("in time").expect("it is said");
-    ends.hears_that_it_is_whole(last, id).await;
+    ends.wait_whole(last, id).await;
     let received = receiving.await.expect("no panic").expect("it came");
     assert_eq!(received.bytes, BYTES.len() as u64);
     let sent = sending.await.expect("no panic").expect("it was sent");
@@ -248,22 +252,22 @@ async fn who_sends_what_another_has_brought_hears_that_it_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_slept_until_the_receiver_had_gone_hears_what_it_said() {
+async fn sleeping_sender_gets_receipt() {
     let [first, last] = by_key();
-    // The stream of the first is taken: the other's program may sleep.
+    // The stream of the first sender is chosen, so the second's program may sleep.
     let ends = Ends::start(&[first, last]).await;
     let (sleeps, mut asleep) = mpsc::unbounded_channel();
     let (wake, woken) = threads::channel::<()>();
     let survey = ends.survey(last);
-    // A program of its own, in which nothing goes on once it sleeps: it listens to receipts, of which there are none yet.
+    // A program of its own, suspended as a whole: it listens to receipts, and there are none yet.
     let sleeper = std::thread::spawn(move || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build().expect("a runtime");
         let send = transfer::send(survey, move |event| {
             if matches!(event, Event::Notice(_)) {
-                // It is waited for.
+                // The notice that it waits.
                 let _ = sleeps.send(());
-                // Whoever wakes it may have gone.
+                // The receiver of the signal may have gone.
                 let _ = woken.recv();
             }
         });
@@ -271,9 +275,9 @@ async fn who_slept_until_the_receiver_had_gone_hears_what_it_said() {
     });
     let asleep = timeout(PATIENCE, asleep.recv()).await;
     asleep.expect("in time").expect("it is told to wait");
-    ends.are_offered(1).await;
+    ends.wait_offered(1).await;
     let sending = tokio::spawn(transfer::send(ends.survey(first), |_| {}));
-    ends.are_offered(2).await;
+    ends.wait_offered(2).await;
     let received = ends.inbox().receive(|_| {}).await.expect("it came");
     assert_eq!(received.bytes, BYTES.len() as u64);
     let sent = sending.await.expect("no panic").expect("it was sent");
@@ -294,15 +298,15 @@ async fn who_slept_until_the_receiver_had_gone_hears_what_it_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_inbox_tells_again_who_did_not_hear() {
+async fn inbox_repeats_its_receipt() {
     let ends = Ends::start(&["a"]).await;
     let id = manifest().id();
-    let sending = tokio::spawn(send_deaf(ends.offer("a", id).await));
+    let sending = tokio::spawn(send_blindly(ends.offer("a", id).await));
     let mut inbox = ends.inbox();
     let received = inbox.receive(|_| {}).await.expect("it came");
     assert_eq!(received.bytes_before, 0);
     let receiving = tokio::spawn(async move { inbox.receive(|_| {}).await });
-    ends.hears_that_it_is_whole("a", id).await;
+    ends.wait_whole("a", id).await;
     let again = receiving.await.expect("no panic").expect("it is there");
     assert_eq!(again.bytes_before, BYTES.len() as u64);
     sending.abort();
@@ -310,7 +314,7 @@ async fn an_inbox_tells_again_who_did_not_hear() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sender_tells_that_a_receiver_has_gone_without_a_word() {
+async fn sender_reports_lost_receiver() {
     let ends = Ends::start(&["a"]).await;
     let name = manifest().id().receipts_stream(&identity("r").id());
     let receipts = ends.nodes[0].handle.publish(publication(name)).await;
@@ -323,7 +327,7 @@ async fn a_sender_tells_that_a_receiver_has_gone_without_a_word() {
     let (tell, mut told) = mpsc::unbounded_channel();
     let sending = tokio::spawn(transfer::send(ends.survey("a"), move |event| {
         if let Event::Notice(text) = event {
-            // It is waited for.
+            // The notice that it waits.
             let _ = tell.send(text);
         }
     }));

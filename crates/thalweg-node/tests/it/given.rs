@@ -1,4 +1,4 @@
-//! Proves that a plan which a program gives is carried out as it stands, and that one that cannot be is refused.
+//! Proves that a plan given by a program is used as it is, and that an invalid one is refused.
 
 use thalweg_core::control;
 use thalweg_core::model::Layer;
@@ -36,7 +36,7 @@ fn part(node: &Running, adapters: &[&str]) -> Part {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_given_plan_is_carried_out_as_it_stands() {
+async fn given_plan_is_used_as_is() {
     let nodes = fabric::chain(&NAMES, |_| true).await;
     let name = "cam".parse().expect("a name");
     let options = SubscribeOptions {
@@ -68,7 +68,7 @@ async fn a_given_plan_is_carried_out_as_it_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_given_plan_that_cannot_be_is_refused_with_a_sentence() {
+async fn invalid_given_plan_is_refused() {
     let nodes = fabric::chain(&NAMES[..2], |_| true).await;
     let handle = &nodes[0].handle;
     let elsewhere = vec![part(&nodes[1], &[])];

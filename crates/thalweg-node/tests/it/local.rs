@@ -1,5 +1,5 @@
-//! Proves that another process gets through the Unix socket what a program gets from the node itself, and that
-//! what comes over the socket can be anything without harm.
+//! Proves that another process gets the same through the Unix socket as a program in the node, and
+//! that arbitrary bytes on the socket do no harm.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -48,7 +48,7 @@ fn outgoing(number: u32) -> Outgoing {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_publisher_hears_of_what_is_lost_while_it_sends() {
+async fn publisher_sees_losses_while_sending() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("a.sock");
     let node = fabric::start_with("a", &[], |config| config.socket = Some(socket.clone())).await;
@@ -77,8 +77,8 @@ async fn a_publisher_hears_of_what_is_lost_while_it_sends() {
     node.stop().await;
 }
 
-/// Waits until a publisher has been told what its stream's links can send.
-async fn hears_of_a_rate(publisher: &LocalPublisher) {
+/// Waits until a publisher knows the rate of its stream's first links.
+async fn wait_rate(publisher: &LocalPublisher) {
     let mut sendable = publisher.sendable_watch();
     let known = sendable.wait_for(|rate| rate.is_some_and(|rate| rate > Bitrate::ZERO));
     let known = tokio::time::timeout(PATIENCE, known).await;
@@ -86,7 +86,7 @@ async fn hears_of_a_rate(publisher: &LocalPublisher) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_passes_from_socket_to_socket() {
+async fn stream_crosses_two_sockets() {
     let folder = tempfile::tempdir().expect("a folder");
     let sockets = [
         folder.path().join("a.sock"),
@@ -126,7 +126,7 @@ async fn a_stream_passes_from_socket_to_socket() {
             .await
             .expect("the node runs");
     }
-    hears_of_a_rate(&publisher).await;
+    wait_rate(&publisher).await;
     let summary = publisher.finish().await.expect("a summary");
     assert_eq!(summary["produced"], 50);
     let mut numbers = Vec::new();
@@ -158,10 +158,10 @@ async fn a_stream_passes_from_socket_to_socket() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn garbage_on_the_socket_harms_nobody_and_a_second_node_is_refused() {
+async fn garbage_and_second_node_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("a.sock");
-    // What a node that died has left behind is taken over.
+    // A stale socket of a dead node is replaced.
     drop(std::os::unix::net::UnixListener::bind(&socket).expect("a socket"));
     let node = fabric::start_with("a", &[], |config| config.socket = Some(socket.clone())).await;
     let garbage: [&[u8]; 5] = [
@@ -194,7 +194,7 @@ async fn garbage_on_the_socket_harms_nobody_and_a_second_node_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_no_socket_stays_where_a_socket_should_be() {
+async fn file_at_socket_path_is_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let key = folder.path().join("node.key");
     std::fs::write(&key, "a secret").expect("it can be written");
@@ -251,7 +251,7 @@ impl Pair {
         client.publish(publication("x")).await.expect("accepted")
     }
 
-    /// Returns the numbers of the ADUs that come before the subscriber hears that their producer died.
+    /// Returns the numbers of the ADUs that arrive before the notice of their producer's death.
     async fn numbers_before_death(&mut self) -> Vec<u64> {
         let mut numbers = Vec::new();
         loop {
@@ -271,7 +271,7 @@ impl Pair {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_publisher_is_no_end_and_its_name_is_free() {
+async fn killed_publisher_frees_its_name() {
     let mut pair = Pair::start().await;
     for round in 0..3 {
         let mut publisher = pair.publish().await;
@@ -279,7 +279,7 @@ async fn killed_publisher_is_no_end_and_its_name_is_free() {
             let sent = publisher.send(outgoing(number)).await;
             sent.expect("the node runs");
         }
-        // All that was given arrives, and nothing of the next before it.
+        // All published ADUs arrive, and none of the next producer's before them.
         drop(publisher);
         let numbers = pair.numbers_before_death().await;
         assert_eq!(numbers, (0..20).collect::<Vec<_>>(), "round {round}");
@@ -299,7 +299,7 @@ async fn killed_publisher_is_no_end_and_its_name_is_free() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn producer_that_breaks_the_rules_is_told_and_is_no_end() {
+async fn invalid_producer_is_cut_off() {
     let mut pair = Pair::start().await;
     let with = |change: fn(&mut Outgoing)| {
         let mut wrong = outgoing(1);
@@ -323,7 +323,7 @@ async fn producer_that_breaks_the_rules_is_told_and_is_no_end() {
         let right = publisher.send(outgoing(0)).await;
         right.expect("the node runs");
         let refused = async {
-            // The node may read it after it was written whole.
+            // The node may read the request only after it was written completely.
             if let Err(error) = publisher.send(wrong).await {
                 return error;
             }
@@ -339,7 +339,7 @@ async fn producer_that_breaks_the_rules_is_told_and_is_no_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bytes_that_are_no_frame_are_refused_with_the_reason() {
+async fn invalid_frame_gets_the_reason() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("a.sock");
     let node = fabric::start_with("a", &[], |config| config.socket = Some(socket.clone())).await;
@@ -359,7 +359,7 @@ async fn bytes_that_are_no_frame_are_refused_with_the_reason() {
     let wrong = [
         (vec![9, 0, 0, 0, 0], "kind 9"),
         (vec![0, 255, 255, 255, 255], "limit"),
-        (vec![1, 0, 0, 0, 4, 1, 2, 3, 4], "nothing is published"),
+        (vec![1, 0, 0, 0, 4, 1, 2, 3, 4], "before a publish request"),
         (message("{}}"), "column"),
         (message("\"finish\""), "first frame"),
         (publish("a/../b", ""), "stream name"),
@@ -381,7 +381,7 @@ async fn bytes_that_are_no_frame_are_refused_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn programs_that_dribble_hold_up_no_other() {
+async fn idle_programs_block_no_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("a.sock");
     let node = fabric::start_with("a", &[], |config| config.socket = Some(socket.clone())).await;
@@ -393,7 +393,7 @@ async fn programs_that_dribble_hold_up_no_other() {
     }
     let client = Client::connect(&socket).await.expect("it listens");
     client.status().await.expect("it answers");
-    // The oldest are told that others ask.
+    // The oldest get the reason.
     let mut answer = Vec::new();
     let end = tokio::time::timeout(PATIENCE, dribbling[0].read_to_end(&mut answer)).await;
     end.expect("in time").expect("in order");
@@ -403,7 +403,7 @@ async fn programs_that_dribble_hold_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn node_that_stops_leaves_its_publishers_streams_cut_off() {
+async fn stopping_node_cuts_streams_off() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("a.sock");
     let one = fabric::start_with("a", &[fabric::trusted("b", None)], |config| {
@@ -425,7 +425,7 @@ async fn node_that_stops_leaves_its_publishers_streams_cut_off() {
             .await
             .expect("the node runs");
     }
-    // The node has read them once the first arrives, for the socket keeps their order.
+    // Once the first ADU arrives, the node has read all, since the socket keeps their order.
     let mut received = 0;
     while received < 10 {
         let event = tokio::time::timeout(PATIENCE, subscriber.recv())
@@ -436,7 +436,7 @@ async fn node_that_stops_leaves_its_publishers_streams_cut_off() {
     }
     let (report, summary) = tokio::join!(one.stop(), publisher.finish());
     assert_eq!(report.unacknowledged, 0);
-    // The stream is finished if that was said before the node stopped.
+    // The stream is finished if the finish arrived before the node stopped.
     let is_finished = summary.is_ok();
     let end = async {
         while let Some(event) = subscriber.recv().await {

@@ -1,4 +1,5 @@
-//! The node, through its public verbs: real nodes, real QUIC over loopback, bounded waits, no timing asserts.
+//! The node through its public interface: real nodes, real QUIC over loopback, bounded waits, no
+//! timing asserts.
 
 mod accounts;
 mod admin;

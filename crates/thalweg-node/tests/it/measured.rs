@@ -1,4 +1,5 @@
-//! Proves that a line which falls is told to everybody by what goes over it, against what its owner has configured.
+//! Proves that a drop of a line's capacity is measured from traffic and reported to all nodes,
+//! against the configured rate.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,11 +12,11 @@ use thalweg_node::Outgoing;
 
 use crate::fabric::{self, PATIENCE, Running, start_with, trusted};
 
-/// What the line carries, and what the source is told that it carries.
+/// The line's capacity, which is also the source's configured rate.
 const CONFIGURED: Bitrate = Bitrate::from_kbps(4_000);
 
-/// What it carries after its fall.
-const FALLEN: Bitrate = Bitrate::from_kbps(600);
+/// Its capacity after the drop.
+const AFTER_DROP: Bitrate = Bitrate::from_kbps(600);
 
 fn line(rate: Bitrate) -> Impairment {
     Impairment {
@@ -53,13 +54,13 @@ async fn pair() -> (Running, Running, Shaper) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_that_falls_is_told_to_all_one_way_and_what_is_configured_stays_beside_it() {
+async fn measured_drop_is_reported_to_all() {
     let (near, far, shaper) = pair().await;
     let (mut publisher, mut subscriber) = fabric::stream(&near, &far).await;
     let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
     wanted.expect("a plan in time").expect("the node runs");
     let reading = tokio::spawn(async move { while subscriber.recv().await.is_some() {} });
-    let told = |ends: [&'static str; 2]| {
+    let reported = |ends: [&'static str; 2]| {
         let handle = far.handle.clone();
         async move {
             let ways = handle.route(ends[0], ends[1], None).await;
@@ -68,24 +69,24 @@ async fn a_line_that_falls_is_told_to_all_one_way_and_what_is_configured_stays_b
         }
     };
     let configured = Some(CONFIGURED.as_bps());
-    assert_eq!(told(["near", "far"]).await, (configured, configured));
-    shaper.set(Direction::BToA, line(FALLEN));
+    assert_eq!(reported(["near", "far"]).await, (configured, configured));
+    shaper.set(Direction::BToA, line(AFTER_DROP));
     let begun = tokio::time::Instant::now();
-    // Twice what the line carries now, as a video would go on; what is late is dropped.
-    while told(["near", "far"]).await.0 == configured {
+    // Twice the capacity, as a video would continue; late ADUs are dropped.
+    while reported(["near", "far"]).await.0 == configured {
         let outgoing = Outgoing {
             payload: Bytes::from(vec![1; 6_000]),
             ..fabric::outgoing(b"")
         };
         publisher.send(outgoing).await.expect("the node runs");
         tokio::time::sleep(std::time::Duration::from_millis(40)).await;
-        assert!(begun.elapsed() < PATIENCE, "the fall is not told");
+        assert!(begun.elapsed() < PATIENCE, "the fall is not reported");
     }
-    let (measured, still) = told(["near", "far"]).await;
+    let (measured, still) = reported(["near", "far"]).await;
     assert_eq!(still, configured);
-    let measured = measured.expect("it is told");
+    let measured = measured.expect("it is reported");
     assert!(measured < CONFIGURED.as_bps() * 3 / 4, "{measured}");
-    let (back, _) = told(["far", "near"]).await;
+    let (back, _) = reported(["far", "near"]).await;
     assert_eq!(back, configured, "the other direction was never full");
     let status = near.handle.status().await.expect("it runs");
     let link = &status.links[0];

@@ -1,4 +1,4 @@
-//! Proves that a node says of a link what waits on it, how long ADUs took and of which streams its flows are.
+//! Proves that a link's status reports its queue, the latency of ADUs, and its flows by stream.
 
 use thalweg_node::status::OutboxStatus;
 
@@ -12,7 +12,7 @@ async fn outbox(node: &Running) -> OutboxStatus {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_link_says_what_waits_and_how_long_it_took() {
+async fn link_reports_queue_and_latency() {
     let nodes = fabric::chain(&["n0", "n1"], |_| true).await;
     let (mut publisher, _subscriber) = fabric::stream(&nodes[0], &nodes[1]).await;
     let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;

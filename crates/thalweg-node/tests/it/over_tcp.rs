@@ -1,5 +1,6 @@
-//! Proves that a node whose peer can be reached over TCP alone carries every reliability to it and on over QUIC, and says
-//! over what its link goes; and that one for which UDP is blocked joins, is introduced and carries all the same.
+//! Proves that a node with a TCP-only peer carries every reliability over TCP and on over QUIC, and
+//! reports the transport of its links; and that a node without UDP joins, is introduced and carries
+//! streams.
 
 use std::net::UdpSocket;
 
@@ -15,9 +16,9 @@ use thalweg_node::fabric::{JoinError, join, ticket};
 
 use crate::chain::{crossed, sequences};
 use crate::fabric::{Running, identity, start_with, stream, trusted, until};
-use crate::relayed::{confined, publisher_reaches, ways};
+use crate::relayed::{confined, publisher_reaches, remote_addresses};
 
-/// Returns three nodes in a row: over TCP from the first to the second, over QUIC from there on.
+/// Returns three nodes in a row: TCP from the first to the second, QUIC to the third.
 async fn row(pace: Pacing) -> Vec<Running> {
     let known = [trusted("n1", None), trusted("n2", None)];
     let first = start_with("n0", &known, |config| {
@@ -37,7 +38,7 @@ async fn row(pace: Pacing) -> Vec<Running> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_reliability_crosses_a_hop_of_tcp_and_one_of_quic() {
+async fn reliabilities_cross_tcp_and_quic() {
     for pace in [Pacing::Kernel, Pacing::Acked] {
         let nodes = row(pace).await;
         let deadline = Duration::from_secs(20);
@@ -54,7 +55,7 @@ async fn every_reliability_crosses_a_hop_of_tcp_and_one_of_quic() {
         let to_first = to_first.expect("they are linked");
         let address = format!("tcp:{}", nodes[0].handle.tcp_addresses()[0]);
         assert!(to_first.addresses.contains(&address), "{to_first:?}");
-        // How many is a matter of the machine's load: a wait of 200 ms is taken for a stall.
+        // The count depends on the machine's load: a pause of 200 ms counts as a stall.
         assert!(to_first.failovers.is_some());
         for node in nodes {
             assert_eq!(node.stop().await.unacknowledged, 0);
@@ -77,7 +78,7 @@ async fn every_reliability_crosses_a_hop_of_tcp_and_one_of_quic() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_no_packet_of_udp_gets_through_a_node_joins_by_ticket_and_is_introduced_to_others() {
+async fn node_without_udp_joins_by_ticket() {
     let site = tempfile::tempdir().expect("a directory for the test");
     let file = |name: &str| site.path().join(name);
     let owner = start_with("owner", &[], |config| {
@@ -97,7 +98,7 @@ async fn where_no_packet_of_udp_gets_through_a_node_joins_by_ticket_and_is_intro
     let text = owner.handle.invite(request).await.expect("it may invite");
     let mut ticket = ticket::parse(&text).expect("whole");
     assert_eq!(ticket.tcp_addresses, owner.handle.tcp_addresses());
-    // It takes every packet, and nobody reads them.
+    // A socket that receives every packet and is never read.
     let silent = UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
     let silent = silent.local_addr().map(|address| (address, silent));
     let (silent, _socket) = silent.expect("it is bound");
@@ -120,7 +121,7 @@ async fn where_no_packet_of_udp_gets_through_a_node_joins_by_ticket_and_is_intro
         ),
         "no packet of UDP gets through: {other:?}"
     );
-    // Nobody is left who could tell the two of one another.
+    // No other node is left that could introduce the two.
     owner.stop().await;
     let base = start_with("base", &[], |config| {
         confined(config, 12, &files[0]);
@@ -134,7 +135,7 @@ async fn where_no_packet_of_udp_gets_through_a_node_joins_by_ticket_and_is_intro
     .await;
     let over_tcp = format!("tcp:{}", base.handle.tcp_addresses()[0]);
     until("they are linked over TCP", || async {
-        ways(&camera).await.contains(&over_tcp)
+        remote_addresses(&camera).await.contains(&over_tcp)
     })
     .await;
     let (publisher, mut subscriber) = stream(&camera, &base).await;

@@ -1,5 +1,6 @@
-//! Proves that a relay with several receivers is sent one copy, whoever leaves, and that nobody behind it misses anything; that
-//! who joins late begins with the newest key ADU; and that one who does not read holds up nobody where sinks say what they lack.
+//! Proves that a relay with several sinks behind it gets one copy, that no sink misses ADUs when
+//! others leave, that a late sink starts with the newest key ADU, and that a slow reader delays no
+//! other where sinks repair losses.
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Importance, MediaTime};
@@ -16,7 +17,7 @@ use crate::fabric::{self, Known, PATIENCE, Running, start, trusted};
 
 const ADUS: u64 = 60;
 
-/// Each of so many is a key ADU.
+/// Every ADU at this interval is a key ADU.
 const KEY_EVERY: u64 = 20;
 
 fn known<'a>(names: &[&'a str]) -> Vec<Known<'a>> {
@@ -97,14 +98,14 @@ async fn received_within(patience: std::time::Duration, subscriber: &mut Subscri
 }
 
 async fn subscribe(node: &Running) -> Subscriber {
-    subscribe_so(node, true).await
+    subscribe_with(node, true).await
 }
 
-async fn as_it_comes(node: &Running) -> Subscriber {
-    subscribe_so(node, false).await
+async fn subscribe_unordered(node: &Running) -> Subscriber {
+    subscribe_with(node, false).await
 }
 
-async fn subscribe_so(node: &Running, in_sequence: bool) -> Subscriber {
+async fn subscribe_with(node: &Running, in_sequence: bool) -> Subscriber {
     let options = SubscribeOptions {
         name: "cam".parse().expect("a name"),
         in_sequence,
@@ -113,7 +114,7 @@ async fn subscribe_so(node: &Running, in_sequence: bool) -> Subscriber {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_receivers_behind_a_relay_cost_the_link_to_it_one_copy() {
+async fn three_sinks_cost_one_copy() {
     let (source, hub, sinks) = fork(&["ann", "bob", "eve"]).await;
     let publisher = source.handle.publish(publication()).await;
     let mut publisher = publisher.expect("it is published");
@@ -158,7 +159,7 @@ async fn three_receivers_behind_a_relay_cost_the_link_to_it_one_copy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_publisher_that_ends_at_once_knows_of_all_copies_that_nobody_acknowledged() {
+async fn unacknowledged_copies_are_counted() {
     let (source, _hub, sinks) = fork(&["ann", "bob", "eve"]).await;
     let mut publication = publication();
     publication.needs.reliability = Reliability::None;
@@ -168,9 +169,9 @@ async fn a_publisher_that_ends_at_once_knows_of_all_copies_that_nobody_acknowled
     for sink in &sinks {
         subscribers.push(subscribe(sink).await);
     }
-    are_active(&source, 3).await;
+    wait_active(&source, 3).await;
     for number in 0..ADUS {
-        // They fit in a datagram.
+        // Each fits in a datagram.
         let payload = Bytes::from(vec![number as u8; 200]);
         let outgoing = Outgoing {
             payload,
@@ -192,8 +193,8 @@ async fn a_publisher_that_ends_at_once_knows_of_all_copies_that_nobody_acknowled
     assert_eq!(ledger.delivered, received, "{ledger:?}");
 }
 
-/// Waits until so many plans are in force.
-async fn are_active(source: &Running, plans: usize) {
+/// Waits until this number of plans is in force.
+async fn wait_active(source: &Running, plans: usize) {
     fabric::until("the plans are in force", || async {
         let status = source.handle.status().await.expect("it runs");
         let active = status.plans.iter().filter(|plan| plan.state == "active");
@@ -203,19 +204,19 @@ async fn are_active(source: &Running, plans: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_joins_in_a_pause_begins_with_the_newest_key_adu() {
+async fn late_sink_starts_at_newest_key() {
     let (source, _hub, sinks) = fork(&["ann", "bob"]).await;
     let publisher = source.handle.publish(publication()).await;
     let mut publisher = publisher.expect("it is published");
     let mut ann = subscribe(&sinks[0]).await;
-    are_active(&source, 1).await;
+    wait_active(&source, 1).await;
     for number in 0..30 {
         publisher.send(outgoing(number)).await.expect("it runs");
     }
-    // One behind the relay, which passes the stream on while it arrives, and one beside the producer.
+    // One sink behind the relay, which forwards cut-through, and one on the producer's node.
     let mut bob = subscribe(&sinks[1]).await;
     let mut near = subscribe(&source).await;
-    are_active(&source, 3).await;
+    wait_active(&source, 3).await;
     for number in 30..ADUS {
         publisher.send(outgoing(number)).await.expect("it runs");
     }
@@ -231,15 +232,15 @@ async fn who_joins_in_a_pause_begins_with_the_newest_key_adu() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn between_what_is_kept_and_what_is_live_nothing_is_missing_nor_comes_twice() {
+async fn replay_joins_live_without_gap() {
     let (source, _hub, sinks) = fork(&["ann", "bob", "eve"]).await;
     let mut publication = publication();
-    // They read at the end: what has a deadline is dropped that nobody takes in time.
+    // They read at the end only, so ADUs with a deadline expire meanwhile.
     publication.needs.deadline = Duration::NEVER;
     let publisher = source.handle.publish(publication).await;
     let mut publisher = publisher.expect("it is published");
     let mut subscribers = vec![subscribe(&sinks[0]).await];
-    are_active(&source, 1).await;
+    wait_active(&source, 1).await;
     let mut next = 0;
     for (joined, sink) in sinks[1..].iter().enumerate() {
         let until = next + 50;
@@ -249,8 +250,8 @@ async fn between_what_is_kept_and_what_is_live_nothing_is_missing_nor_comes_twic
             next += 1;
         }
         subscribers.push(subscribe(sink).await);
-        // The stream flows on while the plan is made, and past the next key.
-        let is_active = are_active(&source, joined + 2);
+        // The stream continues while the plan is made, and past the next key.
+        let is_active = wait_active(&source, joined + 2);
         tokio::pin!(is_active);
         loop {
             tokio::select! {
@@ -278,7 +279,8 @@ async fn between_what_is_kept_and_what_is_live_nothing_is_missing_nor_comes_twic
     }
 }
 
-/// A producer that serves ann, another of the same name that stands by on bob's node, and what both have given: 30 ADUs.
+/// A producer that serves ann, a standby of the same name on bob's node, and the 30 ADUs that both
+/// have published.
 struct TwoProducers {
     source: Running,
     _hub: Running,
@@ -295,10 +297,10 @@ async fn two_producers(in_sequence: bool) -> TwoProducers {
     let name = publication().name;
     let options = SubscribeOptions { name, in_sequence };
     let ann = sinks[0].handle.subscribe(options).await;
-    are_active(&source, 1).await;
+    wait_active(&source, 1).await;
     let standby = sinks[1].handle.publish(publication()).await;
     let mut standby = standby.expect("another node has the name too");
-    // Who does not know of it yet cannot turn to it: the end of the first would be the end.
+    // A sink that does not know the standby yet would end with the first producer.
     fabric::until("ann knows of both", || async {
         let status = sinks[0].handle.status().await.expect("it runs");
         status.streams.len() == 2
@@ -319,7 +321,7 @@ async fn two_producers(in_sequence: bool) -> TwoProducers {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_a_producer_is_not_the_end_while_another_stands_by() {
+async fn standby_continues_after_end() {
     for in_sequence in [true, false] {
         let TwoProducers {
             source: _source,
@@ -331,7 +333,7 @@ async fn the_end_of_a_producer_is_not_the_end_while_another_stands_by() {
         } = Box::pin(two_producers(in_sequence)).await;
         let ann = tokio::spawn(async move { received(&mut ann).await });
         first.finish().await;
-        are_active(&sinks[1], 1).await;
+        wait_active(&sinks[1], 1).await;
         for number in 30..ADUS {
             standby.send(outgoing(number)).await.expect("it runs");
         }
@@ -341,18 +343,18 @@ async fn the_end_of_a_producer_is_not_the_end_while_another_stands_by() {
             .expect("the last one's end is the end")
             .expect("no panic");
         if !in_sequence {
-            // As they come: streams of one link may overtake each other.
+            // In arrival order: streams of one link may overtake each other.
             ann[..30].sort_unstable();
             ann[30..].sort_unstable();
         }
-        // All of the first, then the other from its newest key picture on.
+        // All of the first producer, then the standby from its newest key ADU on.
         let expected: Vec<u64> = (0..30).chain(20..ADUS).collect();
         assert_eq!(ann, expected, "in sequence: {in_sequence}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_a_producer_is_gone_its_sink_goes_on_with_the_newest_key_of_the_one_that_stands_by() {
+async fn standby_replaces_lost_producer() {
     let TwoProducers {
         source,
         _hub,
@@ -368,9 +370,9 @@ async fn when_a_producer_is_gone_its_sink_goes_on_with_the_newest_key_of_the_one
         ledgers.any(|ledger| ledger.delivered == 30)
     })
     .await;
-    // Its program is gone without a word.
+    // Its program exits without closing the stream.
     drop(first);
-    are_active(&sinks[1], 1).await;
+    wait_active(&sinks[1], 1).await;
     for number in 30..ADUS {
         standby.send(outgoing(number)).await.expect("it runs");
     }
@@ -380,10 +382,10 @@ async fn when_a_producer_is_gone_its_sink_goes_on_with_the_newest_key_of_the_one
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn program_that_reads_late_holds_up_no_other() {
+async fn late_reader_delays_no_other() {
     const MANY: u64 = 12_000;
-    // In sequence it is waited a minute for what is lacking before the end, if nothing is behind that: on a busy machine the quick
-    // one may lack it too.
+    // An in-sequence subscriber waits a minute for what is missing before the end; on a busy
+    // machine the quick one may miss some too.
     let patience = PATIENCE + std::time::Duration::from_mins(1);
     let (source, hub, sinks) = fork(&["ann", "eve"]).await;
     let mut publication = publication();
@@ -392,8 +394,8 @@ async fn program_that_reads_late_holds_up_no_other() {
     let publisher = source.handle.publish(publication).await;
     let mut publisher = publisher.expect("it is published");
     let mut ann = subscribe(&sinks[0]).await;
-    let mut eve = as_it_comes(&sinks[1]).await;
-    are_active(&source, 2).await;
+    let mut eve = subscribe_unordered(&sinks[1]).await;
+    wait_active(&source, 2).await;
     let of_hub = |of: &'static str| {
         let hub = &hub;
         async move {
@@ -421,7 +423,7 @@ async fn program_that_reads_late_holds_up_no_other() {
     let dropped = of_hub("overflow").await;
     let eve = received(&mut eve).await;
     assert!(eve.is_sorted());
-    // Each has all but what its own queue before the link had no room for.
+    // Each misses only what its own queue before the link had no room for.
     let lacking = 2 * MANY - (ann.len() + eve.len()) as u64;
     assert_eq!(lacking, dropped);
     finished.await.expect("no panic");

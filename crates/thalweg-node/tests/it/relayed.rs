@@ -1,8 +1,9 @@
-//! Proves that two nodes without a way to one another meet by a relay, and what they say when it dies.
+//! Proves that two nodes without a direct path connect through a relay, and how they report the
+//! relay's end.
 //!
-//! *How.* The relay is the program `iroh-relay`, on loopback; `cargo xtask relay` brings it. Each node is confined to a loopback
-//! address of its own, from which no packet gets to the other's, and TCP to the relay is all that is left. `camera` knows of the
-//! relay by its ticket alone.
+//! *How.* The relay is the program `iroh-relay` on loopback; `cargo xtask relay` installs it. Each
+//! node is confined to a loopback address of its own, from which no UDP packet reaches the other,
+//! so only TCP to the relay is left. `camera` knows the relay from its ticket only.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -16,12 +17,12 @@ use thalweg_node::fabric::{join, ticket};
 
 use crate::fabric::{Running, identity, outgoing, start_with, stream, until};
 
-/// The relay's process, which dies with the test.
+/// The relay's process, killed with the test.
 struct Relay(Child);
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // It may be dead already.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -48,22 +49,23 @@ impl Relay {
     }
 }
 
-/// Confines a node to an address from which no packet of UDP gets to another's, and names the file that it keeps.
+/// Confines a node to an address from which no UDP packet reaches the others, and sets its state
+/// file.
 pub fn confined(config: &mut Config, last: u8, file: &Path) {
     config.listen = vec![(Ipv4Addr::new(127, 93, 0, last), 0).into()];
     config.reach.packets = thalweg_net::Reach::OwnAddress;
     config.fabric.state = Some(file.into());
 }
 
-/// Returns where the links of a node go that are up.
-pub async fn ways(node: &Running) -> Vec<String> {
+/// Returns the remote addresses of a node's links that are up.
+pub async fn remote_addresses(node: &Running) -> Vec<String> {
     let status = node.handle.status().await.expect("it runs");
     let links = status.links.into_iter();
     links.flat_map(|link| link.addresses).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_nodes_without_a_way_to_one_another_meet_by_a_relay_and_again_when_it_is_back() {
+async fn nodes_connect_through_a_relay() {
     let site = tempfile::tempdir().expect("a directory for the test");
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let address = free.expect("a free port");
@@ -87,7 +89,7 @@ async fn two_nodes_without_a_way_to_one_another_meet_by_a_relay_and_again_when_i
     let ticket = ticket::parse(&text).expect("whole");
     assert_eq!(ticket.relays, std::slice::from_ref(&url));
     let file = site.path().join("camera.json");
-    // The owner may not wait at the relay yet.
+    // The owner may not be registered at the relay yet.
     let key = identity("camera");
     until("the camera joins", || async {
         join(&ticket, &key, Owner::Kept, &file).await.is_ok()
@@ -97,7 +99,7 @@ async fn two_nodes_without_a_way_to_one_another_meet_by_a_relay_and_again_when_i
     let by_relay = vec![format!("relay {url}")];
     for node in [&owner, &camera] {
         until("they are linked, by the relay", || async {
-            ways(node).await == by_relay
+            remote_addresses(node).await == by_relay
         })
         .await;
     }
@@ -106,20 +108,20 @@ async fn two_nodes_without_a_way_to_one_another_meet_by_a_relay_and_again_when_i
     drop(relay);
     for node in [&owner, &camera] {
         until("the link is down with its relay", || async {
-            ways(node).await.is_empty()
+            remote_addresses(node).await.is_empty()
         })
         .await;
     }
     let _relay = Relay::start(address, site.path()).await;
     for node in [&owner, &camera] {
         until("the link is back with its relay", || async {
-            ways(node).await == by_relay
+            remote_addresses(node).await == by_relay
         })
         .await;
     }
 }
 
-/// Has one thing published, once there is a plan, and waits until it has come.
+/// Publishes one ADU once there is a plan, and waits for its arrival.
 pub async fn publisher_reaches(
     mut publisher: thalweg_node::Publisher,
     subscriber: &mut thalweg_node::Subscriber,

@@ -1,4 +1,5 @@
-//! Proves that a stream whose relay goes away is planned anew and goes on, and that a relay that comes back serves.
+//! Proves that a stream is replanned when its relay goes away, and that a relay that returns serves
+//! again.
 
 use thalweg_core::adu::{Importance, MediaTime};
 use thalweg_core::model::Layer;
@@ -67,7 +68,7 @@ async fn publish(source: &Running) -> Publisher {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_goes_on_around_a_relay_that_leaves() {
+async fn stream_routes_around_lost_relay() {
     let (a, mut relays, d) = diamond().await;
     let options = SubscribeOptions {
         name: "track".parse().expect("a name"),

@@ -1,4 +1,5 @@
-//! Proves that a publishing program can follow what its stream's links can send, until they or the node are gone.
+//! Proves that a publisher can follow the rate of its stream's first links until they or the node
+//! are gone.
 
 use thalweg_core::units::Bitrate;
 use thalweg_node::PublishError;
@@ -6,10 +7,10 @@ use thalweg_node::PublishError;
 use crate::fabric::{self, PATIENCE};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_publisher_follows_what_its_links_can_send() {
+async fn publisher_follows_sendable_rate() {
     let mut nodes = fabric::chain(&["n0", "n1"], |_| true).await;
     let (mut publisher, _subscriber) = fabric::stream(&nodes[0], &nodes[1]).await;
-    // Before there is a plan, for it has to notice that one comes into force.
+    // Before a plan exists, so the follower must notice that one comes into force.
     let mut sendable = publisher.sendable();
     let first = tokio::spawn(async move {
         let first = sendable.changed().await;

@@ -1,5 +1,5 @@
-//! Proves that ADUs bear stamps over every carriage, through relays and adapters and to every sink of a tree, whoever asks;
-//! and that subscribers see nothing of it.
+//! Proves that ADUs are traced with every carriage, through relays and adapters and to every sink
+//! of a tree, on request of any node; and that subscribers see nothing of it.
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Importance, MediaTime};
@@ -55,7 +55,7 @@ async fn subscribe(node: &Running) -> Subscriber {
     node.handle.subscribe(options).await
 }
 
-/// Publishes without end, and has a subscriber take what comes; both stop with the returned task.
+/// Publishes without end and reads all subscribers; both stop when the future is dropped.
 async fn flow(mut publisher: Publisher, mut subscribers: Vec<Subscriber>, bytes: usize) -> ! {
     let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
     wanted.expect("a plan in time").expect("the node runs");
@@ -79,7 +79,7 @@ async fn drain(mut subscriber: Subscriber) {
     }
 }
 
-/// Returns the tracer of a stream, as soon as it is on the node's map.
+/// Returns the tracer of a stream once it is on the node's map.
 async fn tracer(handle: &Handle) -> Tracer {
     let begun = tokio::time::Instant::now();
     loop {
@@ -114,7 +114,8 @@ fn sum(hop: &HopCost) -> u64 {
     hop.inside_us + hop.lift_us + hop.wait_us + hop.line_us
 }
 
-/// Has ADUs of this size cross a chain whose middle may not see them, and asks at each of its nodes.
+/// Sends ADUs of this size along a chain with an untrusted middle, and traces them from each of its
+/// nodes.
 async fn crosses(needs: Needs, bytes: usize) {
     let chain = fabric::chain(&["a", "b", "c"], |name| name != "b").await;
     let needs = Needs {
@@ -141,13 +142,14 @@ async fn crosses(needs: Needs, bytes: usize) {
             assert_eq!(adu.hops[2].line_us, 0, "nothing is behind the sink");
             let budget = needs.deadline.as_micros();
             match adu.budget_us {
-                // What is left is cut to whole microseconds at each hop.
+                // The remaining time is rounded down to microseconds at each hop.
                 Some(left) => assert!(left <= budget && left + 1_000_000 > budget, "{adu:?}"),
                 None => assert_eq!(needs.reliability, Reliability::Full),
             }
         }
     }
-    // Not each of them need have one: on loopback half of the shortest round trip may be read as none.
+    // A single value may be zero: on loopback half of the minimum round trip may be below a
+    // microsecond.
     assert_eq!(has_line, [true; 2], "lines take time");
     flow.abort();
     for node in chain {
@@ -156,7 +158,7 @@ async fn crosses(needs: Needs, bytes: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn datagrams_are_traced_through_a_seal_whoever_asks() {
+async fn sealed_datagrams_are_traced() {
     let needs = Needs {
         reliability: Reliability::None,
         deadline: Duration::from_secs(5),
@@ -166,7 +168,7 @@ async fn datagrams_are_traced_through_a_seal_whoever_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_that_are_cut_through_are_traced_through_a_seal() {
+async fn sealed_cut_through_is_traced() {
     let needs = Needs {
         reliability: Reliability::UntilDeadline,
         deadline: Duration::from_secs(5),
@@ -176,7 +178,7 @@ async fn streams_that_are_cut_through_are_traced_through_a_seal() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ordered_sequences_are_traced_through_a_seal() {
+async fn sealed_sequences_are_traced() {
     let needs = Needs {
         reliability: Reliability::Full,
         order: Order::Sequence,
@@ -187,7 +189,7 @@ async fn ordered_sequences_are_traced_through_a_seal() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_sink_of_a_tree_has_its_own_way() {
+async fn each_sink_has_its_own_path() {
     let known = |names: &[&'static str]| -> Vec<Known<'static>> {
         names.iter().map(|name| trusted(name, None)).collect()
     };
@@ -227,7 +229,7 @@ async fn each_sink_of_a_tree_has_its_own_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_is_not_there_or_has_no_sink_is_said_to_be_so() {
+async fn missing_stream_or_sink_is_reported() {
     let node = fabric::start("a", &[]).await;
     let refused = node.handle.trace(name(), EVERY).await.map(|_| ());
     assert_eq!(

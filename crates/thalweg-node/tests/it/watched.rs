@@ -1,4 +1,4 @@
-//! Proves that a node which is asked often how it is still does what is due.
+//! Proves that frequent status queries do not delay a node's other work.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use thalweg_node::{Publication, SubscribeOptions, SubscriberEvent};
 use crate::fabric::{self, PATIENCE};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_is_asked_often_still_does_what_is_due() {
+async fn frequent_queries_delay_nothing() {
     let nodes = fabric::chain(&["n0", "n1"], |_| true).await;
     for node in &nodes {
         let handle = node.handle.clone();
