@@ -130,10 +130,10 @@ fn shared_file_is_refused() {
             "node.toml",
             Path::new("/etc"),
         );
-        let said = parsed.map_or_else(|fault| fault.to_string(), |_| String::new());
+        let error = parsed.map_or_else(|fault| fault.to_string(), |_| String::new());
         assert!(
-            said.contains(line) && said.contains(other),
-            "{text}: {said}"
+            error.contains(line) && error.contains(other),
+            "{text}: {error}"
         );
     }
 }
@@ -141,8 +141,8 @@ fn shared_file_is_refused() {
 #[test]
 fn invalid_weight_is_refused() {
     for value in ["-1", "nan", "inf"] {
-        let said = fault(&format!("name = \"a\"\n[weights]\nquality = {value}\n"));
-        assert!(said.contains("node.toml:3: weights.quality"), "{said}");
+        let error = fault(&format!("name = \"a\"\n[weights]\nquality = {value}\n"));
+        assert!(error.contains("node.toml:3: weights.quality"), "{error}");
     }
     assert!(fault("name = \"a\"\n[weights]\npack_ratio = 0\n").contains("above 0"));
 }
@@ -178,16 +178,16 @@ fn plain_tcp_requires_secure_link() {
         )
     };
     for secure in ["", "secure = false"] {
-        let said = fault(&text("b", secure));
+        let error = fault(&text("b", secure));
         assert!(
-            said.contains("node.toml:3") && said.contains("`secure = true`"),
-            "{said}"
+            error.contains("node.toml:3") && error.contains("`secure = true`"),
+            "{error}"
         );
     }
-    let said = fault(&text("c", "secure = true"));
+    let error = fault(&text("c", "secure = true"));
     assert!(
-        said.contains("node.toml:3") && said.contains("called `c`"),
-        "{said}"
+        error.contains("node.toml:3") && error.contains("called `c`"),
+        "{error}"
     );
     let config = Config::parse(&text("b", "secure = true"), "node.toml", Path::new("/etc"));
     let config = config.expect("it is valid");
@@ -257,10 +257,10 @@ fn useless_relay_is_refused() {
         "http://a:b@c",
         &long,
     ] {
-        let said = fault(&format!("name = \"a\"\n[reach]\nrelays = [\"{bad}\"]\n"));
+        let error = fault(&format!("name = \"a\"\n[reach]\nrelays = [\"{bad}\"]\n"));
         assert!(
-            said.contains("node.toml:3") && said.contains("is not the URL of a relay"),
-            "{said}"
+            error.contains("node.toml:3") && error.contains("is not the URL of a relay"),
+            "{error}"
         );
     }
     let unused = fault(&format!(
@@ -275,7 +275,7 @@ fn useless_relay_is_refused() {
 }
 
 /// Returns the error of a configuration with these lines; empty if it is valid.
-fn said(lines: &str) -> String {
+fn error_of(lines: &str) -> String {
     let text = format!("name = \"a\"\n{lines}\n");
     let parsed = Config::parse(&text, "node.toml", Path::new("/etc"));
     parsed.map_or_else(|fault| fault.to_string(), |_| String::new())
@@ -289,16 +289,16 @@ fn empty_path_is_refused() {
         ("[fabric]\nstate = \"\"", "node.toml:3: fabric.state: "),
         ("[reach]\nrelay_ca = \"\"", "node.toml:3: reach.relay_ca: "),
     ] {
-        let said = said(lines);
-        assert!(said.starts_with(place), "{lines}: {said}");
-        assert!(said.contains("names no file"), "{lines}: {said}");
+        let error = error_of(lines);
+        assert!(error.starts_with(place), "{lines}: {error}");
+        assert!(error.contains("names no file"), "{lines}: {error}");
     }
 }
 
 #[test]
 fn long_socket_path_is_refused() {
     // The limit is on the whole path; `/etc/` is five bytes of it.
-    let named = |bytes: usize| said(&format!("socket = \"{}\"", "x".repeat(bytes - 5)));
+    let named = |bytes: usize| error_of(&format!("socket = \"{}\"", "x".repeat(bytes - 5)));
     assert_eq!(named(107), "");
     let long = named(108);
     assert!(long.starts_with("node.toml:2: socket: /etc/x"), "{long}");
@@ -313,38 +313,38 @@ fn long_socket_path_is_refused() {
 
 #[test]
 fn excess_slots_are_refused() {
-    assert_eq!(said("slots = 0"), "");
-    assert_eq!(said("slots = 16"), "");
+    assert_eq!(error_of("slots = 0"), "");
+    assert_eq!(error_of("slots = 16"), "");
     for slots in [17, u32::MAX] {
-        let said = said(&format!("slots = {slots}"));
-        assert!(said.starts_with("node.toml:2: slots: "), "{said}");
-        assert!(said.contains("at most 16 adapters") && said.contains(&slots.to_string()));
+        let error = error_of(&format!("slots = {slots}"));
+        assert!(error.starts_with("node.toml:2: slots: "), "{error}");
+        assert!(error.contains("at most 16 adapters") && error.contains(&slots.to_string()));
     }
 }
 
 #[test]
 fn duplicate_listen_is_refused() {
     assert_eq!(
-        said("listen = [\"[::1]:1\", \"[::1]:2\", \"tcp:[::1]:1\"]"),
+        error_of("listen = [\"[::1]:1\", \"[::1]:2\", \"tcp:[::1]:1\"]"),
         ""
     );
-    assert_eq!(said("listen = [\"[::1]:0\", \"[::1]:0\"]"), "");
+    assert_eq!(error_of("listen = [\"[::1]:0\", \"[::1]:0\"]"), "");
     for twice in ["[::1]:1", "tcp:[::1]:1"] {
-        let said = said(&format!(
+        let error = error_of(&format!(
             "listen = [\n\"[::1]:2\",\n\"{twice}\",\n\"{twice}\"]"
         ));
-        assert!(said.starts_with("node.toml:5: listen[2]: "), "{said}");
-        assert!(said.contains("listen[1] already"), "{said}");
+        assert!(error.starts_with("node.toml:5: listen[2]: "), "{error}");
+        assert!(error.contains("listen[1] already"), "{error}");
     }
 }
 
 #[test]
 fn api_listen_needs_an_address() {
-    assert_eq!(said("[api]\nlisten = \"[::1]:7481\""), "");
+    assert_eq!(error_of("[api]\nlisten = \"[::1]:7481\""), "");
     for bad in ["localhost:7481", "127.0.0.1", ":7481"] {
-        let said = said(&format!("[api]\nlisten = \"{bad}\""));
-        assert!(said.starts_with("node.toml:3: api.listen: "), "{said}");
-        assert!(said.contains(&format!("`{bad}`")) && said.contains("\"127.0.0.1:7481\""));
+        let error = error_of(&format!("[api]\nlisten = \"{bad}\""));
+        assert!(error.starts_with("node.toml:3: api.listen: "), "{error}");
+        assert!(error.contains(&format!("`{bad}`")) && error.contains("\"127.0.0.1:7481\""));
     }
 }
 
@@ -352,16 +352,16 @@ fn api_listen_needs_an_address() {
 fn invalid_key_is_refused() {
     let peer = |key: &str| format!("[[peer]]\nname = \"b\"\nkey = \"{key}\"");
     let owner = |key: &str| format!("[fabric]\nowner = \"{key}\"");
-    assert_eq!(said(&peer(KEY)), "");
-    assert_eq!(said(&owner(KEY)), "");
+    assert_eq!(error_of(&peer(KEY)), "");
+    assert_eq!(error_of(&owner(KEY)), "");
     // Not a point of the curve, and one of small order.
     for bad in [&KEY.replace('1', "2"), &"0".repeat(64)] {
-        for (said, place) in [
-            (said(&peer(bad)), "node.toml:4: peer[0].key: "),
-            (said(&owner(bad)), "node.toml:3: fabric.owner: "),
+        for (error, place) in [
+            (error_of(&peer(bad)), "node.toml:4: peer[0].key: "),
+            (error_of(&owner(bad)), "node.toml:3: fabric.owner: "),
         ] {
-            assert!(said.starts_with(place), "{said}");
-            assert!(said.contains("is no node's key"), "{said}");
+            assert!(error.starts_with(place), "{error}");
+            assert!(error.contains("is no node's key"), "{error}");
         }
     }
 }

@@ -7,7 +7,7 @@
 //! ```text
 //! publisher ── publish ────────────┐        ┌─► keep ─► the plan's route
 //!                                  ├─ turn ─┤
-//! control ── resend: an order ─► task └── orders first: what is kept of broken plans, by sequence
+//! control ── resend: an order ─► task       └── orders first: kept ADUs of broken plans, by sequence
 //! ```
 //!
 //! Whichever task gets the turn first carries out the orders; the plans in force change together
@@ -213,7 +213,7 @@ impl Outlet {
         }
     }
 
-    /// Waits while the store is full, if the stream must not count_no_subscriber kept ADUs.
+    /// Waits while the store is full, if the stream must not lose kept ADUs.
     async fn wait_keep_room(&self) {
         loop {
             let acknowledged = self.acknowledged.notified();

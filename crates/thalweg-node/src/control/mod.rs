@@ -249,7 +249,7 @@ impl Control {
     /// Handles inputs until all senders are gone.
     pub(crate) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let clock = self.forwarder.clock;
-        // SavedState across turns of the loop: inputs that arrive faster than `TICK` must not postpone it
+        // Kept across turns of the loop: inputs that arrive faster than `TICK` must not postpone it
         // for ever.
         let mut tick = clock.now() + TICK;
         loop {
@@ -574,9 +574,9 @@ impl Control {
     }
 
     fn plan(&mut self, planning: Planning) {
-        let begun = self.now();
+        let start = self.now();
         let mut solved = planning.solve();
-        solved.set_elapsed(self.now().saturating_since(begun));
+        solved.set_elapsed(self.now().saturating_since(start));
         solved.explain();
         let now = self.now();
         self.controller.handle_solved(solved, now, &mut self.keys);

@@ -31,10 +31,10 @@ impl Control {
             }
             LinkEvent::Unreachable { peer, reason } => {
                 let reason = reason.to_string();
-                let said = self
+                let previous = self
                     .peer_states
                     .insert(peer, PeerState::Unreachable(reason.clone()));
-                if !matches!(said, Some(PeerState::Unreachable(before)) if before == reason) {
+                if !matches!(previous, Some(PeerState::Unreachable(before)) if before == reason) {
                     warn!(peer = %self.name_of(peer), %reason, "peer unreachable; trying again");
                 }
             }

@@ -76,7 +76,7 @@ impl Control {
         let outlet = Arc::new(Outlet::new(stream, &name, forwarder, &needs));
         outlet.start();
         let losses = Arc::new(watch::Sender::new(Vec::new()));
-        let told = Arc::downgrade(&losses);
+        let losses_watch = Arc::downgrade(&losses);
         let publishing = Publishing {
             active,
             next: None,
@@ -90,17 +90,17 @@ impl Control {
             stream,
             active: watch,
             outlet,
-            losses: told,
+            losses: losses_watch,
         })
     }
 
-    /// Frees the name of a stream whose program is gone. What it has published is still carried.
+    /// Frees the name of a stream once its program is gone. What it has published is still carried.
     pub(super) fn drain_stream(&mut self, stream: StreamId) {
         let now = self.now();
         self.controller.drain(stream, now, &mut self.keys);
     }
 
-    /// Closes a publisher whose stream is over. If it still drains, it learns that its node has no
+    /// Closes a publisher when its stream is over. If it still drains, it learns that its node has no
     /// room for it.
     pub(super) fn close_publisher(&mut self, stream: StreamId) {
         self.publishers.remove(&stream);
@@ -164,8 +164,8 @@ impl Control {
         }
     }
 
-    /// Replies whether the name continues after a stream whose end a subscriber has read, now or
-    /// once it is known.
+    /// A subscriber has read the end of a stream: replies whether the name continues, now or once
+    /// it is known.
     pub(super) fn handle_ended(
         &mut self,
         name: StreamName,
@@ -235,11 +235,11 @@ impl Control {
                 in_order,
                 held,
             } => {
-                let told = self.with_publishing(stream, |publishing| {
+                let result = self.with_publishing(stream, |publishing| {
                     let outlet = &publishing.outlet;
                     outlet.acknowledge((sink, &epochs), in_order, &held)
                 });
-                let (missing, given_up) = told.unzip();
+                let (missing, given_up) = result.unzip();
                 if let Some(below) = given_up.flatten() {
                     let of = (stream, sink);
                     self.controller.tell_given_up(of, below, &mut self.keys);
@@ -271,7 +271,7 @@ impl Control {
     /// Hands publishers their plans in force, sinks, replays and resends at one moment. Returns
     /// whether the controller was given the first sequence of a new set of plans.
     pub(super) fn apply_plans(&mut self) -> bool {
-        let mut begun = Vec::new();
+        let mut started = Vec::new();
         for (stream, publishing) in &mut self.publishers {
             let orders = std::mem::take(&mut publishing.orders);
             let next = publishing.next.take();
@@ -295,14 +295,14 @@ impl Control {
             if let Some(given) = next {
                 let epochs = given.iter().map(|given| given.epoch).collect();
                 publishing.active.send_replace(epochs);
-                begun.push((*stream, publishing.outlet.next_sequence()));
+                started.push((*stream, publishing.outlet.next_sequence()));
             }
         }
         let now = self.now();
-        for (stream, next) in &begun {
+        for (stream, next) in &started {
             self.controller
                 .handle_next(*stream, *next, now, &mut self.keys);
         }
-        !begun.is_empty()
+        !started.is_empty()
     }
 }

@@ -139,8 +139,8 @@ impl Control {
     }
 }
 
-/// Returns a peer whose link counts as secure only if it is encrypted. Where encryption is off for
-/// speed, confidential streams are still sealed end to end.
+/// Returns a peer with its link marked secure only if the link is encrypted. Where encryption is off
+/// for speed, confidential streams are still sealed end to end.
 pub(super) fn with_effective_security(peer: &Peer, config: &Config) -> Peer {
     let mut peer = peer.clone();
     peer.secure &= !config.tcp.plain.contains(&peer.key);

@@ -242,7 +242,7 @@ impl Control {
         Some(self.ledger_of(&reading))
     }
 
-    /// Returns the ended streams whose counters are kept, each name once. A name announced again is
+    /// Returns the ended streams with kept counters, each name once. A name announced again is
     /// left out; of a name that ended several times the last one counts.
     fn over_statuses(&self) -> Vec<OverStatus> {
         let records = self.controller.directory().records();

@@ -100,9 +100,9 @@ impl Control {
         let traced = self.controller.trace(name, every, now, &mut self.keys);
         let (stream, source) = traced.map_err(TraceError::Map)?;
         let row = self.tracers.0.entry(stream);
-        let (_, told) = row.or_insert_with(|| (name.clone(), Vec::new()));
-        if !told.iter().any(|other| other.same_channel(&events)) {
-            told.push(events);
+        let (_, receivers) = row.or_insert_with(|| (name.clone(), Vec::new()));
+        if !receivers.iter().any(|other| other.same_channel(&events)) {
+            receivers.push(events);
         }
         Ok(self.name_of(source))
     }
@@ -120,7 +120,7 @@ impl Control {
             Ok(sinks) => TraceEvent::Sinks(sinks),
             Err(reason) => TraceEvent::Refused(reason),
         };
-        self.tracers.tell(stream, &event);
+        self.tracers.send(stream, &event);
     }
 
     pub(super) fn deliver_trace(&mut self, traced: &Traced) {
@@ -148,21 +148,26 @@ impl Control {
             sum_us: traced.sum().as_micros(),
             hops: hops.collect(),
         };
-        self.tracers.tell(traced.stream, &TraceEvent::Adu(adu));
+        self.tracers.send(traced.stream, &TraceEvent::Adu(adu));
     }
 }
 
 impl Tracers {
     /// Removes closed channels.
     fn sweep(&mut self) {
-        self.0.retain(|_, (_, told)| {
-            told.retain(|events| !events.is_closed());
-            !told.is_empty()
+        self.0.retain(|_, (_, receivers)| {
+            receivers.retain(|events| !events.is_closed());
+            !receivers.is_empty()
         });
     }
 
-    fn tell(&self, stream: StreamId, event: &TraceEvent) {
-        for events in self.0.get(&stream).iter().flat_map(|(_, told)| told) {
+    fn send(&self, stream: StreamId, event: &TraceEvent) {
+        for events in self
+            .0
+            .get(&stream)
+            .iter()
+            .flat_map(|(_, receivers)| receivers)
+        {
             // A full channel misses samples; a trace needs samples, not every one.
             let _ = events.try_send(event.clone());
         }

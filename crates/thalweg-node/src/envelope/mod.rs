@@ -6,8 +6,7 @@
 //!
 //! ```text
 //! envelope = ephemeral public key (32) ‖ AES-256-GCM(key epoch (4) ‖ stream key (32)) ‖ tag (16)
-//! key = HKDF-SHA256(salt "thalweg envelope v1", X25519, info = ephemeral ‖ box key ‖ source ‖
-//! stream)
+//! key      = HKDF-SHA256(salt "thalweg envelope v1", X25519, info = ephemeral ‖ box key ‖ source ‖ stream)
 //! ```
 //!
 //! A box key is drawn at the start of a node and kept in memory only; envelopes sealed for it

@@ -226,7 +226,7 @@ fn kept(node: NodeId) -> State {
 }
 
 /// Returns the error of a file with this state; empty if it is valid.
-fn said(state: &State, own: Option<NodeId>) -> String {
+fn error_of(state: &State, own: Option<NodeId>) -> String {
     let checked = state.check(own, Path::new("fabric.json"));
     checked.map_or_else(|error| error.to_string(), |()| String::new())
 }
@@ -254,12 +254,15 @@ fn failed_save_leaves_no_file() {
 #[test]
 fn other_nodes_state_is_refused() {
     let node = Identity::from_seed([3; 32]).id();
-    assert_eq!(said(&kept(node), Some(node)), "");
-    assert_eq!(said(&State::default(), None), "");
+    assert_eq!(error_of(&kept(node), Some(node)), "");
+    assert_eq!(error_of(&State::default(), None), "");
     for (own, part) in [(Some(owner().id()), "this node is"), (None, "no key yet")] {
-        let said = said(&kept(node), own);
-        assert!(said.starts_with("fabric.json holds the grant of"), "{said}");
-        assert!(said.contains(part) && said.contains("`state` under [fabric]"));
+        let error = error_of(&kept(node), own);
+        assert!(
+            error.starts_with("fabric.json holds the grant of"),
+            "{error}"
+        );
+        assert!(error.contains(part) && error.contains("`state` under [fabric]"));
     }
 }
 
@@ -290,9 +293,9 @@ fn forged_state_is_refused() {
         let mut state = kept(node);
         let credential = state.credential.as_mut().expect("it is there");
         harm(credential, &mut state.warrants[0]);
-        let said = said(&state, Some(node));
-        assert!(said.contains(what), "{what}: {said}");
-        assert!(said.contains("move it away and join again"), "{said}");
+        let error = error_of(&state, Some(node));
+        assert!(error.contains(what), "{what}: {error}");
+        assert!(error.contains("move it away and join again"), "{error}");
     }
 }
 

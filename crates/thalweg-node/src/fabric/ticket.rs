@@ -1,8 +1,8 @@
 //! Tickets as text: one word that survives copying, dictation and line breaks, and detects damage.
 //!
 //! ```text
-//! text = "thalweg" ‖ base32 (RFC 4648, lower case, no padding) of: ticket, signature, first 4
-//! bytes of BLAKE3 over both
+//! text = "thalweg" ‖ base32(ticket ‖ signature ‖ first 4 bytes of BLAKE3 over both)
+//!        base32: RFC 4648, lower case, no padding
 //! ```
 //!
 //! The text distinguishes damage from tampering: a lost or changed character breaks the checksum, a

@@ -1,12 +1,11 @@
 //! The recent ADUs of each plan, kept for sinks that join late.
 //!
 //! *The idea.* One lock guards both the kept ADUs and the set of plans that are cast. So each whole
-//! ADU either is among those replayed to a plan that starts, or is copied to it afterwards: never
-//! neither, never both.
+//! ADU is either replayed to a plan that starts or copied to it afterwards, exactly once.
 //!
 //! *What it does not do.* It does not choose what is kept; `thalweg_core::replay` does.
 //!
-//! *Sources.* docs/replace_route.md.
+//! *Sources.* docs/recast.md.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

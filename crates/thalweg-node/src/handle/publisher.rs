@@ -251,7 +251,7 @@ impl Publisher {
     /// Waits until the fate of every ADU is known, or the time for that is over; returns the
     /// summary.
     async fn settled_summary(&self) -> PublishSummary {
-        let begin = tokio::time::Instant::now();
+        let started = tokio::time::Instant::now();
         loop {
             let (summary, knows_given) = self.request_summary(false).await;
             let ledger = &summary.ledger;
@@ -262,7 +262,7 @@ impl Publisher {
             } else {
                 StdDuration::ZERO
             };
-            let elapsed = begin.elapsed();
+            let elapsed = started.elapsed();
             let is_known = knows_given && ledger.open == 0;
             if is_known && elapsed >= least || elapsed >= ACCOUNTS_MAX {
                 return self.request_summary(true).await.0;

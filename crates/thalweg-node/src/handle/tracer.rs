@@ -59,8 +59,8 @@ impl Tracer {
 
     /// Returns the next event. Cancel safe.
     ///
-    /// Fails if the stream is no longer published, its source refuses to trace it, or the node has
-    /// stopped
+    /// Fails   if the stream is no longer published, its source refuses to trace it, or the node has
+    ///         stopped
     pub async fn recv(&mut self) -> Result<TraceEvent, TraceError> {
         loop {
             tokio::select! {

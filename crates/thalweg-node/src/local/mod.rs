@@ -6,9 +6,9 @@
 //! Backpressure is the socket's own.
 //!
 //! ```text
-//! client → node Publish{…} ADU … Finish node → client Accepted news … Summary{…} | Refused
-//! client → node Subscribe{…} node → client Accepted Source | ADU | Notice … End
-//! client → node   Status                               node → client   Status{…}
+//! client → node   Publish{…}  ADU …  Finish    node → client   Accepted  news …  Summary{…} | Refused
+//! client → node   Subscribe{…}                 node → client   Accepted  Source | ADU | Notice …  End
+//! client → node   Status                       node → client   Status{…}
 //! ```
 //!
 //! News report whether the stream has subscribers, what its links can send, and its losses.

@@ -65,8 +65,8 @@ pub(crate) struct Server {
 impl Server {
     /// Listens on a path; replaces the socket that a dead node has left there.
     ///
-    /// Fails if another node listens there, or the path is something other than a socket, which
-    /// stays as it is
+    /// Fails   if another node listens there, or the path is something other than a socket, which
+    ///         stays as it is
     pub(crate) async fn bind(path: &Path, handle: Handle) -> Result<Self, NodeError> {
         if UnixStream::connect(path).await.is_ok() {
             return Err(NodeError::SocketTaken {
@@ -437,11 +437,11 @@ async fn carry(
                 }
             }
         };
-        let given = match next {
+        let published = match next {
             Ok(Some(Frame::Adu(adu))) => {
                 let gone = wait_abandoned(read.get_ref(), publisher.release());
                 tokio::select! {
-                    given = publish_adu(publisher, adu) => given,
+                    published = publish_adu(publisher, adu) => published,
                     // A sink that reads nothing may block the publisher for any length of time.
                     () = gone => return Ok(StreamEnd::Gone),
                     () = wait_stopped(&mut stopping) => return Ok(StreamEnd::Gone),
@@ -456,7 +456,7 @@ async fn carry(
             Err(error) if is_malformed(&error) => return Ok(StreamEnd::Invalid(error.to_string())),
             Err(error) => return Err(error),
         };
-        match given {
+        match published {
             Ok(()) => {}
             Err(PublishError::Stopped) => return Ok(StreamEnd::Gone),
             Err(error) => return Ok(StreamEnd::Invalid(error.to_string())),

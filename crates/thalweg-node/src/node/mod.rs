@@ -285,8 +285,8 @@ impl Node {
 
     /// Runs until `shutdown` is ready; then ends streams, drains what is under way, and closes.
     ///
-    /// Fails if a task has ended without which the node cannot run; the node is then gone within a
-    /// second and drains nothing. Other failures are logged and counted, and the node goes on
+    /// Fails   if a task has ended without which the node cannot run; the node is then gone within a
+    ///         second and drains nothing. Other failures are logged and counted, and the node goes on
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<Report, NodeError> {
         let (stop, stopping) = watch::channel(false);
         let mut servers = JoinSet::new();
@@ -459,7 +459,7 @@ fn load_membership(config: &Config, own: NodeId) -> Result<State, NodeError> {
     }
 }
 
-/// Returns the keys initial_admission before any grant is shown: the owner's, or without an owner the
+/// Returns the keys admitted before any grant is shown: the owner's, or without an owner the
 /// configured peers'.
 fn initial_admission(config: &Config, state: &State) -> Admission {
     let connecting = config.peers.iter().filter(|peer| peer.connect);

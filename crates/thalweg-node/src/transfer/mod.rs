@@ -217,14 +217,14 @@ async fn publish(
     publication: Publication,
     events: &mut (dyn FnMut(Event) + Send),
 ) -> Result<LocalPublisher, LocalError> {
-    let begun = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let mut has_notified = false;
     loop {
         let client = Client::connect(socket).await?;
         match client.publish(publication.clone()).await {
-            Err(LocalError::Taken(reason)) if begun.elapsed() < UNPUBLISH_MAX => {
+            Err(LocalError::Taken(reason)) if started.elapsed() < UNPUBLISH_MAX => {
                 tracing::debug!(%reason, "not published yet");
-                if begun.elapsed() > RECONNECT_EVERY && !has_notified {
+                if started.elapsed() > RECONNECT_EVERY && !has_notified {
                     has_notified = true;
                     let notice = "this node still publishes this stream for another program, or is still ending it; waiting";
                     events(Event::Notice(notice.into()));

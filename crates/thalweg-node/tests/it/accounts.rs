@@ -132,7 +132,7 @@ async fn publisher_sees_losses_by_hop() {
     });
     // The line to the sink now carries a fifth of what is sent.
     shaper.set(Direction::BToA, impairment(Bitrate::from_kbps(150)));
-    let begun = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let mut sent = 0;
     let relays = loop {
         send(&mut publisher, sent, PAYLOAD_BYTES).await;
@@ -147,7 +147,7 @@ async fn publisher_sees_losses_by_hop() {
         if relays.len() == 2 {
             break relays;
         }
-        assert!(begun.elapsed() < PATIENCE, "not told: {ledger:?}");
+        assert!(started.elapsed() < PATIENCE, "not told: {ledger:?}");
     };
     let bands: Vec<[u8; 2]> = relays.iter().map(|loss| loss.importance).collect();
     assert_eq!(bands, [[0, 31], [224, 255]]);

@@ -1,7 +1,7 @@
 //! Proves that a stream continues when its path breaks: every ADU arrives, once and in order, and
 //! its source knows that.
 //!
-//! *How.* A source and a sink with relays between them, each on an address of its own and wait_joined by
+//! *How.* A source and a sink with relays between them, each on an address of its own and joined by
 //! lines that can be cut; a relay with all its lines cut at once is as good as killed. The stream's
 //! deadline allows for a change of path and is below the time after which QUIC gives up a
 //! connection, so ADUs that are not resent over another path are lost.

@@ -71,7 +71,7 @@ async fn measured_drop_is_reported_to_all() {
     let configured = Some(CONFIGURED.as_bps());
     assert_eq!(reported(["near", "far"]).await, (configured, configured));
     shaper.set(Direction::BToA, line(AFTER_DROP));
-    let begun = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     // Twice the capacity, as a video would continue; late ADUs are dropped.
     while reported(["near", "far"]).await.0 == configured {
         let outgoing = Outgoing {
@@ -80,7 +80,7 @@ async fn measured_drop_is_reported_to_all() {
         };
         publisher.send(outgoing).await.expect("the node runs");
         tokio::time::sleep(std::time::Duration::from_millis(40)).await;
-        assert!(begun.elapsed() < PATIENCE, "the fall is not reported");
+        assert!(started.elapsed() < PATIENCE, "the drop is not reported");
     }
     let (measured, still) = reported(["near", "far"]).await;
     assert_eq!(still, configured);

@@ -81,11 +81,11 @@ async fn drain(mut subscriber: Subscriber) {
 
 /// Returns the tracer of a stream once it is on the node's map.
 async fn tracer(handle: &Handle) -> Tracer {
-    let begun = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     loop {
         match handle.trace(name(), EVERY).await {
             Ok(tracer) => return tracer,
-            Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
+            Err(error) => assert!(started.elapsed() < PATIENCE, "{error}"),
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }

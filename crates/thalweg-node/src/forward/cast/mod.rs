@@ -1,6 +1,6 @@
 //! Plans that are grafted here: each gets a copy of every ADU that arrives for its base plan.
 //!
-//! A plan whose sink starts with it first gets the ADUs kept here since the newest key ADU
+//! If its sink starts with a plan, the plan first gets the ADUs kept here since the newest key ADU
 //! (`kept`); live ADUs wait until these are sent.
 //!
 //! *The idea.* An ADU that arrives for a plan with branches is gathered once and copied to each
@@ -16,7 +16,7 @@
 //! *What it does not do.* It does not choose grafts; `thalweg_core::session` does. A branch's copy
 //! is not cast again here.
 //!
-//! *Sources.* docs/replace_route.md.
+//! *Sources.* docs/recast.md.
 
 use std::sync::Arc;
 

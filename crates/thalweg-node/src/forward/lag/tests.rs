@@ -33,9 +33,9 @@ fn behind(now: Instant) -> LagMeter {
 
 #[test]
 fn late_adu_is_refused() {
-    let begun = Instant::ZERO + Duration::from_secs(1);
-    let lag_meter = behind(begun);
-    let now = begun + WORK + WORK;
+    let started = Instant::ZERO + Duration::from_secs(1);
+    let lag_meter = behind(started);
+    let now = started + WORK + WORK;
     let needed = WORK + WORK; // An ADU of the least importance needs twice the time.
     assert!(lag_meter.admits(&header(now, needed), 100, now));
     // The admitted ADU is now ahead in the round; a refused one is not.
@@ -46,9 +46,9 @@ fn late_adu_is_refused() {
 
 #[test]
 fn lasting_end_and_local_adus_pass() {
-    let begun = Instant::ZERO + Duration::from_secs(1);
-    let lag_meter = behind(begun);
-    let now = begun + WORK;
+    let started = Instant::ZERO + Duration::from_secs(1);
+    let lag_meter = behind(started);
+    let now = started + WORK;
     let late = header(now, Duration::ZERO);
     let end = Header {
         flags: Flags::END,

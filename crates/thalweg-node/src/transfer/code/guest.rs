@@ -61,14 +61,14 @@ enum Stage {
 /// Asks every sender with a phrase's number, and returns the transfer of the one that has the
 /// phrase.
 ///
-/// Fails if no sender has that number; the phrase is wrong, has expired or was used; the sender
-/// does not answer
+/// Fails   if no sender has that number; the phrase is wrong, has expired or was used; the sender
+///         does not answer
 pub(in super::super) async fn find_transfer(
     socket: &Path,
     phrase: &Phrase,
     events: &mut (dyn FnMut(Event) + Send),
 ) -> Result<FoundTransfer, TransferError> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut asked: Vec<NodeId> = Vec::new();
     let mut refused = None;
     let mut has_notified = false;
@@ -87,10 +87,10 @@ pub(in super::super) async fn find_transfer(
             if let Some(refused) = refused {
                 return Err(refused);
             }
-            if begun.elapsed() >= UNKNOWN_MAX {
+            if started.elapsed() >= UNKNOWN_MAX {
                 return Err(no_sender(phrase));
             }
-            if begun.elapsed() >= NOTIFY_AFTER && !has_notified {
+            if started.elapsed() >= NOTIFY_AFTER && !has_notified {
                 has_notified = true;
                 let number = phrase.number();
                 let notice = format!("nobody sends by the phrase {number}-… yet; waiting");
@@ -185,15 +185,15 @@ async fn negotiate(
     let (half, hello) = Half::of_receiver(phrase, pair);
     let mut stage = Stage::Hello(half);
     let mut ask = Bytes::from(Ask::Hello(hello).encode());
-    let (tell, mut answers) = mpsc::channel(8);
+    let (reply_sender, mut answers) = mpsc::channel(8);
     // Dropped at the end of this function, which ends the task.
     let mut reading = JoinSet::new();
-    reading.spawn(forward_answers(subscriber, from, pair.asks, tell));
+    reading.spawn(forward_answers(subscriber, from, pair.asks, reply_sender));
     let mut again = tokio::time::interval(ASK_EVERY);
     loop {
-        let said = tokio::select! {
-            said = answers.recv() => match said {
-                Some(Ok(said)) => said,
+        let reply = tokio::select! {
+            reply = answers.recv() => match reply {
+                Some(Ok(reply)) => reply,
                 Some(Err(error)) => {
                     let sentence = format!("the node went away: run this again when it is back ({error})");
                     return Err(TransferError::Ended(sentence));
@@ -210,7 +210,7 @@ async fn negotiate(
                 continue;
             }
         };
-        stage = match (stage, said) {
+        stage = match (stage, reply) {
             (_, Said::Refused(refusal)) => return Err(refusal.into()),
             (Stage::Hello(half), Said::Hello(message)) => {
                 let keys = half.finish(&message).ok_or(Refusal::Wrong(0))?;
@@ -234,7 +234,7 @@ async fn forward_answers(
     mut subscriber: LocalSubscriber,
     from: StreamId,
     asks: StreamId,
-    tell: mpsc::Sender<Result<Said, LocalError>>,
+    reply_sender: mpsc::Sender<Result<Said, LocalError>>,
 ) {
     loop {
         match subscriber.recv().await {
@@ -244,7 +244,7 @@ async fn forward_answers(
                 }
                 match Answer::decode(&payload) {
                     Ok(answer) if answer.to == asks => {
-                        if tell.send(Ok(answer.said)).await.is_err() {
+                        if reply_sender.send(Ok(answer.said)).await.is_err() {
                             return;
                         }
                     }
@@ -256,7 +256,7 @@ async fn forward_answers(
             Ok(None) => return,
             Err(error) => {
                 // The receiver may be gone.
-                let _ = tell.send(Err(error)).await;
+                let _ = reply_sender.send(Err(error)).await;
                 return;
             }
         }

@@ -33,7 +33,7 @@ use crate::local::{LocalError, LocalPublisher};
 /// Requests that wait for an answer: each receiver has at most one.
 const WAITING_MAX: usize = 64;
 
-/// Maximum number of request streams to forward_asks to: more than the keeper's sessions.
+/// Maximum number of request streams to listen to: more than the keeper's sessions.
 const LISTENERS_MAX: usize = 128;
 
 /// The limits of a phrase.
@@ -79,8 +79,8 @@ struct Host {
 /// Once the phrase is used up, has expired or is dead, receivers that have started are still
 /// served.
 ///
-/// Fails if no receiver had the phrase in time; too many wrong phrases were tried; a file cannot be
-/// read, or changes; the node goes away and does not return
+/// Fails   if no receiver had the phrase in time; too many wrong phrases were tried; a file cannot be
+///         read, or changes; the node goes away and does not return
 pub async fn send_by_code(
     options: SendOptions,
     code: CodeOptions,
@@ -164,7 +164,7 @@ impl Host {
         Ok(())
     }
 
-    /// Starts to forward_asks to new request streams on the map, and stops for those that have gone.
+    /// Starts to listen to new request streams on the map, and stops for those that have gone.
     fn update_askers(&mut self, map: &Map) {
         let number = self.phrase.number();
         let mut there = BTreeMap::new();
@@ -227,10 +227,10 @@ impl Host {
         rand::fill(&mut public_id.0).map_err(|_| TransferError::Random)?;
         let was = self.keeper.tries_left();
         let now = self.clock.now();
-        let (said, admitted) = self.keeper.handle_ask(now, receiver, asks, &ask, public_id);
+        let (reply, admitted) = self.keeper.handle_ask(now, receiver, asks, &ask, public_id);
         let name = self.name(receiver);
         if self.keeper.tries_left() < was {
-            let sentence = match said {
+            let sentence = match reply {
                 Some(Said::Refused(Refusal::Wrong(left))) => {
                     format!("{name} tried a wrong phrase; {left} more wrong tries end this one")
                 }
@@ -240,8 +240,11 @@ impl Host {
             };
             events(Event::Notice(sentence));
         }
-        if let Some(said) = said {
-            let answer = Answer { to: asks, said };
+        if let Some(reply) = reply {
+            let answer = Answer {
+                to: asks,
+                said: reply,
+            };
             publisher.send(outgoing(answer.encode().into())).await?;
         }
         if let Some(admitted) = admitted {

@@ -6,10 +6,8 @@
 //! can be repeated after any loss.
 //!
 //! ```text
-//! ask hello ─► session with keys ─► answer hello ─► ask proof ─► right: admitted, a use (again: by
-//! the same node, none)
-//!                                                          └──► wrong: counted; the third one ends
-//!                                                          it for all
+//! hello ─► session with keys ─► answer hello ─► proof ─┬─► right: admitted; one use per node
+//!                                                      └─► wrong: counted; the third ends the phrase
 //! ```
 //!
 //! *What it does not do.* It sends no files.
@@ -122,15 +120,15 @@ impl Keeper {
         if let Some(refusal) = self.refusal(now, receiver) {
             return (Some(Said::Refused(refusal)), None);
         }
-        let (said, admitted) = if session.keys.is_proved_by(proof) {
+        let (reply, admitted) = if session.keys.is_proved_by(proof) {
             self.admitted.insert(receiver);
             let admitted = Admitted {
                 receiver,
                 public_id,
                 sealer: session.keys.sealer(),
             };
-            let said = Said::Admitted(session.keys.admit(public_id, self.id));
-            (said, Some(admitted))
+            let reply = Said::Admitted(session.keys.admit(public_id, self.id));
+            (reply, Some(admitted))
         } else {
             self.wrong += 1;
             self.guessers.push(receiver);
@@ -141,9 +139,9 @@ impl Keeper {
             (Said::Refused(refusal), None)
         };
         if let Some(session) = self.sessions.get_mut(&asks) {
-            session.verdict = Some(said.clone());
+            session.verdict = Some(reply.clone());
         }
-        (Some(said), admitted)
+        (Some(reply), admitted)
     }
 
     /// Returns the number of wrong tries left.

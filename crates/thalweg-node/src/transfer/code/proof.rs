@@ -8,11 +8,10 @@
 //! node are of no use with another.
 //!
 //! ```text
-//! sender (A) ── x·B + phrase·M ──► K = SPAKE2(phrase, sender, receiver ‖ stream of asks)
-//! receiver  (B)  ◄── y·B + phrase·N ──        proof    = BLAKE3(K_proof, stream of asks)
-//!                                             admitted = AES-256-GCM(K_admit, public_id ‖ transfer id)
-//!                                             parcel = counter:u64 ‖ AES-256-GCM(K_parcel,
-//!                                             counter, parcel)
+//! sender   (A)  ── x·B + phrase·M ──►   K = SPAKE2(phrase, sender, receiver ‖ request stream)
+//! receiver (B)  ◄── y·B + phrase·N ──   proof    = BLAKE3(K_proof, request stream)
+//!                                       admitted = AES-256-GCM(K_admit, public id ‖ transfer id)
+//!                                       parcel   = counter:u64 ‖ AES-256-GCM(K_parcel, counter, parcel)
 //! ```
 //!
 //! *What it does not do.* It counts no tries; `keeper` does.

@@ -66,10 +66,10 @@ impl Guest {
 
     /// Runs the whole exchange; returns the last answer.
     fn meet(&mut self, keeper: &mut Keeper, now: Instant) -> (Option<Said>, Option<Admitted>) {
-        let (said, none) = self.ask(keeper, now, &self.hello);
+        let (reply, none) = self.ask(keeper, now, &self.hello);
         assert!(none.is_none(), "a hello admits nobody");
-        let Some(Said::Hello(message)) = said else {
-            return (said, None);
+        let Some(Said::Hello(message)) = reply else {
+            return (reply, None);
         };
         let half = self.half.take().expect("one exchange a guest");
         let keys = half.finish(&message).expect("a message of the other side");
@@ -79,8 +79,8 @@ impl Guest {
     }
 }
 
-fn refused(said: Option<Said>) -> Refusal {
-    match said {
+fn refused(reply: Option<Said>) -> Refusal {
+    match reply {
         Some(Said::Refused(refusal)) => refusal,
         other => panic!("not refused: {other:?}"),
     }
@@ -90,9 +90,9 @@ fn refused(said: Option<Said>) -> Refusal {
 fn right_phrase_opens_parcels() {
     let mut keeper = keeper(1);
     let mut guest = Guest::new(2, 5, &right());
-    let (said, admitted) = guest.meet(&mut keeper, Instant::ZERO);
-    let Some(Said::Admitted(sealed)) = said else {
-        panic!("{said:?}");
+    let (reply, admitted) = guest.meet(&mut keeper, Instant::ZERO);
+    let Some(Said::Admitted(sealed)) = reply else {
+        panic!("{reply:?}");
     };
     let keys = guest.keys.expect("it has met");
     assert_eq!(keys.admitted(&sealed), Some((ROAD, ID)));
@@ -121,22 +121,22 @@ fn right_phrase_opens_parcels() {
 fn third_wrong_phrase_ends_all() {
     let mut keeper = keeper(1);
     let early = Guest::new(9, 90, &right());
-    let (said, _) = early.ask(&mut keeper, Instant::ZERO, &early.hello);
-    assert!(matches!(said, Some(Said::Hello(_))));
+    let (reply, _) = early.ask(&mut keeper, Instant::ZERO, &early.hello);
+    assert!(matches!(reply, Some(Said::Hello(_))));
     for (stream, left) in (0..).zip((0..WRONG_MAX).rev()) {
         let mut guest = Guest::new(2, stream, &phrase("7-otter-zebra"));
-        let (said, admitted) = guest.meet(&mut keeper, Instant::ZERO);
+        let (reply, admitted) = guest.meet(&mut keeper, Instant::ZERO);
         let expected = match left {
             0 => Refusal::Dead,
             left => Refusal::Wrong(left),
         };
-        assert_eq!(refused(said), expected);
+        assert_eq!(refused(reply), expected);
         assert!(admitted.is_none());
     }
     assert!(!keeper.is_open(Instant::ZERO));
     assert_eq!(keeper.guessers(), [NodeId([2; 32]); 3]);
-    let (said, admitted) = Guest::new(4, 40, &right()).meet(&mut keeper, Instant::ZERO);
-    assert_eq!(refused(said), Refusal::Dead);
+    let (reply, admitted) = Guest::new(4, 40, &right()).meet(&mut keeper, Instant::ZERO);
+    assert_eq!(refused(reply), Refusal::Dead);
     assert!(admitted.is_none());
 }
 
@@ -144,19 +144,19 @@ fn third_wrong_phrase_ends_all() {
 fn one_exchange_tries_one_phrase() {
     let mut keeper = keeper(1);
     let mut guest = Guest::new(2, 5, &phrase("7-zebra-otter"));
-    let (said, _) = guest.meet(&mut keeper, Instant::ZERO);
-    assert_eq!(refused(said), Refusal::Wrong(WRONG_MAX - 1));
+    let (reply, _) = guest.meet(&mut keeper, Instant::ZERO);
+    assert_eq!(refused(reply), Refusal::Wrong(WRONG_MAX - 1));
     for proof in [[0; 32], [1; 32]] {
-        let (said, _) = guest.ask(&mut keeper, Instant::ZERO, &Ask::Proof(proof));
+        let (reply, _) = guest.ask(&mut keeper, Instant::ZERO, &Ask::Proof(proof));
         assert_eq!(
-            refused(said),
+            refused(reply),
             Refusal::Wrong(WRONG_MAX - 1),
             "the verdict stands"
         );
     }
     let again = Guest::new(2, 5, &right());
-    let (said, _) = again.ask(&mut keeper, Instant::ZERO, &again.hello);
-    assert_eq!(said, None, "one stream asks once");
+    let (reply, _) = again.ask(&mut keeper, Instant::ZERO, &again.hello);
+    assert_eq!(reply, None, "one stream asks once");
     assert!(keeper.is_open(Instant::ZERO));
 }
 
@@ -165,8 +165,8 @@ fn refused_use_is_given_back() {
     let mut keeper = keeper(1);
     let (_, admitted) = Guest::new(2, 5, &right()).meet(&mut keeper, Instant::ZERO);
     assert!(admitted.is_some());
-    let (said, _) = Guest::new(3, 6, &right()).meet(&mut keeper, Instant::ZERO);
-    assert_eq!(refused(said), Refusal::Used);
+    let (reply, _) = Guest::new(3, 6, &right()).meet(&mut keeper, Instant::ZERO);
+    assert_eq!(refused(reply), Refusal::Used);
     // An interrupted receiver returns, even after the expiry.
     let (_, admitted) = Guest::new(2, 7, &right()).meet(&mut keeper, UNTIL);
     assert!(admitted.is_some());
@@ -181,8 +181,8 @@ fn expired_phrase_admits_none() {
     let before = UNTIL - Duration::from_nanos(1);
     let (_, admitted) = Guest::new(2, 5, &right()).meet(&mut keeper, before);
     assert!(admitted.is_some());
-    let (said, _) = Guest::new(3, 6, &right()).meet(&mut keeper, UNTIL);
-    assert_eq!(refused(said), Refusal::Expired);
+    let (reply, _) = Guest::new(3, 6, &right()).meet(&mut keeper, UNTIL);
+    assert_eq!(refused(reply), Refusal::Expired);
     assert!(keeper.is_open(before) && !keeper.is_open(UNTIL));
 }
 
@@ -192,13 +192,13 @@ fn replayed_exchange_is_refused() {
     let mut keeper = keeper(1);
     let mut guest = Guest::new(2, 5, &right());
     let between = (NodeId([6; 32]), StreamId(66));
-    let (said, _) = keeper.handle_ask(Instant::ZERO, between.0, between.1, &guest.hello, ROAD);
-    let Some(Said::Hello(message)) = said else {
-        panic!("{said:?}");
+    let (reply, _) = keeper.handle_ask(Instant::ZERO, between.0, between.1, &guest.hello, ROAD);
+    let Some(Said::Hello(message)) = reply else {
+        panic!("{reply:?}");
     };
     let half = guest.half.take().expect("it is new");
     let proof = half.finish(&message).expect("a message").proof();
-    let (said, admitted) = keeper.handle_ask(
+    let (reply, admitted) = keeper.handle_ask(
         Instant::ZERO,
         between.0,
         between.1,
@@ -206,21 +206,21 @@ fn replayed_exchange_is_refused() {
         ROAD,
     );
     assert!(admitted.is_none());
-    assert_eq!(refused(said), Refusal::Wrong(WRONG_MAX - 1));
+    assert_eq!(refused(reply), Refusal::Wrong(WRONG_MAX - 1));
 }
 
 #[test]
 fn invalid_hello_is_ignored() {
     let mut keeper = keeper(1);
     for hello in [[0; 33], [255; 33]] {
-        let said = keeper.handle_ask(
+        let reply = keeper.handle_ask(
             Instant::ZERO,
             NodeId([2; 32]),
             StreamId(5),
             &Ask::Hello(hello),
             ROAD,
         );
-        assert!(said.0.is_none() && said.1.is_none());
+        assert!(reply.0.is_none() && reply.1.is_none());
     }
     assert!(keeper.is_open(Instant::ZERO));
 }

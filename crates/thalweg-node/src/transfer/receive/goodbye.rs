@@ -48,8 +48,8 @@ impl Transfer<'_> {
                 return Ok(());
             };
             // All notified senders' nodes have the receipt now.
-            let look = Map::fetch(&self.options.socket);
-            let Ok(Ok(map)) = timeout_at(until + FINAL_RECEIPT_MAX, look).await else {
+            let fetch = Map::fetch(&self.options.socket);
+            let Ok(Ok(map)) = timeout_at(until + FINAL_RECEIPT_MAX, fetch).await else {
                 return Ok(());
             };
             let streams = self.streams(&map);

@@ -28,7 +28,7 @@ pub struct Inbox {
     /// Streams that are done or refused, where the senders' nodes have the final receipt; the newest
     /// first.
     done: Vec<StreamId>,
-    /// Streams whose names only look as if they were for this node.
+    /// Streams with names that only look as if they were for this node.
     not_ours: Vec<StreamName>,
     /// The transfer abandoned last.
     last_abandoned: Option<StreamName>,
@@ -57,8 +57,8 @@ impl Inbox {
     /// Waits for a transfer to this node, and returns once it is complete and in place. Call it
     /// again for the next transfer, also after one that failed ([`TransferError::is_of_one`]).
     ///
-    /// Fails if a name is taken; the disk is full; blocks were changed on their found; the node goes
-    /// away and does not return. Received parts are kept for another run
+    /// Fails   if a name is taken; the disk is full; blocks were changed on their way; the node goes
+    ///         away and does not return. Received parts are kept for another run
     pub async fn receive(
         &mut self,
         mut events: impl FnMut(Event) + Send,

@@ -1,8 +1,8 @@
 //! The receiving end: a stream becomes files.
 //!
 //! *The idea.* The [`Inbox`] chooses a transfer from the map, its receipts are published, and one
-//! loop takes parcels in, writes blocks to the disk and sends receipts. A transfer whose sender has
-//! sender_gone is abandoned as soon as another node sends; received parts stay on the disk.
+//! loop takes parcels in, writes blocks to the disk and sends receipts. A transfer without its sender
+//! is abandoned as soon as another node sends; received parts stay on the disk.
 //!
 //! *What it does not do.* It makes no decision about trust: without `from`, any node on the map may
 //! send.
@@ -122,7 +122,7 @@ struct Transfer<'a> {
     ended_unix: Option<f64>,
     bytes_before: u64,
     abandoned: Option<Abandoned>,
-    /// Streams of the senders whose nodes have the final receipt.
+    /// Streams of senders, where the sender's node has the final receipt.
     heard: Vec<StreamId>,
     /// Whether the existing parts were verified.
     has_begun: bool,
@@ -136,7 +136,7 @@ struct Transfer<'a> {
 /// Why a transfer was abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Abandoned {
-    /// It abandoned the map before it had begun, or another transfer replaces it.
+    /// It left the map before it had begun, or another transfer replaces it.
     Gone,
     /// Its name only looked as if it were for this node.
     NotOurs,
@@ -147,7 +147,7 @@ enum Next {
     Event(SubscriberEvent),
     /// The stream's end.
     Ended,
-    /// The stream is sender_gone before anything of it has arrived, or another transfer replaces it.
+    /// The stream is gone before anything of it has arrived, or another transfer replaces it.
     Abandoned,
 }
 
@@ -188,7 +188,7 @@ impl<'a> Transfer<'a> {
 
     /// Waits for the stream to which a phrase has led.
     async fn by_code(inbox: &'a Inbox, found: FoundTransfer) -> Result<Self, TransferError> {
-        let begun = tokio::time::Instant::now();
+        let started = tokio::time::Instant::now();
         loop {
             let map = Map::fetch(&inbox.options().socket).await?;
             let name = found.public_id.coded_stream(&map.own());
@@ -202,7 +202,7 @@ impl<'a> Transfer<'a> {
                     ..new
                 });
             }
-            if begun.elapsed() >= SILENCE_MAX {
+            if started.elapsed() >= SILENCE_MAX {
                 return Err(sender_gone(&found.sender.1));
             }
             tokio::time::sleep(POLL_EVERY).await;
@@ -268,7 +268,7 @@ impl<'a> Transfer<'a> {
         });
     }
 
-    /// Receives until the transfer is complete or refused, or the node is sender_gone.
+    /// Receives until the transfer is complete or refused, or the node is gone.
     async fn run(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<(), TransferError> {
         let socket = &self.options.socket;
         let subscriber = subscribe(socket, self.name.clone()).await?;
@@ -281,7 +281,7 @@ impl<'a> Transfer<'a> {
         };
         let ended = self.carry(&mut connections, events).await;
         if self.abandoned == Some(Abandoned::Gone) {
-            // No sender is abandoned to notify.
+            // No sender is left to notify.
             return ended;
         }
         if self.ended_unix.is_some() {
@@ -323,7 +323,7 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    /// Reports why the sender does not send. That it is absent or has abandoned the map is detected
+    /// Reports why the sender does not send. That it is absent or has left the map is detected
     /// elsewhere.
     fn report_notice(&mut self, text: &str, events: &mut (dyn FnMut(Event) + Send)) {
         if let Some((_, why)) = text.split_once(&format!("cannot serve `{}` now: ", self.name)) {
@@ -349,7 +349,7 @@ impl<'a> Transfer<'a> {
         }));
     }
 
-    /// Returns whether to abandon this transfer: its sender has sender_gone or was silent from the start,
+    /// Returns whether to abandon this transfer: its sender has gone or was silent from the start,
     /// and another node sends.
     async fn should_abandon(
         &mut self,
@@ -398,7 +398,7 @@ impl<'a> Transfer<'a> {
         events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<Next, TransferError> {
         // With a phrase, no other transfer is an alternative.
-        let mut look = if self.opener.is_none() {
+        let mut next_check = if self.opener.is_none() {
             self.clock.now() + OFFER_POLL_EVERY
         } else {
             Instant::NEVER
@@ -428,9 +428,9 @@ impl<'a> Transfer<'a> {
                     }
                     self.receiver.handle_wanted(self.clock.now());
                 }
-                () = self.clock.sleep_until(wake.min(look)) => {}
+                () = self.clock.sleep_until(wake.min(next_check)) => {}
             }
-            if self.clock.now() >= look {
+            if self.clock.now() >= next_check {
                 // Events that the node has already delivered go first.
                 let should_leave = tokio::select! {
                     biased;
@@ -440,12 +440,12 @@ impl<'a> Transfer<'a> {
                 if should_leave {
                     return Ok(Next::Abandoned);
                 }
-                look = self.clock.now() + OFFER_POLL_EVERY;
+                next_check = self.clock.now() + OFFER_POLL_EVERY;
             }
         }
     }
 
-    /// Returns whether nothing is abandoned to receive; moves complete files into place first.
+    /// Returns whether nothing is left to receive; moves complete files into place first.
     fn is_over(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<bool, TransferError> {
         if let Some(reason) = self.receiver.refusal() {
             let parts = self.disk.parts().display();

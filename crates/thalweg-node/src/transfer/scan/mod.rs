@@ -44,7 +44,7 @@ struct Opened {
 impl Files {
     /// Opens and hashes files; `block` chooses the block length from the total length.
     ///
-    /// Fails if a path is not a regular file or cannot be read, or its name or size is not allowed
+    /// Fails   if a path is not a regular file or cannot be read, or its name or size is not allowed
     pub(super) fn open(
         paths: &[PathBuf],
         block: impl FnOnce(DataSize) -> u64,

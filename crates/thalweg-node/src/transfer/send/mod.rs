@@ -140,8 +140,8 @@ pub(super) struct Transfer {
 
 /// Sends files, and returns once every receiver has everything.
 ///
-/// Fails if a receiver is not on the map or refuses; a file cannot be read, or changes; the node
-/// goes away and does not return
+/// Fails   if a receiver is not on the map or refuses; a file cannot be read, or changes; the node
+///         goes away and does not return
 pub async fn send(
     options: SendOptions,
     mut events: impl FnMut(Event) + Send,
