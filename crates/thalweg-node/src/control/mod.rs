@@ -249,8 +249,7 @@ impl Control {
     /// Handles inputs until all senders are gone.
     pub(crate) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let clock = self.forwarder.clock;
-        // Kept across turns of the loop: inputs that arrive faster than `TICK` must not postpone it
-        // for ever.
+        // Kept across turns of the loop, so that frequent inputs cannot postpone it for ever.
         let mut tick = clock.now() + TICK;
         loop {
             self.drain().await;
@@ -301,8 +300,7 @@ impl Control {
             Input::Measured(samples) => self.handle_measured(samples),
             Input::Door(event) => self.handle_door(event),
             Input::Hearing { peer, hearing } => {
-                // Counts decide whether ADUs sent to a peer that no longer answers have arrived, so
-                // they must be current.
+                // Current counts decide which ADUs have arrived at a peer that no longer answers.
                 if hearing != Hearing::Doubtful {
                     self.sync_all_counts();
                 }
@@ -344,8 +342,7 @@ impl Control {
             } => {
                 let published = self.publish(publication, given);
                 self.drain().await;
-                // If the publisher has gone meanwhile, its watch is closed and the next tick
-                // withdraws the stream.
+                // If the publisher has gone, its watch is closed: the next tick withdraws the stream.
                 let _ = reply.send(published);
             }
             Command::Drain { stream } => self.drain_stream(stream),
@@ -428,8 +425,7 @@ impl Control {
     /// Hands the controller the sequences that have arrived of streams that end here.
     fn report_held(&mut self) {
         let now = self.now();
-        // A stream blocked at a mailbox here is not acknowledged further, so that its source slows
-        // down.
+        // A stream blocked at a mailbox here is acknowledged no further, which slows its source.
         let is_blocked = |stream| self.forwarder.mailboxes.is_blocked(stream);
         for (stream, held, news) in self.forwarder.arrivals.changed(is_blocked) {
             self.controller.handle_held(stream, held, news, now);

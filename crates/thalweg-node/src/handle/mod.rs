@@ -128,7 +128,7 @@ impl Handle {
     /// Announces a stream with a given plan: its parts, from this node to the one sink that it
     /// serves.
     ///
-    /// For experiments, and for operators who know better than a planner; the publication's own
+    /// For experiments, and for operators with better knowledge than a planner; the publication's own
     /// planner is not asked. Each node still checks its part.
     ///
     /// Fails   also for a confidential stream, since nothing would check that the plan seals it

@@ -401,8 +401,7 @@ async fn carry(
     loop {
         send_wanted(write, &mut plans, &mut wanted).await?;
         let next = {
-            // Dropping a half-finished read loses its bytes, so the read stays pinned across the
-            // other arms.
+            // Dropping a half-finished read loses its bytes, so it stays pinned across the arms.
             let next = frame::read(read, Expected::Stream, || handle.now());
             tokio::pin!(next);
             loop {
