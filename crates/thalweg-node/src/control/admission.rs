@@ -134,10 +134,10 @@ impl Control {
                 knock,
                 answer,
             } => {
-                let said = self.answer(caller, &knock);
+                let reply = self.answer_request(caller, &knock);
                 // Admit the key before the answer leaves, since a welcomed node dials at once.
                 self.drain_admission();
-                let _ = answer.send(encode_answer(&said).into());
+                let _ = answer.send(encode_answer(&reply).into());
             }
             AtDoor::Introduce { knock } => {
                 let _ = knock.send(self.introduction());
@@ -248,7 +248,7 @@ impl Control {
         }
     }
 
-    fn answer(&mut self, caller: NodeId, knock: &[u8]) -> Answer {
+    fn answer_request(&mut self, caller: NodeId, knock: &[u8]) -> Answer {
         let granted = match decode_knock(knock) {
             Ok(Knock::Present { fabric, credential }) => {
                 self.admit(caller, fabric, credential).map(|()| None)

@@ -58,7 +58,7 @@ const PUBLISHERS_GRACE: Duration = Duration::from_secs(3);
 const FAILED_GRACE: Duration = Duration::from_millis(300);
 
 /// Admission requests that wait for the control task; beyond them the network gets backpressure.
-const KNOCKS_MAX: usize = 16;
+const ADMISSION_REQUESTS_MAX: usize = 16;
 
 /// A node with its key and its sockets.
 pub struct Node {
@@ -206,7 +206,7 @@ impl Node {
         let lock = Lock::state(&config.fabric)?;
         let state = load_membership(&config, identity.id())?;
         let admission = initial_admission(&config, &state);
-        let (door, knocks) = mpsc::channel(KNOCKS_MAX);
+        let (door, admissions) = mpsc::channel(ADMISSION_REQUESTS_MAX);
         let (vital, failures) = Vital::new();
         let clock = Clock::start();
         let pool = Pool::new(POOL_BYTES_DEFAULT);
@@ -246,7 +246,7 @@ impl Node {
         let monitoring =
             continuity::monitor_neighbours(Arc::clone(&forwarder), active_queue, inputs.clone());
         let measuring = measure_lag(Arc::clone(&forwarder));
-        let forwarding = forward_events(event_queue, knocks, inputs);
+        let forwarding = forward_events(event_queue, admissions, inputs);
         let control = Control::new(
             config,
             identity,
@@ -490,13 +490,13 @@ fn dial(endpoint: &Endpoint, config: &Config, state: &State) {
 /// may be busy.
 async fn forward_events(
     mut events: mpsc::UnboundedReceiver<LinkEvent>,
-    mut knocks: mpsc::Receiver<AtDoor>,
+    mut admissions: mpsc::Receiver<AtDoor>,
     inputs: mpsc::Sender<Input>,
 ) {
     loop {
         let input = tokio::select! {
             Some(event) = events.recv() => Input::Link(event),
-            Some(knock) = knocks.recv() => Input::Door(knock),
+            Some(event) = admissions.recv() => Input::Door(event),
             else => return,
         };
         if inputs.send(input).await.is_err() {
