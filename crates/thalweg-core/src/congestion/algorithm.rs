@@ -1,11 +1,11 @@
-//! Which congestion controller a node uses.
+//! The choice of a node's congestion controller.
 
 use core::fmt;
 use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A congestion controller by its name in configurations.
+/// A congestion controller, by its name in configurations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
@@ -14,19 +14,19 @@ pub enum Algorithm {
     Thalweg,
     /// RFC 9438, by the transport's library.
     Cubic,
-    /// `BBRv3`, by the transport's library, which does not call it finished.
+    /// `BBRv3`, by the transport's library, which calls it unfinished.
     Bbr,
     /// RFC 9002, by the transport's library: for comparisons.
     NewReno,
 }
 
-/// A word that names no congestion controller.
+/// The error for a name of no congestion controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no congestion controller; there are thalweg, cubic, bbr and new-reno")]
 pub struct UnknownAlgorithm(pub alloc::string::String);
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Self; 4] = [Self::Thalweg, Self::Cubic, Self::Bbr, Self::NewReno];
 
     /// Returns its name in configurations.

@@ -1,18 +1,20 @@
-//! Copa's window: how we keep a queue of two packets when nobody fills it.
+//! Copa's window: keeps a queue of two packets while no other flow fills it.
 //!
-//! *The idea.* A flow aims at the rate λ* = 1/(δ·d) packets a second, d being the queueing delay. Above it the window
-//! falls, below it it rises, by v/δ packets a round trip. All flows of a queue see the same d, so all aim at the same
-//! rate whatever their round trips; alone, a flow keeps a queue of 1/δ packets and empties it once in five round trips.
-//! The velocity v doubles when the window went the same way for three round trips.
+//! *The idea.* A flow aims at the rate λ* = 1/(δ·d) packets a second, d being the queueing delay.
+//! Above that rate the window falls, below it the window rises, by v/δ packets a round trip. All
+//! flows of a queue see the same d, so all aim at the same rate whatever their round trips. Alone,
+//! a flow keeps a queue of 1/δ packets and empties it once in five round trips. The velocity v
+//! doubles when the window went the same way for three round trips.
 //!
-//! *What it does not do.* It has no way against those who fill the queue: [`super::Controller`] looks for them.
+//! *What it does not do.* It cannot hold its own against flows that fill the queue:
+//! [`super::Controller`] detects them.
 //!
-//! *Sources.* Arun, Balakrishnan: "Copa", NSDI 2018, §2; with a tolerance of a millisecond of queue, for clocks and
-//! system calls of real machines are no better.
+//! *Sources.* Arun, Balakrishnan: "Copa", NSDI 2018, §2; with a tolerance of a millisecond of
+//! queue, the precision of clocks and system calls on real machines.
 
 use crate::time::Duration;
 
-/// δ: packets in the queue are two.
+/// δ: two packets in the queue.
 pub(super) const DELTA: f64 = 0.5;
 
 /// Queueing delay that counts as none.
@@ -21,17 +23,18 @@ pub(super) const TOLERANCE: Duration = Duration::from_millis(1);
 /// Rounds in one direction before the velocity doubles.
 const STEADY_ROUNDS: u32 = 3;
 
-/// The greatest velocity: the window then changes by the packets acknowledged, which is slow start's pace.
+/// Maximum velocity: the window then changes by the packets acknowledged, as in slow start.
 const VELOCITY_MAX: f64 = 65_536.0;
 
-/// The most by which a window moves in a round trip at velocity one, so that one of a few packets does not swing.
+/// Most by which a window moves in a round trip at velocity one, so that a window of a few packets
+/// does not swing.
 const STEP_SHARE: f64 = 0.125;
 
-/// The window of who sends little over what he uses: twice, as Linux's slow start leaves it, is gone with one burst of losses
-/// that takes a window and its acknowledgements.
-const ROOM: f64 = 4.0;
+/// Window of an app-limited flow over its bytes in flight. Twice, as Linux's slow start leaves it,
+/// is used up by one burst of losses that takes a window and its acknowledgements.
+const HEADROOM: f64 = 4.0;
 
-/// State of the law; windows in bytes.
+/// State of the window; windows in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copa {
     velocity: f64,
@@ -40,27 +43,27 @@ pub(super) struct Copa {
     window_before: f64,
 }
 
-/// What an acknowledgement says.
+/// What an acknowledgement brings; sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signal {
     pub(super) acked: f64,
     pub(super) packet: f64,
     pub(super) standing: Duration,
     pub(super) queueing: Duration,
-    /// Whether the window was used.
-    pub(super) is_full: bool,
-    /// Whether the application has something to send all the time, and nothing waits in the queue.
-    pub(super) is_pressed: bool,
-    /// Whether who sends little has seen the queue empty of late: then a delay is jitter.
-    pub(super) is_calm: bool,
-    /// The window that was enough for him.
-    pub(super) enough: f64,
-    /// What is really on its way in a round trip, at most the window.
-    pub(super) used: f64,
+    /// Whether the window limited the sender.
+    pub(super) cwnd_limited: bool,
+    /// Whether the sender was not app-limited in this round, and the queue is empty.
+    pub(super) may_grow: bool,
+    /// Whether delay is taken for jitter: the flow is app-limited and has seen the queue empty lately.
+    pub(super) delay_is_jitter: bool,
+    /// The window that sufficed for this flow since a queue was last seen.
+    pub(super) ample_window: f64,
+    /// Peak of bytes in flight in a round trip, at most the window.
+    pub(super) peak_in_flight: f64,
 }
 
 impl Signal {
-    /// Returns whether a window sends faster than at the rate aimed at.
+    /// Returns whether a window sends faster than the target rate.
     pub(super) fn is_above_target(&self, window: f64) -> bool {
         let queueing = self.queueing.saturating_sub(TOLERANCE);
         // window / standing > packet / (δ queueing), without a division by zero.
@@ -79,14 +82,18 @@ impl Copa {
     }
 
     /// Returns the window after an acknowledgement.
-    pub(super) fn moved(&mut self, window: f64, signal: Signal) -> f64 {
-        if signal.is_calm {
-            return self.spared(window, signal);
+    pub(super) fn updated(&mut self, window: f64, signal: Signal) -> f64 {
+        if signal.delay_is_jitter {
+            return self.grown_under_jitter(window, signal);
         }
-        let used = if signal.is_full { window } else { signal.used };
+        let used = if signal.cwnd_limited {
+            window
+        } else {
+            signal.peak_in_flight
+        };
         let rises = !signal.is_above_target(used);
-        if rises && !signal.is_full {
-            // What was not used was not tried.
+        if rises && !signal.cwnd_limited {
+            // The unused part of the window was not tested.
             return window;
         }
         if rises != self.is_rising && self.velocity > 1.0 {
@@ -102,25 +109,27 @@ impl Copa {
         }
     }
 
-    /// Returns the window after an acknowledgement where a delay is jitter: never less, and more than is used, so
-    /// that what follows a burst of losses, or of lost acknowledgements, has room. What was not enough before is tried only
+    /// Returns the window after an acknowledgement where delay is taken for jitter.
+    ///
+    /// It never falls, and grows beyond what is used, so that a burst of losses or of lost
+    /// acknowledgements leaves room to send. Above [`Signal::ample_window`] a full window grows only
     /// while the queue is empty, or the flow would take its own queue for jitter.
-    fn spared(&mut self, window: f64, signal: Signal) -> f64 {
+    fn grown_under_jitter(&mut self, window: f64, signal: Signal) -> f64 {
         self.velocity = 1.0;
         self.same_rounds = 0;
-        if !signal.is_full && window >= ROOM * signal.used {
+        if !signal.cwnd_limited && window >= HEADROOM * signal.peak_in_flight {
             return window;
         }
-        if window < signal.enough {
-            return (window + signal.acked).min(signal.enough);
+        if window < signal.ample_window {
+            return (window + signal.acked).min(signal.ample_window);
         }
-        if signal.is_pressed || !signal.is_full {
+        if signal.may_grow || !signal.cwnd_limited {
             return window + STEP_SHARE * signal.acked;
         }
         window
     }
 
-    /// Takes in that a round trip has ended.
+    /// Handles the end of a round trip.
     pub(super) fn handle_round(&mut self, window: f64) {
         let rises = window > self.window_before;
         self.window_before = window;

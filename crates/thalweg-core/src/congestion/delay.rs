@@ -1,24 +1,28 @@
-//! How long packets take, and how much of that they wait in a queue.
+//! Round trip times, and how much of them is queueing.
 //!
-//! *The idea.* Three round trips: the *base*, the least ever seen, which is the path without a queue; the *standing* one,
-//! the least within the last half to whole of a round trip, which bursts, late acknowledgements and jitter do not raise; and the
-//! *smooth* one. Standing less base is what waits in the queue all the time: the queueing delay.
+//! *The idea.* Three round trips. The *base* is the minimum ever seen: the path without a queue.
+//! The *standing* one is the minimum over the last half to whole of a round trip, which bursts,
+//! late acknowledgements and jitter do not raise. The *smooth* one is an average. The queueing
+//! delay is standing less base.
 //!
-//! Where packets are few and jitter is wide, the standing one is of a packet or two and tells the jitter. A queue that
-//! nobody fills empties all the same, and is then seen empty by one packet or another: for that the least of each of the
-//! last rounds is kept ([`Delay::queueing_least`]).
+//! Where packets are few and jitter is wide, the standing round trip is of a packet or two and
+//! shows the jitter. A queue that no flow fills still empties, and some packet then sees it empty.
+//! For that the minimum of each of the last rounds is kept ([`Delay::queueing_least`]).
 //!
-//! The base never rises by itself. A window that forgets would take a queue that others keep filled for the path; whoever
-//! has looked at the path without a queue of its own says so ([`Delay::rebase`]).
+//! The base never rises by itself. A sliding minimum would take a queue that other flows keep
+//! filled for the path. Only a drain, which measured the path without a queue of its own, raises it
+//! ([`Delay::rebase`]).
 //!
-//! Where packets overtake each other, a part of the standing one is jitter for certain (`order`), and does not count:
+//! Where packets overtake each other, a part of the standing round trip is certainly jitter
+//! (`order`), and is subtracted:
 //!
 //! ```text
 //! slack = late · min(2, 12 / samples)
 //! ```
 //!
-//! Late is what packets came late; acknowledgements do so too, and do not show it, so it counts twice. The least of many
-//! samples has less of it: of a delay that is the sum of two jitters, evenly distributed each, 1.2 / √samples at the median.
+//! Late is how late packets arrived. Acknowledgements are late too without showing it, so it counts
+//! twice. The minimum of many samples contains less of it: of a delay that is the sum of two
+//! uniform jitters, 1.2 / √samples at the median.
 //!
 //! *What it does not do.* It decides nothing.
 //!
@@ -26,20 +30,21 @@
 
 use crate::time::{Duration, Instant};
 
-/// The shortest time over which the standing round trip is the least.
+/// Shortest span for the standing round trip.
 const SPAN_MIN: Duration = Duration::from_millis(1);
 
-/// The least round trip that is reckoned with, so that a path without delay has a rate.
+/// Minimum of a round trip sample, so that a path without delay has a rate.
 const RTT_MIN: Duration = Duration::from_micros(1);
 
-/// The longest round trip that is reckoned with: what takes longer is an outage.
+/// Maximum of a round trip sample: a longer one is an outage.
 const RTT_MAX: Duration = Duration::from_secs(60);
 
-/// Rounds whose least round trips are kept. Copa empties its own queue once in five; of samples of which one in five
-/// shows an empty queue, so many show none once in thirty-five times.
+/// Rounds for which minimum round trips are kept. Copa empties its own queue once in five rounds; if
+/// one sample in five shows an empty queue, this many show none once in thirty-five times.
 pub(super) const ROUNDS: usize = 16;
 
-/// How much of what packets came late counts as jitter: so many times it, at most, or as many as this over the samples.
+/// Share of the lateness that counts as jitter: this multiple at most, or [`SLACK_SAMPLES`] over
+/// the samples.
 const SLACK: u64 = 2;
 const SLACK_SAMPLES: u64 = 12;
 
@@ -48,16 +53,16 @@ const SLACK_SAMPLES: u64 = 12;
 pub(super) struct Delay {
     base: Duration,
     smooth: Duration,
-    /// The least of this span, and that of the one before.
+    /// Minimum of this span, and of the one before.
     least: Duration,
     least_before: Duration,
-    turned: Instant,
-    /// Samples of this span, and of the one before.
+    span_began: Instant,
+    /// Samples in this span, and in the one before.
     samples: u32,
     samples_before: u32,
-    /// How much of the standing round trip is jitter.
+    /// The part of the standing round trip that is jitter.
     slack: Duration,
-    /// The least of each of the last rounds; the present one's is the first.
+    /// Minimum of each of the last rounds, the present one first.
     rounds: [Duration; ROUNDS],
 }
 
@@ -68,7 +73,7 @@ impl Default for Delay {
             smooth: Duration::NEVER,
             least: Duration::NEVER,
             least_before: Duration::NEVER,
-            turned: Instant::ZERO,
+            span_began: Instant::ZERO,
             samples: 0,
             samples_before: 0,
             slack: Duration::ZERO,
@@ -78,7 +83,8 @@ impl Default for Delay {
 }
 
 impl Delay {
-    /// Takes in a round trip, and what it is at most: the base, which never rises, is of those.
+    /// Handles a round trip sample and its upper bound. The base is of the bounds: it never rises,
+    /// so it must not be too short.
     pub(super) fn handle_sample(&mut self, now: Instant, rtt: Duration, most: Duration) {
         let rtt = rtt.clamp(RTT_MIN, RTT_MAX);
         self.base = self.base.min(most.clamp(RTT_MIN, RTT_MAX));
@@ -88,7 +94,7 @@ impl Delay {
             Duration::from_nanos(self.smooth.as_nanos() / 8 * 7 + rtt.as_nanos() / 8)
         };
         let span = Duration::from_nanos(self.smooth.as_nanos() / 2).max(SPAN_MIN);
-        let passed = now.saturating_since(self.turned);
+        let passed = now.saturating_since(self.span_began);
         if passed >= span {
             // A span without samples says nothing of the present.
             let is_stale = passed.as_nanos() / 4 >= span.as_nanos();
@@ -96,14 +102,14 @@ impl Delay {
             self.samples_before = if is_stale { 0 } else { self.samples };
             self.least = rtt;
             self.samples = 0;
-            self.turned = now;
+            self.span_began = now;
         }
         self.least = self.least.min(rtt);
         self.samples = self.samples.saturating_add(1);
         self.rounds[0] = self.rounds[0].min(rtt);
     }
 
-    /// Takes in by how much packets have come late for which no queue accounts.
+    /// Handles how late packets arrived for reasons other than a queue.
     pub(super) fn handle_late(&mut self, late: Duration) {
         let samples = u64::from(self.samples) + u64::from(self.samples_before);
         let nanos = late.as_nanos();
@@ -111,18 +117,18 @@ impl Delay {
         self.slack = Duration::from_nanos(part.min(nanos.saturating_mul(SLACK)));
     }
 
-    /// Takes in that a round trip has ended.
+    /// Handles the end of a round trip.
     pub(super) fn handle_round(&mut self) {
         self.rounds.rotate_right(1);
         self.rounds[0] = Duration::NEVER;
     }
 
-    /// Returns whether a round trip was ever measured.
+    /// Returns whether there was a sample.
     pub(super) fn is_known(&self) -> bool {
         !self.base.is_never()
     }
 
-    /// Returns the round trip without a queue; a tenth of a second before one is known.
+    /// Returns the base round trip; a tenth of a second before the first sample.
     pub(super) fn base(&self) -> Duration {
         self.or_guess(self.base)
     }
@@ -135,24 +141,24 @@ impl Delay {
         self.or_guess(self.least.min(self.least_before))
     }
 
-    /// Returns what packets wait in the queue at least.
+    /// Returns the standing queueing delay.
     pub(super) fn queueing(&self) -> Duration {
         self.standing().saturating_sub(self.base() + self.slack)
     }
 
-    /// Returns how much of the standing round trip is jitter.
+    /// Returns the part of the standing round trip that is jitter.
     pub(super) fn slack(&self) -> Duration {
         self.slack
     }
 
-    /// Returns what packets waited in the queue when they waited least in the last rounds.
+    /// Returns the least queueing delay of the last rounds.
     pub(super) fn queueing_least(&self) -> Duration {
         let least = self.rounds.iter().copied().min();
         self.or_guess(least.unwrap_or(self.base))
             .saturating_sub(self.base() + self.slack)
     }
 
-    /// Sets the base to what was measured with no queue of one's own.
+    /// Sets the base to what was measured without a queue of our own.
     pub(super) fn rebase(&mut self, base: Duration) {
         self.base = base.clamp(RTT_MIN, RTT_MAX);
     }

@@ -1,151 +1,157 @@
-//! A look at the path without a queue of one's own: who fills it?
+//! A measurement of the path without a queue of our own: does another flow fill it?
 //!
-//! *The idea.* For about a round trip a flow keeps three quarters of what the path carries in its packets' flight. If
-//! it is alone, the queue is empty then. If it is not empty, somebody else fills it, and only he who fills it too gets a
-//! share. What the queue held back is kept and given back afterwards, so a look costs the rest of a round trip.
+//! *The idea.* For about a round trip a flow keeps three quarters of the bandwidth-delay product in
+//! flight. If it is alone, the queue is then empty. If a queue remains, other flows fill it, and
+//! only a flow that fills it too gets a share. The window is restored afterwards, so a drain costs
+//! the rest of a round trip.
 //!
 //! ```text
-//! begin ─► falling: until what is in flight fits ─► holding: until what was sent meanwhile is acknowledged ─► verdict
+//! begin ─► falling: until bytes in flight fit ─► holding: until a packet sent then is acknowledged ─► verdict
 //! ```
 //!
-//! A path that has become longer looks like one whose queue others fill. But their queue moves, and a path does not: when
-//! [`LOOKS`] looks in a row find the same floor, that is the path.
+//! A path that became longer looks like one with a queue that other flows fill. But a rival's queue
+//! moves, and a path does not: when [`AGREEING_DRAINS`] drains in a row measure the same floor, that is the
+//! new base round trip.
 //!
-//! *What it does not do.* It knows nothing of windows' laws.
+//! *What it does not do.* It knows no window laws.
 //!
-//! *Sources.* BBR's `ProbeRTT` (draft-ietf-ccwg-bbr §5.3.4); LEDBAT++ §4.4 (slowdowns); Nimbus (Goyal et al., SIGCOMM 2022) on
-//! telling elastic rivals from others.
+//! *Sources.* BBR's `ProbeRTT` (draft-ietf-ccwg-bbr §5.3.4); LEDBAT++ §4.4 (slowdowns); Nimbus
+//! (Goyal et al., SIGCOMM 2022) on telling elastic cross traffic from inelastic.
 
 use super::cubic::Cubic;
 use super::ledger::Sample;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
-/// What is kept in flight over what the path carries without a queue.
+/// Share of the bandwidth-delay product that is kept in flight.
 pub(super) const SHARE: f64 = 0.75;
 
-/// The least that must have been taken out of the queue, or its fall says nothing: in packets, of which two remain.
-const TELLING_PACKETS: f64 = 6.0;
+/// Packets that must have left the queue before its fall proves anything: two of them remain.
+const CONCLUSIVE_PACKETS: f64 = 6.0;
 
-/// Looks in a row that must agree before the path is taken for longer.
-const LOOKS: usize = 3;
+/// Drains in a row that must agree before the path counts as longer.
+const AGREEING_DRAINS: usize = 3;
 
-/// By how much floors may differ that are the same.
-const SAME: Duration = Duration::from_millis(1);
+/// Difference up to which two floors are the same; or a fiftieth of the lesser, if that is more.
+const FLOOR_MARGIN: Duration = Duration::from_millis(1);
 
-/// Round trips after which a look ends, whatever was seen.
-const PATIENCE: u64 = 8;
+/// Round trips after which a drain ends, whatever was measured.
+const ROUNDS_MAX: u64 = 8;
 
-/// A look that is going on.
+/// A drain in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drain {
     pub(super) began: Instant,
-    /// The window to come back to, if others are there.
-    pub(super) saved: f64,
-    /// At which rate the path delivers.
+    /// The window to restore if other flows are found, in bytes.
+    pub(super) saved_window: f64,
+    /// The rate at which the path delivers now.
     pub(super) rate: Bitrate,
-    /// The greatest at which it did of late.
-    pub(super) greatest: Bitrate,
-    /// What was in force if this is a look out of competition.
+    /// The greatest recent rate.
+    pub(super) rate_max: Bitrate,
+    /// CUBIC's state, if this is a drain out of competition.
     pub(super) cubic: Option<Cubic>,
-    /// The longest round trip of what was sent before it, and how much of that came, in bytes.
+    /// The longest round trip of packets sent before the drain, and how many bytes of those were
+    /// acknowledged.
     pub(super) rtt_before: Duration,
-    pub(super) taken: f64,
-    /// When the first of that came, and the last, and how much with the first.
+    pub(super) drained: f64,
+    /// When the first of those was acknowledged, with how many bytes; and when the last was.
     first: Option<(Instant, f64)>,
     last: Instant,
     holding_since: Option<Instant>,
     floor: Duration,
-    /// The least that acknowledgements of one packet, of all that came, may have waited for a second.
-    waited: Duration,
+    /// The least delay that an acknowledgement of a single packet may have had, over all of them.
+    ack_delay: Duration,
 }
 
-/// The floors of the last looks.
+/// The floors of the last drains, newest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Floors {
-    floors: [Duration; LOOKS],
-    looks: usize,
+    floors: [Duration; AGREEING_DRAINS],
+    drains: usize,
 }
 
 impl Drain {
-    /// Returns a look that begins, of who has these rates: that of the last sample, and the greatest.
+    /// Returns a new drain of a flow with these delivery rates: that of the last sample, and the
+    /// greatest.
     pub(super) fn new(
         now: Instant,
-        saved: f64,
-        [rate, greatest]: [Bitrate; 2],
+        saved_window: f64,
+        [rate, rate_max]: [Bitrate; 2],
         cubic: Option<Cubic>,
     ) -> Self {
         Self {
             began: now,
-            saved,
+            saved_window,
             rate,
-            greatest,
+            rate_max,
             cubic,
             rtt_before: Duration::ZERO,
-            taken: 0.0,
+            drained: 0.0,
             first: None,
             last: now,
             holding_since: None,
             floor: Duration::NEVER,
-            waited: Duration::NEVER,
+            ack_delay: Duration::NEVER,
         }
     }
 
-    /// Returns whether what is in flight is still too much.
+    /// Returns whether what is in flight still exceeds the drain's window.
     pub(super) fn is_falling(&self) -> bool {
         self.holding_since.is_none()
     }
 
-    /// Takes in an acknowledgement of what was sent before.
-    pub(super) fn handle_fall(&mut self, now: Instant, sample: &Sample, packet: u64) {
-        // The queue that the last packets met which left before is longer yet, if it was growing.
+    /// Handles an acknowledgement of packets sent before the drain.
+    pub(super) fn handle_falling_ack(&mut self, now: Instant, sample: &Sample, packet: u64) {
+        // If the queue was growing, the last packets sent before the drain meet a longer one.
         self.rtt_before = self.rtt_before.max(sample.rtt);
-        self.taken += sample.acked.as_bytes() as f64;
-        self.first.get_or_insert((now, self.taken));
+        self.drained += sample.acked.as_bytes() as f64;
+        self.first.get_or_insert((now, self.drained));
         self.last = now;
-        // What leaves the queue now leaves it at the rate of now; what was known may be that of a faster line. A sample is of
-        // a round trip, with the pauses in it; what has come since the look began has none, but must be enough.
-        if self.is_telling(packet) {
-            self.rate = self.greatest.min(self.rate_fallen());
+        // The queue drains at the present rate, and the known one may be from before a slowdown.
+        // The rate over the drain has no pauses in it, as a sample over a round trip has, but needs
+        // enough bytes.
+        if self.is_conclusive(packet) {
+            self.rate = self.rate_max.min(self.falling_rate());
         } else if let Some(rate) = sample.rate {
             self.rate = self.rate.min(rate);
         }
     }
 
-    /// Returns whether so much was taken out of the queue that its fall tells who else is there; packets have this size in bytes.
-    pub(super) fn is_telling(&self, packet: u64) -> bool {
-        self.taken >= TELLING_PACKETS * packet as f64
+    /// Returns whether enough left the queue to judge by its fall; `packet` is in bytes.
+    pub(super) fn is_conclusive(&self, packet: u64) -> bool {
+        self.drained >= CONCLUSIVE_PACKETS * packet as f64
     }
 
-    /// Returns the rate at which what was sent before has come, the first acknowledgement aside; the least of all samples
-    /// if there was no other.
-    pub(super) fn rate_fallen(&self) -> Bitrate {
+    /// Returns the rate at which packets sent before the drain were acknowledged, without the first
+    /// acknowledgement; the least of all samples if there was no other.
+    pub(super) fn falling_rate(&self) -> Bitrate {
         match self.first {
             Some((first, bytes)) if self.last > first => {
-                DataSize::from_bytes((self.taken - bytes) as u64)
+                DataSize::from_bytes((self.drained - bytes) as u64)
                     / self.last.saturating_since(first)
             }
             _ => self.rate,
         }
     }
 
-    /// Takes in an acknowledgement that may have waited so long for a second packet; returns the least round trip of the
-    /// look when it is over.
+    /// Handles an acknowledgement that the peer may have delayed by `ack_delay`; returns the drain's
+    /// least round trip once it is over.
     ///
-    /// On a slow line a look's window is two packets, which may come to one after the other, and each of them waits for a
-    /// second. If all of a look's did, the wait is no queue that others fill.
+    /// On a slow line the window of a drain is two packets. They may arrive one after the other,
+    /// and each acknowledgement waits for a second packet. If all of a drain's did, that delay is
+    /// no queue of other flows.
     pub(super) fn handle_ack(
         &mut self,
         now: Instant,
         sample: &Sample,
-        waited: Duration,
+        ack_delay: Duration,
         fits: bool,
         [base, smooth]: [Duration; 2],
     ) -> Option<Duration> {
-        let (sent, rtt) = (sample.sent, sample.rtt_most);
-        let patience = Duration::from_nanos(smooth.as_nanos().saturating_mul(PATIENCE));
-        if now.saturating_since(self.began) > patience {
-            self.handle_floor(rtt, waited);
+        let (sent, rtt) = (sample.sent, sample.rtt_max);
+        let time_max = Duration::from_nanos(smooth.as_nanos().saturating_mul(ROUNDS_MAX));
+        if now.saturating_since(self.began) > time_max {
+            self.handle_floor(rtt, ack_delay);
             return Some(self.floor());
         }
         let Some(since) = self.holding_since else {
@@ -155,41 +161,41 @@ impl Drain {
             return None;
         };
         if sent >= since {
-            self.handle_floor(rtt, waited);
+            self.handle_floor(rtt, ack_delay);
         }
-        // Not the first packet alone: what stood before it may be a late burst.
+        // Not by the first packet alone: what stood before it may be a late burst.
         let enough = Duration::from_nanos(base.as_nanos() / 4);
         (sent.saturating_since(since) >= enough && !self.floor.is_never()).then(|| self.floor())
     }
 
-    fn handle_floor(&mut self, rtt: Duration, waited: Duration) {
+    fn handle_floor(&mut self, rtt: Duration, ack_delay: Duration) {
         self.floor = self.floor.min(rtt);
-        self.waited = self.waited.min(waited);
+        self.ack_delay = self.ack_delay.min(ack_delay);
     }
 
     fn floor(&self) -> Duration {
-        self.floor.saturating_sub(self.waited)
+        self.floor.saturating_sub(self.ack_delay)
     }
 }
 
 impl Floors {
-    /// Takes in the floor of a look that found a queue; returns it if it is the path's.
+    /// Handles the floor of a drain that found a queue; returns the base if the last floors agree on it.
     pub(super) fn handle_floor(&mut self, floor: Duration) -> Option<Duration> {
         self.floors.rotate_right(1);
         self.floors[0] = floor;
-        self.looks += 1;
+        self.drains += 1;
         let least = *self.floors.iter().min()?;
         let most = *self.floors.iter().max()?;
-        let margin = SAME.max(Duration::from_nanos(least.as_nanos() / 50));
-        if self.looks >= LOOKS && most.saturating_sub(least) <= margin {
-            self.looks = 0;
+        let margin = FLOOR_MARGIN.max(Duration::from_nanos(least.as_nanos() / 50));
+        if self.drains >= AGREEING_DRAINS && most.saturating_sub(least) <= margin {
+            self.drains = 0;
             return Some(least);
         }
         None
     }
 
-    /// Takes in that a look found no queue.
+    /// Handles a drain that found no queue.
     pub(super) fn clear(&mut self) {
-        self.looks = 0;
+        self.drains = 0;
     }
 }

@@ -1,8 +1,9 @@
-//! How fast the path delivers, and the rate that an encoder may follow.
+//! The delivery rate of the path, and the rate reported to an encoder.
 //!
-//! *The idea.* The greatest delivery rate of the last round trips in which the application sent all it might; one in
-//! which it did not may raise the estimate and ages nothing, for it says what was sent and not what could have been. An
-//! encoder is told when the rate has moved by an eighth: at once if it fell, after a round trip if it rose.
+//! *The idea.* The estimate is the greatest delivery rate of the last round trips in which the
+//! sender was not app-limited. An app-limited round may raise the estimate but ages nothing: it
+//! measures the application. An encoder is notified when the rate has moved by an eighth: at once
+//! if it fell, after a round trip if it rose.
 //!
 //! *What it does not do.* It changes no window.
 //!
@@ -10,37 +11,37 @@
 
 use crate::units::Bitrate;
 
-/// Rounds in which a measured rate counts.
+/// Rounds for which a measured rate counts.
 pub(super) const ROUNDS: usize = 10;
 
 /// The greatest delivery rate of each of the last rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rates {
-    /// The present round's is the first.
+    /// The present round first.
     greatest: [Bitrate; ROUNDS],
     is_whole: bool,
     latest: Bitrate,
 }
 
-/// What was last told.
+/// The rate last reported.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     rate: Bitrate,
     rounds_above: u32,
 }
 
 impl Rates {
-    /// Takes in a sample; `is_short` if the application had nothing more to send.
-    pub(super) fn handle_sample(&mut self, rate: Bitrate, is_short: bool) {
+    /// Handles a rate sample; `app_limited` if it is app-limited.
+    pub(super) fn handle_sample(&mut self, rate: Bitrate, app_limited: bool) {
         self.latest = rate;
-        if is_short && rate <= self.over(ROUNDS) {
+        if app_limited && rate <= self.over(ROUNDS) {
             return;
         }
         self.greatest[0] = self.greatest[0].max(rate);
-        self.is_whole |= !is_short;
+        self.is_whole |= !app_limited;
     }
 
-    /// Takes in that a round trip has ended.
+    /// Handles the end of a round trip.
     pub(super) fn handle_round(&mut self) {
         if self.is_whole {
             self.greatest.rotate_right(1);
@@ -49,31 +50,31 @@ impl Rates {
         }
     }
 
-    /// Returns the rate of the last sample, which is that of about a round trip: what the path carries now.
+    /// Returns the rate of the last sample, over about one round trip: what the path carries now.
     pub(super) fn latest(&self) -> Bitrate {
         self.latest
     }
 
-    /// Returns the greatest rate of the last rounds, the present one among them.
+    /// Returns the greatest rate of the last rounds, including the present one.
     pub(super) fn over(&self, rounds: usize) -> Bitrate {
         let recent = self.greatest.iter().take(rounds);
         recent.copied().max().unwrap_or(Bitrate::ZERO)
     }
 }
 
-impl Told {
-    /// Takes in the present estimate; returns it if it has moved enough to be told.
+impl Reported {
+    /// Handles the present estimate; returns it if it has moved enough to report.
     pub(super) fn handle_rate(&mut self, rate: Bitrate, ends_round: bool) -> Option<Bitrate> {
-        let told = self.rate.as_bps();
-        let margin = told / 8;
-        let is_above = rate.as_bps() > told.saturating_add(margin);
-        let is_below = rate.as_bps() < told - margin;
+        let reported = self.rate.as_bps();
+        let margin = reported / 8;
+        let is_above = rate.as_bps() > reported.saturating_add(margin);
+        let is_below = rate.as_bps() < reported - margin;
         if !is_above {
             self.rounds_above = 0;
         } else if ends_round {
             self.rounds_above += 1;
         }
-        let is_first = told == 0 && rate > Bitrate::ZERO;
+        let is_first = reported == 0 && rate > Bitrate::ZERO;
         if is_below || is_first || self.rounds_above >= 2 {
             *self = Self {
                 rate,

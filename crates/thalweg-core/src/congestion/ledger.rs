@@ -1,17 +1,19 @@
-//! What was sent and when, so that an acknowledgement says how fast the path delivers.
+//! The packets in flight, and the delivery rate that each acknowledgement shows.
 //!
-//! *The idea.* A packet remembers how much had been delivered when it left. When it is acknowledged, what was delivered
-//! since then, over the longer of the two times in which that was sent and acknowledged, is a sample of the delivery
-//! rate; neither a burst of packets nor one of acknowledgements makes it too large. A sample that was taken while the
-//! application had nothing to send is marked: it says what the application sent and not what the path carries.
+//! *The idea.* A packet remembers how much had been delivered when it was sent. When it is
+//! acknowledged, the bytes delivered since, over the longer of the times in which those were sent
+//! and acknowledged, are a sample of the delivery rate. Neither a burst of packets nor one of
+//! acknowledgements makes it too large. A sample is app-limited if the application had nothing to
+//! send meanwhile: it measures the application, and not the path.
 //!
 //! A round trip ends when a packet is acknowledged that was sent after the round trip began.
 //!
-//! An acknowledgement may be told with a moment before it came, where the transport asks for the time and then waits for the
-//! processor before it reads. Too long a round trip is forgotten with the next; one that is too short would be the shortest for
-//! good. So a sample says also what the round trip is at most, by when the acknowledgement was worked on.
+//! A transport may stamp an acknowledgement too early, where it takes the time and then waits for
+//! the processor before it reads. The next sample corrects a round trip that is too long, but one
+//! that is too short would be the minimum for good. So a sample also has an upper bound of the
+//! round trip, by the clock when the acknowledgement was processed.
 //!
-//! *What it does not do.* It finds no losses: the transport does.
+//! *What it does not do.* It detects no losses: the transport does.
 //!
 //! *Sources.* draft-cheng-iccrg-delivery-rate-estimation; draft-ietf-ccwg-bbr §4.1.
 
@@ -21,48 +23,48 @@ use super::order::Order;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
-/// Packets that are remembered: 1 Gbit/s over 190 ms. Older ones are acknowledged without a sample.
+/// Most packets remembered: 1 Gbit/s over 190 ms. Older ones are acknowledged without a sample.
 pub(super) const PACKETS_MAX: usize = 1 << 14;
 
-/// Packets behind the newest acknowledged one after which nothing more is heard of a packet: QUIC gives up much earlier,
-/// but says nothing of probes for the MTU.
+/// A packet this far behind the newest acknowledged one is forgotten: QUIC declares it lost much
+/// earlier, but reports no loss of MTU probes.
 const STALE_PACKETS: u64 = 1 << 12;
 
-/// What one batch of acknowledgements says.
+/// What one batch of acknowledgements shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample {
     /// When the newest packet of the batch was sent.
     pub(super) sent: Instant,
-    /// How large that is.
+    /// The size of that packet.
     pub(super) size: DataSize,
-    /// How long its acknowledgement took, as it is told.
+    /// Its round trip, by the time that the transport gave.
     pub(super) rtt: Duration,
-    /// How long it took at most, by the clock.
-    pub(super) rtt_most: Duration,
-    /// What was acknowledged.
+    /// The upper bound of its round trip, by the clock.
+    pub(super) rtt_max: Duration,
+    /// The bytes that the batch acknowledged.
     pub(super) acked: DataSize,
-    /// The delivery rate, if enough time passed to say one.
+    /// The delivery rate, if enough time passed to measure one.
     pub(super) rate: Option<Bitrate>,
-    /// Whether the application sent less than it might have.
-    pub(super) is_short: bool,
+    /// Whether the sender was app-limited when the packet was sent.
+    pub(super) app_limited: bool,
     /// Whether a round trip has ended.
     pub(super) ends_round: bool,
 }
 
-/// The packets on their way.
+/// The packets in flight.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct SentPackets {
     packets: VecDeque<Packet>,
     delivered: u64,
     delivered_at: Instant,
     first_sent: Instant,
     in_flight: u64,
-    /// Up to which delivered byte samples are the application's.
-    short_until: u64,
+    /// Samples are app-limited up to this count of delivered bytes; zero if none is.
+    app_limited_until: u64,
     round_until: u64,
     batch: Option<Batch>,
     order: Order,
-    /// The latest time that was told.
+    /// The latest time given.
     clock: Instant,
 }
 
@@ -73,7 +75,7 @@ struct Packet {
     delivered: u64,
     delivered_at: Instant,
     first_sent: Instant,
-    is_short: bool,
+    app_limited: bool,
     is_done: bool,
 }
 
@@ -85,24 +87,25 @@ struct Batch {
     newest: Option<Packet>,
 }
 
-impl Ledger {
+impl SentPackets {
     pub(super) fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Returns by how much packets came late of late without a queue.
+    /// Returns how late packets arrived recently for reasons other than a queue.
     pub(super) fn late(&self) -> Duration {
         self.order.late()
     }
 
-    /// Takes in a packet that leaves.
+    /// Handles a packet that was sent.
     pub(super) fn handle_sent(&mut self, now: Instant, number: u64, size: DataSize) {
         let size = size.as_bytes();
         if self.in_flight == 0 {
             self.first_sent = now;
             self.delivered_at = now;
         }
-        // Packet numbers begin again with each of QUIC's spaces; then what is remembered is of no use.
+        // Packet numbers start over with each of QUIC's packet number spaces; older entries are
+        // then useless.
         if self
             .packets
             .back()
@@ -120,13 +123,13 @@ impl Ledger {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent: self.first_sent,
-            is_short: self.short_until > self.delivered,
+            app_limited: self.app_limited_until > self.delivered,
             is_done: false,
         });
         self.in_flight = self.in_flight.saturating_add(size);
     }
 
-    /// Takes in the acknowledgement of a packet; those that are not known count as delivered.
+    /// Handles the acknowledgement of a packet; an unknown packet counts as delivered.
     pub(super) fn handle_ack(&mut self, now: Instant, number: u64, sent: Instant, size: DataSize) {
         let size = size.as_bytes();
         self.delivered = self.delivered.saturating_add(size);
@@ -152,59 +155,59 @@ impl Ledger {
                 batch.newest = Some(packet);
             }
         }
-        self.forget(number);
+        self.drop_done(number);
     }
 
-    /// Takes in that a packet was lost.
+    /// Handles a packet that was declared lost.
     pub(super) fn handle_lost(&mut self, number: u64, size: DataSize) {
         self.in_flight = self.in_flight.saturating_sub(size.as_bytes());
         self.take(number);
         self.order.handle_lost(number);
     }
 
-    /// Takes in that all packets that were given up have come after all. When the last of them came the
-    /// transport does not say: not before the last packet that was sent or acknowledged.
+    /// Handles that all packets declared lost have arrived after all. The transport does not say
+    /// when, but it was not before the last packet was sent or acknowledged.
     pub(super) fn handle_spurious(&mut self) {
         let last_sent = self.packets.back().map(|packet| packet.sent);
         let known = last_sent.map_or(self.delivered_at, |sent| sent.max(self.delivered_at));
         self.order.handle_spurious(known);
     }
 
-    /// Takes in what time it is.
+    /// Handles the current time.
     pub(super) fn handle_clock(&mut self, now: Instant) {
         self.clock = self.clock.max(now);
     }
 
-    /// Takes in what the transport says is on its way, which is right where it differs.
+    /// Handles the transport's count of bytes in flight, which wins where it differs.
     pub(super) fn handle_in_flight(&mut self, in_flight: DataSize) {
         self.in_flight = in_flight.as_bytes();
     }
 
-    /// Takes in that the application has nothing to send: what is on its way, and what follows it, measures that.
-    pub(super) fn handle_short(&mut self) {
-        self.short_until = self.delivered.saturating_add(self.in_flight.max(1));
+    /// Handles that the application has nothing to send: samples of what is in flight are app-limited.
+    pub(super) fn handle_app_limited(&mut self) {
+        self.app_limited_until = self.delivered.saturating_add(self.in_flight.max(1));
     }
 
-    /// Ends a batch of acknowledgements and returns what it says; nothing if nothing was acknowledged.
+    /// Ends a batch of acknowledgements and returns its sample; `None` if nothing was acknowledged.
     pub(super) fn end_batch(&mut self, now: Instant) -> Option<Sample> {
         let batch = self.batch.take()?;
-        if self.short_until != 0 && self.delivered > self.short_until {
-            self.short_until = 0;
+        if self.app_limited_until != 0 && self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
         }
         let mut sample = Sample {
             sent: batch.sent,
             size: DataSize::from_bytes(batch.size),
             rtt: now.saturating_since(batch.sent),
-            rtt_most: self.clock.max(now).saturating_since(batch.sent),
+            rtt_max: self.clock.max(now).saturating_since(batch.sent),
             acked: DataSize::from_bytes(batch.acked),
             rate: None,
-            is_short: true,
+            app_limited: true,
             ends_round: false,
         };
         let Some(newest) = batch.newest else {
             return Some(sample);
         };
-        sample.is_short = newest.is_short;
+        sample.app_limited = newest.app_limited;
         self.order.handle_newest(now, newest.number);
         if newest.delivered >= self.round_until {
             self.round_until = self.delivered;
@@ -222,7 +225,7 @@ impl Ledger {
         Some(sample)
     }
 
-    /// Marks a packet as done and returns it, unless it is unknown or was done already.
+    /// Marks a packet as done and returns it, unless it is unknown or already done.
     fn take(&mut self, number: u64) -> Option<Packet> {
         let at = self
             .packets
@@ -236,8 +239,8 @@ impl Ledger {
         Some(*packet)
     }
 
-    /// Drops what is done or stale.
-    fn forget(&mut self, acked: u64) {
+    /// Drops packets that are done or stale.
+    fn drop_done(&mut self, acked: u64) {
         while let Some(first) = self.packets.front()
             && (first.is_done || first.number.saturating_add(STALE_PACKETS) < acked)
         {

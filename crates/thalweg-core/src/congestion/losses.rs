@@ -1,24 +1,24 @@
-//! How much is lost, and whether that is chance.
+//! The loss rate, and whether it is congestion or chance.
 //!
-//! *The idea.* Single packets are lost on lines without a queue; a congestion loses a share of what is sent, for a while.
-//! So the share is counted over many packets and over the round trip.
+//! *The idea.* Lines without a queue lose single packets; congestion loses a share of what is sent,
+//! for a while. So the share is counted over many packets and over the round trip.
 //!
-//! *What it does not do.* It answers no loss: [`super::phase`] does.
+//! *What it does not do.* It reacts to no loss: [`super::phase`] does.
 
-/// The share of packets that may be lost without a queue.
+/// Share of packets that may be lost by chance.
 const LOSS_SHARE: f64 = 0.05;
 
 /// Packets over which the share is taken.
 const LOSS_PACKETS: u32 = 256;
 
-/// The share and the number of packets lost in one round that are a congestion, queue or not.
+/// Share and number of packets lost in one round that are a congestion, queue or not.
 const LOSS_SHARE_ROUND: f64 = 0.15;
 const LOSS_PACKETS_ROUND: u32 = 6;
 
 /// Rounds after a loss in which nothing is probed.
-const CALM_ROUNDS: u32 = 8;
+const QUIET_ROUNDS: u32 = 8;
 
-/// Packets lost and not.
+/// Counts of lost and acknowledged packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
     packets: u32,
@@ -26,10 +26,10 @@ pub(super) struct Losses {
     share: f64,
     packets_round: u32,
     lost_round: u32,
-    /// What the round before lost.
+    /// Packets lost in the round before.
     lost_before: u32,
     rounds_since: Option<u32>,
-    /// Whether the round before lost many.
+    /// Whether the round before lost many packets.
     was_heavy: bool,
 }
 
@@ -58,7 +58,8 @@ impl Losses {
         self.rounds_since = self.rounds_since.map(|rounds| rounds.saturating_add(1));
     }
 
-    /// Takes in that what was lost of late had only been late: transports give up what comes later than a round trip or two.
+    /// Takes recent losses back, for their packets arrived late: transports declare a packet lost that
+    /// is later than a round trip or two.
     pub(super) fn forgive(&mut self) {
         let forgiven = self.lost_round.saturating_add(self.lost_before);
         self.lost = self.lost.saturating_sub(forgiven);
@@ -68,23 +69,24 @@ impl Losses {
     }
 
     pub(super) fn is_recent(&self) -> bool {
-        self.rounds_since.is_some_and(|rounds| rounds < CALM_ROUNDS)
+        self.rounds_since
+            .is_some_and(|rounds| rounds < QUIET_ROUNDS)
     }
 
-    /// Begins to count anew, after a reduction that answers what was counted.
-    pub(super) fn forget(&mut self) {
+    /// Resets the counts, after a reduction that answered them.
+    pub(super) fn reset(&mut self) {
         *self = Self {
             rounds_since: self.rounds_since,
             ..Self::default()
         };
     }
 
-    /// Returns whether there are too many of them to be chance.
+    /// Returns whether the losses are too many to be chance.
     pub(super) fn is_heavy(&self) -> bool {
         self.share > LOSS_SHARE || self.is_heavy_round()
     }
 
-    /// Returns the same where the queue is seen empty: there a burst that ends with its round trip is chance.
+    /// Returns the same where the queue is seen empty: there a burst within one round trip is chance.
     pub(super) fn is_lasting(&self) -> bool {
         self.share > LOSS_SHARE || (self.was_heavy && self.is_heavy_round())
     }

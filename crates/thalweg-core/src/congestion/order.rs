@@ -1,45 +1,49 @@
-//! How far packets overtake each other, which a queue does not let them.
+//! Jitter measured by reordering, which a queue cannot cause.
 //!
-//! *The idea.* A queue keeps the order. So by how much a packet comes after one that left later, at least so much of its delay
-//! was none of a queue's:
+//! *The idea.* A queue keeps the order. So when a packet arrives after one that was sent later, at
+//! least that much of its delay was not queueing:
 //!
 //! ```text
 //! sent      n   m
 //! arrived           m ├── late ──┤ n        a queue would have let n come first
 //! ```
 //!
-//! The greatest such lateness of the last rounds is how much of a delay is jitter. A line that keeps the order has none.
+//! The greatest such lateness of the last rounds is how much of a delay is jitter. A line that
+//! keeps the order has none.
 //!
-//! A transport gives a packet up when three later ones have come, and does not say when such a packet comes
-//! after all: only that all of them have. Without those, only what one or two packets overtook would be seen
-//! late, which is least where jitter is widest. So with that word the last that was given up is late by the
-//! time since a later one came.
+//! A transport declares a packet lost once three later ones were acknowledged. If such packets
+//! arrive after all, it reports only that all of them have. Ignoring those would leave the packets
+//! that one or two others overtook, which are the least late where jitter is widest. So on that
+//! report, the last packet declared lost is late by the time since a later one arrived.
 //!
-//! *What it does not do.* It sees no jitter that keeps the order, and of what a transport gave up only what
-//! comes while nothing else is missing.
+//! *What it does not do.* It sees no jitter that keeps the order, and of packets declared lost only
+//! those that arrive while no other is missing.
 //!
-//! *Sources.* RFC 8985 §6.2 (a reordering window that follows what is seen); Arun, Alizadeh, Balakrishnan: "Starvation in
-//! End-to-End Congestion Control", SIGCOMM 2022 (who goes by delays must bear as much of them as is jitter).
+//! *Sources.* RFC 8985 §6.2 (a reordering window that adapts); Arun, Alizadeh, Balakrishnan:
+//! "Starvation in End-to-End Congestion Control", SIGCOMM 2022 (a delay-based flow must tolerate as
+//! much delay as jitter causes).
 
 use crate::time::{Duration, Instant};
 
-/// Acknowledgements of a newest packet that are remembered: what was overtaken by more of them is late by these at least.
+/// Remembered acknowledgements of a new newest packet: a packet overtaken by more is at least late
+/// by these.
 const MARKS: usize = 16;
 
-/// Rounds for which a lateness holds, and up to twice as many: it is of few packets, so it is seen seldom.
+/// Rounds for which a lateness holds, and up to twice as many: few packets show it, so it is seen
+/// seldom.
 const ROUNDS: u32 = 32;
 
-/// What came in which order.
+/// The order in which packets arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order {
-    /// The newest packets that had come, and when, as a ring.
+    /// Packets that were the newest on arrival, and when they arrived: a ring.
     marks: [(u64, Instant); MARKS],
     latest: usize,
     /// The greatest lateness of this span of rounds, and of the one before.
     late: [Duration; 2],
     rounds: u32,
-    /// When a packet came that had left after the last one that was given up.
-    given_up: Option<Instant>,
+    /// When a packet arrived that was sent after the last one declared lost.
+    overtaken_at: Option<Instant>,
 }
 
 impl Default for Order {
@@ -49,13 +53,13 @@ impl Default for Order {
             latest: 0,
             late: [Duration::ZERO; 2],
             rounds: 0,
-            given_up: None,
+            overtaken_at: None,
         }
     }
 }
 
 impl Order {
-    /// Takes in that a packet came, before [`Order::handle_newest`] of its batch.
+    /// Handles the arrival of a packet, before [`Order::handle_newest`] of its batch.
     pub(super) fn handle_ack(&mut self, now: Instant, number: u64) {
         if number >= self.marks[self.latest].0 {
             return;
@@ -66,22 +70,22 @@ impl Order {
         }
     }
 
-    /// Takes in that the transport gives a packet up.
+    /// Handles a packet that the transport declared lost.
     pub(super) fn handle_lost(&mut self, number: u64) {
         let overtook = self.marks.iter().filter(|mark| mark.0 > number);
         let first = overtook.map(|mark| mark.1).min();
-        // Of several the last counts: whichever of them comes last, it is late by this at least.
-        self.given_up = self.given_up.max(first);
+        // Of several the last counts: whichever of them arrives last is late by this at least.
+        self.overtaken_at = self.overtaken_at.max(first);
     }
 
-    /// Takes in that all packets that were given up have come, the last of them not before this moment.
+    /// Handles that all packets declared lost have arrived, the last of them not before `now`.
     pub(super) fn handle_spurious(&mut self, now: Instant) {
-        if let Some(first) = self.given_up.take() {
+        if let Some(first) = self.overtaken_at.take() {
             self.late[0] = self.late[0].max(now.saturating_since(first));
         }
     }
 
-    /// Takes in the newest packet of a batch.
+    /// Handles the newest packet of a batch.
     pub(super) fn handle_newest(&mut self, now: Instant, number: u64) {
         if number > self.marks[self.latest].0 {
             self.latest = (self.latest + 1) % MARKS;
@@ -89,13 +93,13 @@ impl Order {
         }
     }
 
-    /// Takes in that packets are numbered anew.
+    /// Handles that packet numbers start over.
     pub(super) fn forget_numbers(&mut self) {
         self.marks = [(0, Instant::ZERO); MARKS];
-        self.given_up = None;
+        self.overtaken_at = None;
     }
 
-    /// Takes in that a round trip has ended.
+    /// Handles the end of a round trip.
     pub(super) fn handle_round(&mut self) {
         self.rounds += 1;
         if self.rounds >= ROUNDS {
@@ -104,7 +108,7 @@ impl Order {
         }
     }
 
-    /// Returns by how much packets came late of late without a queue.
+    /// Returns how late packets arrived recently for reasons other than a queue.
     pub(super) fn late(&self) -> Duration {
         self.late[0].max(self.late[1])
     }

@@ -1,4 +1,4 @@
-//! What the controller does, and when it does something else.
+//! The phases of the controller, and the transitions between them.
 
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
@@ -8,79 +8,75 @@ use super::cubic::{Cubic, Growth};
 use super::drain::{Drain, SHARE};
 use super::estimate::ROUNDS;
 use super::ledger::Sample;
-use super::{ACK_WAIT_MAX, Congestion, Controller, Mode, PACKETS_MIN};
+use super::{ACK_DELAY_MAX, Congestion, Controller, Mode, PACKETS_MIN};
 
-/// Rounds in which the queue does not empty before somebody else is looked for: Copa §2.2 has the same.
+/// Rounds without an empty queue before a drain looks for competing flows: as Copa §2.2.
 const BUSY_ROUNDS: u32 = 5;
 
-/// The same if the queue is longer than this multiple of what is taken for empty: the path has become slower.
+/// The same if the queueing delay exceeds this multiple of the quiet limit: the path got slower.
 const BUSY_ROUNDS_FAST: u32 = 1;
 const BUSY_FACTOR: u64 = 3;
 
-/// The delay up to which it may be jitter for who sends little: this multiple of what is taken for empty, or the base
-/// round trip.
-const CALM_FACTOR: u64 = BUSY_FACTOR;
+/// An app-limited flow takes delay for jitter up to this multiple of the quiet limit, or the base,
+/// and a queue for empty up to this part of the base.
+const JITTER_FACTOR: u64 = BUSY_FACTOR;
+const JITTER_PART: u64 = 4;
 
-/// The least delay of the last rounds up to which he takes the queue for empty, at least: this part of the base.
-const CALM_PART: u64 = 4;
+/// Doublings of [`BUSY_ROUNDS`] by drains that found no rival: on a slow line two packets are a queue.
+const ALONE_DOUBLINGS_MAX: u32 = 2;
 
-/// How often the rounds double when a look found nobody: on a slow line two packets are a queue.
-const ALARMS_MAX: u32 = 2;
+/// Drains in a row without a competing flow after which the rounds double again, this many times at
+/// most: a drain costs throughput, and a flow that was alone for so long mostly stays alone.
+const ALONE_LONG: u32 = 8;
+const ALONE_LONG_DOUBLINGS_MAX: u32 = 2;
 
-/// After so many looks in a row that found nobody they double once more, and after as many again a last time: a look costs
-/// what the line would have carried meanwhile, and who was alone for so long mostly stays it.
-const ALARMS_LONG: u32 = 8;
-const ALARMS_LONG_MAX: u32 = 2;
+/// Drains in a row that prove no rival: one or two may have met one that had just halved its window.
+const ALONE_PROVEN: u32 = 3;
 
-/// After so many of them the rate at which the last was taken is that of who is alone: one or two may have come when a rival had just
-/// halved his window.
-const ALARMS_ALONE: u32 = 3;
+/// Doublings of [`DRAIN_INTERVAL`] by drains that left `Compete` wrongly.
+const WRONG_EXITS_MAX: u32 = 2;
 
-/// How often the interval doubles when looks turn out to have been wrong.
-const MISTAKES_MAX: u32 = 2;
-
-/// The shortest queueing delay that is not taken for an empty queue.
+/// The quiet limit's least base part: a shorter queueing delay always counts as an empty queue.
 const EMPTY_MIN: Duration = Duration::from_millis(3);
 
-/// From one look out of competition to the next, and at least so many round trips; twice that if the window does not
-/// come back to what it was at the last loss.
-const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-const LOOK_ROUNDS: u64 = 40;
+/// From one drain out of `Compete` to the next, and round trips of that at least; twice as long
+/// while the window stays below what it was at the last loss.
+const DRAIN_INTERVAL: Duration = Duration::from_secs(10);
+const DRAIN_ROUNDS: u64 = 40;
 
-/// The same after the look that led there: what it saw may have been a line that had just become slower, whose rate was
-/// not known yet.
-const LOOK_INTERVAL_FIRST: Duration = Duration::from_secs(1);
-const LOOK_ROUNDS_FIRST: u64 = 20;
+/// The same after the drain that led to `Compete` on a slow line: the line may just have become
+/// slower, at a rate not yet measured.
+const DRAIN_INTERVAL_FIRST: Duration = Duration::from_secs(1);
+const DRAIN_ROUNDS_FIRST: u64 = 20;
 
-/// How often that doubles when one look after the other says nothing.
+/// Doublings of [`DRAIN_INTERVAL_FIRST`] by inconclusive drains in a row.
 const UNCLEAR_MAX: u32 = 3;
 
-/// Rounds of a start in which who sends all he can has never nothing to send.
+/// Slow-start rounds without being app-limited after which an earlier app-limited round is forgotten.
 const START_ROUNDS: u64 = 4;
 
-/// Up to how many rounds after its start a flow that meets others is new among them.
+/// A flow that meets competing flows within this many rounds of its start is new among them.
 const NEW_ROUNDS: u64 = 32;
 
-/// For how many rounds it climbs at least, whatever is lost: for others who begin with it have overshot.
+/// Rounds for which a new flow climbs in spite of losses: flows that start with it have overshot.
 const CLIMB_ROUNDS: u64 = 8;
 
-/// The share of what was taken out of a queue by which it must have become shorter, if nobody else fills it; and the share of a
-/// rate that is left to who is still alone.
+/// Share of the drained bytes, or of an earlier rate, from which on a flow counts as alone.
 const OWN_SHARE: f64 = 0.8;
 
-/// A line is slow where one packet takes more than this part of the round trip; by the greatest rate that was seen, which is a tenth
-/// or two above the line's, more than the other.
+/// A line is slow where one packet takes more than the round trip over this. The second is for the
+/// greatest rate seen, which is a tenth or two above the line's.
 const SLOW_PART: f64 = 4.0;
 const SLOW_PART_MOST: f64 = 4.5;
 
-/// What remains of the window at a congestion: CUBIC's.
+/// Share of the window that remains after a congestion: CUBIC's β (RFC 9438 §4.6).
 const BACK_OFF: f64 = 0.7;
 
-/// How much faster than the window demands packets leave: RFC 9002 §7.7, and twice in a start.
+/// Pacing rate over window per round trip: N of RFC 9002 §7.7, and 2 in a start.
 const GAIN: f64 = 1.25;
 const GAIN_START: f64 = 2.0;
 
-/// What the controller does.
+/// The phase, with its state.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Phase {
     Start,
@@ -89,25 +85,25 @@ pub(super) enum Phase {
     Compete(Compete),
 }
 
-/// Keeping the queue short.
+/// State of keeping the queue short.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quiet {
     copa: Copa,
-    /// Rounds in which the queue was never empty.
+    /// Rounds in a row in which the queue was never empty.
     busy_rounds: u32,
     was_empty: bool,
-    /// The window when it was empty.
+    /// The window when the queue was last empty, in bytes.
     empty_window: f64,
 }
 
-/// Sharing a queue.
+/// State of sharing a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compete {
     cubic: Cubic,
-    /// When to look, and when at the latest.
-    look_at: Instant,
-    look_by: Instant,
-    /// Whether the queue was always empty in this round.
+    /// When the next drain is due, and when at the latest.
+    drain_at: Instant,
+    drain_by: Instant,
+    /// Whether the queue was empty throughout this round.
     is_empty: bool,
 }
 
@@ -121,7 +117,7 @@ impl Phase {
         }
     }
 
-    /// Returns what is in force in competition.
+    /// Returns the CUBIC state, while competing.
     pub(super) fn cubic(&self) -> Option<Cubic> {
         match self {
             Self::Compete(compete) => Some(compete.cubic),
@@ -131,11 +127,11 @@ impl Phase {
 }
 
 impl Controller {
-    /// Does what an acknowledgement leads to.
+    /// Advances the phase by an acknowledgement.
     pub(super) fn advance(&mut self, now: Instant, sample: &Sample) {
         match self.phase {
             Phase::Start => {
-                self.resume(sample.rtt_most);
+                self.resume(sample.rtt_max);
                 self.advance_start(sample);
             }
             Phase::Quiet(quiet) => self.advance_quiet(now, sample, quiet),
@@ -144,18 +140,18 @@ impl Controller {
         }
     }
 
-    /// Makes room for who else is there.
-    pub(super) fn yield_to(&mut self, now: Instant, cause: Congestion) {
+    /// Reduces the window for a congestion.
+    pub(super) fn reduce_window(&mut self, now: Instant, cause: Congestion) {
         if cause == Congestion::Persistent {
             self.recovery = None;
             self.remember();
             self.set_window(0.0);
-            self.rate_empty = Bitrate::ZERO;
+            self.rate_uncontended = Bitrate::ZERO;
             self.phase = Phase::Start;
             return;
         }
         let is_congestion = cause == Congestion::Mark
-            || if self.is_calm() {
+            || if self.delay_is_jitter() {
                 self.losses.is_lasting()
             } else {
                 self.delay.queueing() >= half(self.quiet_limit()) || self.losses.is_heavy()
@@ -166,24 +162,24 @@ impl Controller {
                 if !is_congestion {
                     return;
                 }
-                // What was not used was not what filled the queue.
-                let used = if self.is_full() {
+                // Only bytes that were in flight can have filled the queue.
+                let used = if self.is_cwnd_limited() {
                     self.window
                 } else {
-                    self.tried()
+                    self.validated_window()
                 };
                 self.set_window(used * BACK_OFF);
-                self.losses.forget();
-                self.before = None;
+                self.losses.reset();
+                self.before_outage = None;
                 match &mut self.phase {
                     Phase::Quiet(quiet) => quiet.copa = Copa::new(self.window),
                     phase => *phase = Phase::Quiet(Quiet::new(self.window)),
                 }
             }
             Phase::Drain(drain) => {
-                drain.saved = match &mut drain.cubic {
-                    Some(cubic) => cubic.cut(now, drain.saved, packet),
-                    None => drain.saved * BACK_OFF,
+                drain.saved_window = match &mut drain.cubic {
+                    Some(cubic) => cubic.cut(now, drain.saved_window, packet),
+                    None => drain.saved_window * BACK_OFF,
                 };
             }
             Phase::Compete(compete) => {
@@ -194,46 +190,46 @@ impl Controller {
         self.recovery = Some(now);
     }
 
-    /// Returns whether this is an application that sends little, on a path whose queue was seen empty of late.
+    /// Returns whether delay is taken for jitter: app-limited, and the queue was empty lately.
     ///
-    /// Its few packets meet the jitter and not what waits all the time. It fills no queue for long, so there is no hurry: a
-    /// queue that others fill, or a line that has become slower, does not empty for sixteen rounds, or is long at once.
-    fn is_calm(&self) -> bool {
+    /// Its few packets show jitter rather than the queue. It fills no queue for long, so it can wait
+    /// until other flows' queue, or a slower line's, has stood for sixteen rounds or is long.
+    fn delay_is_jitter(&self) -> bool {
         let base = self.delay.base().as_nanos();
         let limit = self.quiet_limit().as_nanos();
         let rate = self.rates.over(ROUNDS);
-        // Where a packet takes so long, two of them are a queue, and jitter is the least of it.
+        // Where one packet takes so long, two of them are a queue that outweighs jitter.
         let is_slow = rate != Bitrate::ZERO && self.is_slow_at(rate);
-        self.is_short()
+        self.is_app_limited()
             && !is_slow
-            && self.delay.queueing_least().as_nanos() <= limit.max(base / CALM_PART)
-            && !self.is_long()
+            && self.delay.queueing_least().as_nanos() <= limit.max(base / JITTER_PART)
+            && !self.is_queue_long()
     }
 
-    /// Returns whether the application has something to send all the time of this round, and nothing waits in the queue.
-    fn is_pressed(&self) -> bool {
-        self.short_round != Some(self.rounds) && self.delay.queueing() <= self.quiet_limit()
+    /// Returns whether the sender was not app-limited in this round, and the queue is empty.
+    fn may_grow(&self) -> bool {
+        self.app_limited_round != Some(self.rounds) && self.delay.queueing() <= self.quiet_limit()
     }
 
-    /// Returns whether packets wait for longer than jitter explains, or the peer's waiting for a second packet.
-    fn is_long(&self) -> bool {
-        self.is_long_beside(self.quiet_limit())
+    /// Returns whether the queueing delay exceeds what jitter or a delayed acknowledgement explains.
+    fn is_queue_long(&self) -> bool {
+        self.is_long_above(self.quiet_limit())
     }
 
-    /// Returns the same where packets may wait so long without anything being amiss.
-    fn is_long_beside(&self, limit: Duration) -> bool {
-        let most = limit.as_nanos().saturating_mul(CALM_FACTOR);
-        let queueing = self.delay.queueing().saturating_sub(self.waited);
+    /// Returns the same where a delay up to `limit` is normal.
+    fn is_long_above(&self, limit: Duration) -> bool {
+        let most = limit.as_nanos().saturating_mul(JITTER_FACTOR);
+        let queueing = self.delay.queueing().saturating_sub(self.ack_delay);
         queueing.as_nanos() >= most.max(self.delay.base().as_nanos())
     }
 
-    /// Returns the queueing delay up to which the queue is taken for empty.
+    /// Returns the queueing delay up to which the queue counts as empty: E of docs/congestion.md.
     pub(super) fn quiet_limit(&self) -> Duration {
         self.limit_at(self.rates.over(ROUNDS))
     }
 
-    /// Returns the same for a line that carries this rate: one packet's time more, within reason, for a flow that is
-    /// squeezed must not take the others' queue for its own packet.
+    /// Returns the same at this rate. One packet's serialization delay is added, up to a quarter of
+    /// the round trip: a flow that is squeezed must not take its rivals' queue for its own packet.
     fn limit_at(&self, rate: Bitrate) -> Duration {
         let base = self.delay.base().as_nanos();
         let serial = match rate {
@@ -244,57 +240,55 @@ impl Controller {
         Duration::from_nanos(base / 8).max(EMPTY_MIN) + serial.min(quarter)
     }
 
-    /// Returns whether a look on a slow line has found nobody, though the queue did not seem to empty.
+    /// Returns whether a drain on a slow line found no rival, though the queue seemed to stand.
     ///
-    /// Where one packet takes more than a quarter of the round trip, a look's two packets and the acknowledgement that
-    /// waits for the second are a queue by themselves, the more so if the base was measured when the line was faster. But if
-    /// what was taken out of the queue was all that was in it, the delay has fallen by the time that it took to send: others
-    /// would have filled the room, and had a part in the rate. Where too little was in it to tell, who still gets what he got
-    /// when he was alone is alone.
+    /// There a drain's two packets and the delayed acknowledgement look like a queue, the more so if
+    /// the base was measured when the line was faster.
     fn has_emptied(&self, drain: &Drain, floor: Duration) -> bool {
-        let rate = drain.rate_fallen();
+        let rate = drain.falling_rate();
         if !self.is_slow_at(rate) {
             return false;
         }
-        if !drain.is_telling(self.packet) {
+        // If too few packets were drained to decide, assume no competing flow while our rate still
+        // matches the rate measured alone.
+        if !drain.is_conclusive(self.packet) {
             let recent = self.rates.over(BUSY_ROUNDS as usize).as_bps() as f64;
-            let alone = self.rate_known().as_bps() as f64;
+            let alone = self.known_rate().as_bps() as f64;
             return alone > 0.0 && recent >= alone * OWN_SHARE;
         }
+        // If the queue held our packets only, the delay fell by the time they take to send.
         let fallen = rate * drain.rtt_before.saturating_sub(floor);
         let remaining = (PACKETS_MIN * self.packet) as f64;
-        fallen.as_bytes() as f64 + remaining >= drain.taken * OWN_SHARE
+        fallen.as_bytes() as f64 + remaining >= drain.drained * OWN_SHARE
     }
 
-    /// Returns whether the queue is the one that this flow keeps itself, as far as its rate tells.
+    /// Returns whether this flow's rate shows that the queue is its own.
     ///
-    /// Where two packets take longer than an empty queue may, Copa's own never seems empty, and each look costs what the line
-    /// would have carried meanwhile. But looks have found nobody at a rate, and who has come since to fill the queue has taken a
-    /// part of that, or has made the queue long. Long is reckoned from the two packets: by what counts as empty they
-    /// are long themselves on a line of 1 Mbit/s.
-    pub(super) fn is_queue_own(&self) -> bool {
-        let then = self.rate_empty.as_bps() as f64;
+    /// Where two packets take longer than the quiet limit, Copa's own queue never seems empty. But a
+    /// rival takes a part of `rate_uncontended`, or makes the queue long. Long is relative to the two
+    /// packets, which are long relative to the quiet limit on a line of 1 Mbit/s.
+    pub(super) fn is_own_queue(&self) -> bool {
+        let then = self.rate_uncontended.as_bps() as f64;
         let now = self.rates.over(BUSY_ROUNDS as usize).as_bps() as f64;
         if then == 0.0 || now < then * OWN_SHARE || now * OWN_SHARE > then {
             return false;
         }
         let packets = DataSize::from_bytes(PACKETS_MIN * self.packet);
-        let own = self.rate_empty.time_for(packets);
-        own > self.limit_at(self.rate_empty) && !self.is_long_beside(own)
+        let own = self.rate_uncontended.time_for(packets);
+        own > self.limit_at(self.rate_uncontended) && !self.is_long_above(own)
     }
 
-    /// Returns whether one packet takes more than a quarter of the round trip, as far as a look knows.
     fn is_slow(&self, drain: &Drain) -> bool {
         self.is_slow_at(drain.rate)
     }
 
-    /// Returns whether one packet takes more than a quarter of the round trip at this rate, as it does at none.
+    /// Returns whether one packet takes more than a quarter of the round trip; true at no rate.
     fn is_slow_at(&self, rate: Bitrate) -> bool {
-        self.takes_part(rate, SLOW_PART)
+        self.packet_exceeds(rate, SLOW_PART)
     }
 
-    /// Returns whether one packet takes more than this part of the round trip at this rate, as it does at none.
-    fn takes_part(&self, rate: Bitrate, part: f64) -> bool {
+    /// Returns whether one packet takes more than the round trip over `part`; true at no rate.
+    fn packet_exceeds(&self, rate: Bitrate, part: f64) -> bool {
         if rate == Bitrate::ZERO {
             return true;
         }
@@ -302,10 +296,10 @@ impl Controller {
         serial.as_secs_f64() * part > self.delay.base().as_secs_f64()
     }
 
-    /// Returns the window that holds when a look is over.
-    pub(super) fn lasting_window(&self) -> f64 {
+    /// Returns the window that holds when a drain is over, in bytes.
+    pub(super) fn window_after_drain(&self) -> f64 {
         match &self.phase {
-            Phase::Drain(drain) => drain.saved,
+            Phase::Drain(drain) => drain.saved_window,
             _ => self.window,
         }
     }
@@ -321,7 +315,7 @@ impl Controller {
     pub(super) fn pacing_time(&self) -> Duration {
         match self.phase {
             Phase::Compete(_) => self.delay.smooth(),
-            // At the rate that is tried, or each packet's acknowledgement waits for the next.
+            // At the rate that is tried: slower, each acknowledgement waits for the next packet.
             Phase::Drain(_) => self.delay.base(),
             _ => self.delay.standing(),
         }
@@ -333,34 +327,36 @@ impl Controller {
             packet: self.packet as f64,
             standing: self.delay.standing(),
             queueing: self.delay.queueing(),
-            is_full: self.is_full(),
-            is_pressed: self.is_pressed(),
-            is_calm: self.is_calm(),
-            enough: self.enough,
-            used: self.used().min(self.window),
+            cwnd_limited: self.is_cwnd_limited(),
+            may_grow: self.may_grow(),
+            delay_is_jitter: self.delay_is_jitter(),
+            ample_window: self.ample_window,
+            peak_in_flight: self.peak_in_flight().min(self.window),
         }
     }
 
     fn advance_start(&mut self, sample: &Sample) {
         let signal = self.signal(sample);
-        if !signal.is_full {
-            // Who was never held up knows what a slow line carries all the same, and does not lay ten packets on it.
-            if let Some(room) = self.room_known().filter(|_| self.full_round.is_none()) {
-                self.set_window(self.window.min(room.max(self.used())));
+        if !signal.cwnd_limited {
+            // A slow line's rate may be known before it was ever full: it caps the initial window.
+            if self.cwnd_limited_round.is_none()
+                && let Some(room) = self.known_window()
+            {
+                self.set_window(self.window.min(room.max(self.peak_in_flight())));
             }
             return;
         }
         let is_queued = signal.queueing >= half(self.quiet_limit());
         if is_queued && signal.is_above_target(self.window) {
-            // The window may be twice what the path carries, and the rate is that of a round trip ago.
-            let carried = self.carried(self.rates.over(ROUNDS)) + signal.packet / DELTA;
+            // The window may be twice what the path carries, and the rate is a round trip old.
+            let carried = self.bdp(self.rates.over(ROUNDS)) + signal.packet / DELTA;
             self.set_window(carried.max(self.window / 2.0).min(self.window));
-            // Who had something to send all the time of his start has enough, whatever was before he began.
-            self.short_round = self
-                .short_round
+            // A flow that was not app-limited during slow start has data enough.
+            self.app_limited_round = self
+                .app_limited_round
                 .filter(|round| round.saturating_add(START_ROUNDS) > self.rounds);
             self.started = self.rounds;
-            self.before = None;
+            self.before_outage = None;
             self.phase = Phase::Quiet(Quiet::new(self.window));
         } else {
             self.set_window(self.window + signal.acked);
@@ -370,16 +366,15 @@ impl Controller {
     fn advance_quiet(&mut self, now: Instant, sample: &Sample, mut quiet: Quiet) {
         let signal = self.signal(sample);
         let limit = self.quiet_limit();
-        if !signal.is_calm {
-            self.enough = 0.0;
-        } else if !signal.is_full {
-            self.enough = self.enough.max(self.window);
+        if !signal.delay_is_jitter {
+            self.ample_window = 0.0;
+        } else if !signal.cwnd_limited {
+            self.ample_window = self.ample_window.max(self.window);
         }
-        let moved = quiet.copa.moved(self.window, signal);
-        self.set_window(moved);
-        if self.is_short() && self.is_long() {
-            // What was left free against bursts of losses is not to go into a queue.
-            self.set_window(self.window.min(self.used()));
+        self.set_window(quiet.copa.updated(self.window, signal));
+        if self.is_app_limited() && self.is_queue_long() {
+            // The headroom against bursts of losses must not turn into a queue.
+            self.set_window(self.window.min(self.peak_in_flight()));
         }
         if signal.queueing <= limit {
             quiet.was_empty = true;
@@ -387,7 +382,10 @@ impl Controller {
         }
         if sample.ends_round {
             quiet.copa.handle_round(self.window);
-            if quiet.was_empty || !signal.is_full || (self.is_short() && !self.is_long()) {
+            if quiet.was_empty
+                || !signal.cwnd_limited
+                || (self.is_app_limited() && !self.is_queue_long())
+            {
                 quiet.busy_rounds = 0;
             } else {
                 quiet.busy_rounds += 1;
@@ -399,17 +397,17 @@ impl Controller {
         let rounds = if is_long {
             BUSY_ROUNDS_FAST
         } else {
-            let lonely = (self.alarms / ALARMS_LONG).min(ALARMS_LONG_MAX);
-            BUSY_ROUNDS << (self.alarms.min(ALARMS_MAX) + lonely)
+            let lonely = (self.alone_drains / ALONE_LONG).min(ALONE_LONG_DOUBLINGS_MAX);
+            BUSY_ROUNDS << (self.alone_drains.min(ALONE_DOUBLINGS_MAX) + lonely)
         };
-        if quiet.busy_rounds >= rounds && !self.is_queue_own() {
-            let saved = quiet.empty_window.max(self.window);
-            self.look(now, saved, None);
+        if quiet.busy_rounds >= rounds && !self.is_own_queue() {
+            let saved_window = quiet.empty_window.max(self.window);
+            self.start_drain(now, saved_window, None);
         }
     }
 
     fn advance_compete(&mut self, now: Instant, sample: &Sample, mut compete: Compete) {
-        let is_full = self.is_full();
+        let cwnd_limited = self.is_cwnd_limited();
         let is_recovering = self.recovery.is_some_and(|since| sample.sent <= since);
         if !is_recovering {
             let growth = Growth {
@@ -417,7 +415,7 @@ impl Controller {
                 acked: sample.acked.as_bytes() as f64,
                 packet: self.packet as f64,
                 rtt: self.delay.smooth(),
-                is_full,
+                cwnd_limited,
             };
             let window = compete.cubic.grown(self.window, growth);
             self.set_window(window);
@@ -429,38 +427,38 @@ impl Controller {
             compete.is_empty = true;
         }
         self.phase = Phase::Compete(compete);
-        if sample.ends_round && is_empty && is_full {
+        if sample.ends_round && is_empty && cwnd_limited {
             self.phase = Phase::Quiet(Quiet::new(self.window));
-        } else if is_full && !is_recovering && compete.is_due(now, self.window) {
-            self.look(now, self.window, Some(compete.cubic));
+        } else if cwnd_limited && !is_recovering && compete.is_due(now, self.window) {
+            self.start_drain(now, self.window, Some(compete.cubic));
         }
     }
 
-    /// Begins to look who fills the queue.
-    fn look(&mut self, now: Instant, saved: f64, cubic: Option<Cubic>) {
+    /// Starts a drain, to learn whether other flows fill the queue.
+    fn start_drain(&mut self, now: Instant, saved_window: f64, cubic: Option<Cubic>) {
         let rate = self.rates.latest();
-        self.set_window(self.carried(rate) * SHARE);
-        let mut drain = Drain::new(now, saved, [rate, self.rates.over(ROUNDS)], cubic);
+        self.set_window(self.bdp(rate) * SHARE);
+        let mut drain = Drain::new(now, saved_window, [rate, self.rates.over(ROUNDS)], cubic);
         drain.rtt_before = self.delay.standing();
         self.phase = Phase::Drain(drain);
     }
 
     fn advance_drain(&mut self, now: Instant, sample: &Sample, mut drain: Drain) {
         if drain.is_falling() {
-            drain.handle_fall(now, sample, self.packet);
+            drain.handle_falling_ack(now, sample, self.packet);
             if sample.rate.is_some() {
-                self.set_window(self.carried(drain.rate) * SHARE);
+                self.set_window(self.bdp(drain.rate) * SHARE);
             }
         }
-        let fits = self.ledger.in_flight() as f64 <= self.window;
+        let fits = self.sent_packets.in_flight() as f64 <= self.window;
         let base = self.delay.base();
-        // By the greatest rate: who is squeezed to two packets on a faster line is not to take others' queue for a wait.
-        let waited = if self.takes_part(drain.greatest, SLOW_PART_MOST) {
-            self.waited.min(ACK_WAIT_MAX)
+        // By the greatest rate: a flow squeezed to two packets must not take a queue for ACK delay.
+        let ack_delay = if self.packet_exceeds(drain.rate_max, SLOW_PART_MOST) {
+            self.ack_delay.min(ACK_DELAY_MAX)
         } else {
             Duration::ZERO
         };
-        let floor = drain.handle_ack(now, sample, waited, fits, [base, self.delay.smooth()]);
+        let floor = drain.handle_ack(now, sample, ack_delay, fits, [base, self.delay.smooth()]);
         self.phase = Phase::Drain(drain);
         let Some(floor) = floor else {
             return;
@@ -469,43 +467,46 @@ impl Controller {
         let mut is_alone = floor.saturating_sub(base + self.delay.slack()) <= limit;
         if !is_alone && self.has_emptied(&drain, floor) {
             is_alone = true;
-            if drain.is_telling(self.packet) {
-                // This is what the line takes now, with two packets and nobody else.
+            if drain.is_conclusive(self.packet) {
+                // This is what the line takes now, with two packets and no other flow.
                 self.delay.rebase(floor);
-                self.rate_alone = drain.rate_fallen();
+                self.rate_alone = drain.falling_rate();
             }
         }
         if is_alone {
             self.floors.clear();
-            self.alarms = self.alarms.saturating_add(drain.cubic.is_none().into());
+            self.alone_drains = self
+                .alone_drains
+                .saturating_add(drain.cubic.is_none().into());
         } else if let Some(base) = self.floors.handle_floor(floor) {
             self.delay.rebase(base);
             is_alone = true;
         }
         if is_alone {
-            if self.alarms >= ALARMS_ALONE {
-                self.rate_empty = drain.greatest;
+            if self.alone_drains >= ALONE_PROVEN {
+                self.rate_uncontended = drain.rate_max;
             }
-            let window = self.carried(drain.rate) + self.packet as f64 / DELTA;
-            self.set_window(window.min(drain.saved));
+            let window = self.bdp(drain.rate) + self.packet as f64 / DELTA;
+            self.set_window(window.min(drain.saved_window));
             self.phase = Phase::Quiet(Quiet::new(self.window));
             if drain.cubic.is_some() {
-                self.left = Some((now, drain.saved));
+                self.compete_exit = Some((now, drain.saved_window));
             }
             return;
         }
-        self.alarms = 0;
+        self.alone_drains = 0;
         self.rate_alone = Bitrate::ZERO;
-        self.rate_empty = Bitrate::ZERO;
-        self.compete(now, &drain);
+        self.rate_uncontended = Bitrate::ZERO;
+        self.start_compete(now, &drain);
     }
 
-    /// Shares the queue with those who are there.
-    fn compete(&mut self, now: Instant, drain: &Drain) {
-        let rounds = Duration::from_nanos(self.delay.smooth().as_nanos() * LOOK_ROUNDS);
+    /// Starts to share the queue with competing flows.
+    fn start_compete(&mut self, now: Instant, drain: &Drain) {
+        let rounds = Duration::from_nanos(self.delay.smooth().as_nanos() * DRAIN_ROUNDS);
         let base = self.delay.base();
         let was_deep = drain.rtt_before.saturating_sub(base) >= base;
-        let is_unclear = !drain.is_telling(self.packet) && self.is_slow_at(self.rates.over(ROUNDS));
+        let is_unclear =
+            !drain.is_conclusive(self.packet) && self.is_slow_at(self.rates.over(ROUNDS));
         let is_first = is_unclear || (drain.cubic.is_none() && was_deep && self.is_slow(drain));
         self.unclear = if is_unclear {
             self.unclear.saturating_add(1)
@@ -513,49 +514,49 @@ impl Controller {
             0
         };
         let interval = if is_first {
-            let rounds = Duration::from_nanos(base.as_nanos() * LOOK_ROUNDS_FIRST);
+            let rounds = Duration::from_nanos(base.as_nanos() * DRAIN_ROUNDS_FIRST);
             let present = Duration::from_nanos(self.delay.smooth().as_nanos() * 4);
-            let least = LOOK_INTERVAL_FIRST.max(rounds).max(present);
+            let least = DRAIN_INTERVAL_FIRST.max(rounds).max(present);
             let again = self.unclear.saturating_sub(1).min(UNCLEAR_MAX);
             Duration::from_nanos(least.as_nanos() << again)
         } else {
-            LOOK_INTERVAL.max(rounds)
+            DRAIN_INTERVAL.max(rounds)
         };
-        let mut saved = drain.saved;
-        // If the last look was wrong, its price is given back, and the next is later.
-        match self.left.take() {
+        let mut saved_window = drain.saved_window;
+        // If the last drain wrongly left `Compete`, restore the window it cost, and drain later.
+        match self.compete_exit.take() {
             Some((at, window)) if now.saturating_since(at) < interval => {
-                saved = saved.max(window);
-                self.mistakes = self.mistakes.saturating_add(1);
+                saved_window = saved_window.max(window);
+                self.wrong_exits = self.wrong_exits.saturating_add(1);
             }
-            Some(_) => self.mistakes = 0,
+            Some(_) => self.wrong_exits = 0,
             None => {}
         }
         let interval = if is_first {
             interval
         } else {
-            Duration::from_nanos(interval.as_nanos() << self.mistakes.min(MISTAKES_MAX))
+            Duration::from_nanos(interval.as_nanos() << self.wrong_exits.min(WRONG_EXITS_MAX))
         };
-        // Who has hardly begun and met others does not know his share, and was cut off from finding it by their queue.
-        let has_paused = self.short_round.is_some_and(|round| round > self.started);
+        // A new flow does not know its share yet: the others' queue ended its slow start early.
+        let has_paused = self.app_limited_round > Some(self.started);
         let is_new =
             self.rounds - self.started <= NEW_ROUNDS && !has_paused && !self.is_slow(drain);
         let begun = if is_new {
             let round = self.delay.smooth().as_nanos();
             let until = now + Duration::from_nanos(round.saturating_mul(CLIMB_ROUNDS));
-            Cubic::below(now, saved, until)
+            Cubic::below(now, saved_window, until)
         } else {
-            Cubic::new(now, saved)
+            Cubic::new(now, saved_window)
         };
         let mut cubic = drain.cubic.unwrap_or(begun);
         if drain.cubic.is_some() {
             cubic.skip(now.saturating_since(drain.began));
         }
-        self.set_window(saved);
+        self.set_window(saved_window);
         self.phase = Phase::Compete(Compete {
             cubic,
-            look_at: now + interval,
-            look_by: if is_first {
+            drain_at: now + interval,
+            drain_by: if is_first {
                 now + interval
             } else {
                 now + interval + interval
@@ -564,20 +565,20 @@ impl Controller {
         });
     }
 
-    /// Returns what the path carries at a rate without a queue.
-    pub(super) fn carried(&self, rate: Bitrate) -> f64 {
+    /// Returns the bandwidth-delay product at a rate, in bytes: what the path carries without a queue.
+    pub(super) fn bdp(&self, rate: Bitrate) -> f64 {
         (rate * self.delay.base()).as_bytes() as f64
     }
 }
 
 impl Compete {
-    /// Returns whether it is time to look: when the queue is as full as it gets, for after a loss it may be empty though
-    /// others are there.
+    /// Returns whether a drain is due: when the queue is as full as it gets. After a loss the queue
+    /// may be empty though other flows are there.
     fn is_due(&self, now: Instant, window: f64) -> bool {
-        now >= self.look_by || (now >= self.look_at && self.cubic.is_back(window))
+        now >= self.drain_by || (now >= self.drain_at && self.cubic.is_back(window))
     }
 
-    /// Takes back what a loss made of the law.
+    /// Restores the state from before a spurious loss.
     pub(super) fn restore(&mut self, cubic: Cubic) {
         self.cubic = cubic;
     }

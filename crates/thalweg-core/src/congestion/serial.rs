@@ -1,41 +1,44 @@
-//! How fast a slow line is, before it was ever full: two sizes of packets tell.
+//! The rate of a slow line before it was ever full, from packets of two sizes.
 //!
-//! *The idea.* A packet that waits for nobody takes what the way takes, and the time of its own bytes on the line. So one that is
-//! large takes longer than one that is small, and by how much says what the line carries:
+//! *The idea.* A packet that waits behind no other takes the path's delay plus its serialization
+//! delay. So a large packet takes longer than a small one, and the difference gives the rate:
 //!
 //! ```text
 //! rate = (large - small) / (round trip of the large - round trip of the small)
 //! ```
 //!
-//! The small one is that of the shortest round trip. The large one is what looks whether packets may be larger than all paths bear
-//! (RFC 8899), which every connection sends once; those of the handshake are answered by others as large, and tell half of the rate.
-//! On a line on which a packet takes 50 ms that is far above what clocks and jitter make of one sample; on a faster one nothing is
-//! said, and nobody needs it: there the ten packets of a start are gone in half a second.
+//! The small packet is the one of the shortest round trip. The large one is the MTU probe (RFC
+//! 8899) that every connection sends once; packets of the handshake are answered by others as
+//! large, and would show half of the rate. On a line on which a packet takes 50 ms the difference
+//! is far above what clocks and jitter make of one sample. A faster line yields no estimate and
+//! needs none: there the initial ten packets are gone in half a second.
 //!
-//! Who knows so much does not begin with ten packets, which are two seconds of a line of 64 kbit/s and would be what a live stream
-//! waits behind; and he knows at which rate he has the line for himself.
+//! With this rate a flow caps its initial window. Ten packets are two seconds of a line of 64
+//! kbit/s, and a live stream would wait behind them. The rate also tells a drain what the line
+//! carries for a flow alone.
 //!
-//! *What it does not do.* It says nothing once the window was full, for then packets wait for each other.
+//! *What it does not do.* It takes no samples once the window was full, for then packets wait for
+//! each other.
 //!
-//! *Sources.* Bellovin, "A best-case network performance model" (1992), and Jacobson's pathchar: the slope of the least round
-//! trips over the sizes of packets.
+//! *Sources.* Bellovin, "A best-case network performance model" (1992), and Jacobson's pathchar:
+//! the slope of the least round trips over packet sizes.
 
 use super::copa::DELTA;
 use super::{Controller, PACKET_BYTES};
 use crate::time::Duration;
 use crate::units::{Bitrate, DataSize};
 
-/// How long a large packet takes at least, or nothing is said of the line.
+/// Least extra delay of a large packet for which an estimate is given.
 const SLOW_MIN: Duration = Duration::from_millis(50);
 
-/// A packet of at most this part of a large one is small.
+/// A packet of at most this part of the minimum packet size is small.
 const SMALL_PART: u64 = 3;
 
-/// A line that has delivered more than so many times what was told is another: the large packet may have waited for the two of a
-/// handshake, and for what else is said at a beginning.
+/// An estimate is refuted by a delivery rate above this multiple of it: the large packet may have
+/// waited behind the two packets of a handshake, and other first messages.
 const REFUTED: u64 = 4;
 
-/// The shortest round trips of a small and of a large packet, and their sizes.
+/// The shortest round trips of a small and of a large packet, with their sizes in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Serial {
     small: Option<(Duration, u64)>,
@@ -43,7 +46,7 @@ pub(super) struct Serial {
 }
 
 impl Serial {
-    /// Takes in how long a packet of this size took.
+    /// Handles the round trip of a packet of this size.
     pub(super) fn handle_sample(&mut self, rtt: Duration, size: DataSize) {
         let size = size.as_bytes();
         let kept = if size > *PACKET_BYTES.start() {
@@ -58,17 +61,17 @@ impl Serial {
         }
     }
 
-    /// Takes in that the line has delivered at this rate, which may refute what was told.
+    /// Handles a measured delivery rate, which may refute the estimate.
     pub(super) fn handle_rate(&mut self, rate: Bitrate) {
         if self
             .rate()
-            .is_some_and(|told| rate.as_bps() / REFUTED > told.as_bps())
+            .is_some_and(|estimate| rate.as_bps() / REFUTED > estimate.as_bps())
         {
             *self = Self::default();
         }
     }
 
-    /// Returns what the line carries, if it is known to be slow.
+    /// Returns the line's rate, if the line is known to be slow.
     pub(super) fn rate(&self) -> Option<Bitrate> {
         let ((short, small), (long, large)) = (self.small?, self.large?);
         let time = long.saturating_sub(short);
@@ -77,15 +80,16 @@ impl Serial {
 }
 
 impl Controller {
-    /// Returns what a line carries that was never full and is known to be slow, with the queue that is kept on it.
-    pub(super) fn room_known(&self) -> Option<f64> {
+    /// Returns the window for a line that is known to be slow and was never full: its
+    /// bandwidth-delay product and Copa's queue, in bytes.
+    pub(super) fn known_window(&self) -> Option<f64> {
         let rate = self.serial.rate()?;
-        Some(self.carried(rate) + self.packet as f64 / DELTA)
+        Some(self.bdp(rate) + self.packet as f64 / DELTA)
     }
 
-    /// Returns the rate that a slow line gave when nobody else was there: as looks found it, or as it was before the window was full;
-    /// zero if neither is known.
-    pub(super) fn rate_known(&self) -> Bitrate {
+    /// Returns the rate of a slow line for a flow alone: as drains measured it, or as estimated
+    /// before the window was full; zero if unknown.
+    pub(super) fn known_rate(&self) -> Bitrate {
         match self.rate_alone {
             Bitrate::ZERO => self.serial.rate().unwrap_or(Bitrate::ZERO),
             rate => rate,

@@ -1,4 +1,5 @@
-//! Proves what a look takes for a queue of others, and when one is taken: not of one's own packets, nor of what they wait for.
+//! Proves when a drain is started and what it takes for competing flows: neither the flow's own
+//! packets, nor the delay of their acknowledgements.
 
 use super::super::drain::Drain;
 use super::super::ledger::Sample;
@@ -8,18 +9,18 @@ use crate::time::{Duration, Instant};
 use crate::units::Bitrate;
 
 #[test]
-fn a_look_takes_no_acknowledgement_that_is_told_too_early_for_an_empty_queue() {
+fn early_ack_shows_no_empty_queue() {
     let began = Instant::ZERO + ms(100);
     let mut drain = Drain::new(began, 0.0, [Bitrate::ZERO; 2], None);
-    let mut look = |sent: Duration, rtt: Duration, rtt_most: Duration| {
+    let mut ack = |sent: Duration, rtt: Duration, rtt_max: Duration| {
         let sample = Sample {
             sent: began + sent,
             size: PACKET,
             rtt,
-            rtt_most,
+            rtt_max,
             acked: PACKET,
             rate: None,
-            is_short: false,
+            app_limited: false,
             ends_round: false,
         };
         drain.handle_ack(
@@ -30,30 +31,30 @@ fn a_look_takes_no_acknowledgement_that_is_told_too_early_for_an_empty_queue() {
             [ms(20); 2],
         )
     };
-    assert_eq!(look(ms(0), ms(20), ms(20)), None, "it begins to hold");
-    assert_eq!(look(ms(21), ms(1), ms(30)), None, "the first packet alone");
-    assert_eq!(look(ms(30), ms(25), ms(25)), Some(ms(25)));
+    assert_eq!(ack(ms(0), ms(20), ms(20)), None, "it begins to hold");
+    assert_eq!(ack(ms(21), ms(1), ms(30)), None, "the first packet alone");
+    assert_eq!(ack(ms(30), ms(25), ms(25)), Some(ms(25)));
 }
 
 #[test]
-fn what_every_packet_of_a_look_waited_for_a_second_is_no_queue() {
+fn delayed_acks_are_no_queue() {
     let floor_of = |waits: [u64; 2]| {
         let begun = Instant::ZERO + ms(1_000);
         let rate = Bitrate::from_kbps(1_000);
         let mut drain = Drain::new(begun, 0.0, [rate, rate], None);
         let base_and_smooth = [ms(40), ms(100)];
-        let mut ack = |sent: Instant, waited: u64| {
+        let mut ack = |sent: Instant, ack_delay: u64| {
             let sample = Sample {
                 sent,
                 size: PACKET,
                 rtt: ms(78),
-                rtt_most: ms(78),
+                rtt_max: ms(78),
                 acked: PACKET,
                 rate: None,
-                is_short: false,
+                app_limited: false,
                 ends_round: false,
             };
-            drain.handle_ack(sent + ms(78), &sample, ms(waited), true, base_and_smooth)
+            drain.handle_ack(sent + ms(78), &sample, ms(ack_delay), true, base_and_smooth)
         };
         // What is in flight fits; the first packet alone says nothing.
         assert_eq!(ack(begun - ms(78), 0), None);
@@ -64,14 +65,14 @@ fn what_every_packet_of_a_look_waited_for_a_second_is_no_queue() {
     assert_eq!(
         floor_of([25, 0]),
         Some(ms(78)),
-        "the second waited for nobody"
+        "the second was acknowledged at once"
     );
     assert_eq!(floor_of([0, 25]), Some(ms(78)));
     assert_eq!(floor_of([0, 0]), Some(ms(78)));
 }
 
-/// Returns how often a path looks in this time.
-fn looks(path: &mut Path, time: Duration) -> usize {
+/// Returns how many drains a path starts in this time.
+fn drains(path: &mut Path, time: Duration) -> usize {
     let mut count = 0;
     let mut was = path.controller.mode();
     let until = path.now + time;
@@ -85,27 +86,28 @@ fn looks(path: &mut Path, time: Duration) -> usize {
 }
 
 #[test]
-fn who_found_nobody_does_not_look_at_his_own_two_packets() {
+fn own_two_packets_start_no_drain() {
     for kbps in [1_000, 1_500, 2_000] {
         let mut path = Path::new(Bitrate::from_kbps(kbps), ms(20));
-        // As small packets measure it: what a large one takes seems to be a queue.
+        // The base is as small packets measured it: a large one's serialization delay looks like a
+        // queue.
         path.controller
             .delay
             .handle_sample(path.now, ms(20), ms(20));
         path.run_for(Duration::from_secs(5));
         assert!(
-            path.controller.rate_empty > Bitrate::ZERO,
-            "{kbps} kbit/s: looks found nobody"
+            path.controller.rate_uncontended > Bitrate::ZERO,
+            "{kbps} kbit/s: drains found no rival"
         );
         assert_eq!(
-            looks(&mut path, Duration::from_secs(60)),
+            drains(&mut path, Duration::from_secs(60)),
             0,
             "{kbps} kbit/s"
         );
-        // A line that has become slower is looked at.
+        // A line that became slower is measured again.
         path.rate = Bitrate::from_kbps(kbps * 7 / 10);
         assert!(
-            looks(&mut path, Duration::from_secs(2)) > 0,
+            drains(&mut path, Duration::from_secs(2)) > 0,
             "{kbps} kbit/s"
         );
         assert_eq!(path.controller.mode(), Mode::Quiet, "{kbps} kbit/s");
@@ -113,11 +115,11 @@ fn who_found_nobody_does_not_look_at_his_own_two_packets() {
 }
 
 #[test]
-fn a_queue_is_ones_own_by_its_rate_and_its_length() {
-    // Two packets take 9.6 ms, a queue counts as empty up to 7.8 and as long from 28.8.
+fn rate_and_length_show_own_queue() {
+    // Two packets take 9.6 ms; a queue counts as empty up to 7.8 ms and as long from 28.8 ms.
     let of = |then: u64, now: u64, queueing: u64| {
         let mut controller = Controller::new(PACKET);
-        controller.rate_empty = Bitrate::from_kbps(then);
+        controller.rate_uncontended = Bitrate::from_kbps(then);
         controller
             .rates
             .handle_sample(Bitrate::from_kbps(now), false);
@@ -130,29 +132,29 @@ fn a_queue_is_ones_own_by_its_rate_and_its_length() {
                 ms(20 + queueing),
             );
         }
-        controller.is_queue_own()
+        controller.is_own_queue()
     };
     assert!(of(2_000, 2_000, 10));
     assert!(of(2_000, 1_600, 10) && !of(2_000, 1_599, 10), "slower");
     assert!(of(2_000, 2_500, 10) && !of(2_000, 2_501, 10), "faster");
     assert!(of(2_000, 2_000, 28) && !of(2_000, 2_000, 29), "long");
-    assert!(!of(0, 2_000, 10), "not known to be alone");
+    assert!(!of(0, 2_000, 10), "never known to be alone");
     assert!(
         of(3_100, 3_100, 10) && !of(3_300, 3_300, 10),
-        "two packets seem empty"
+        "two packets count as empty"
     );
 }
 
 #[test]
-fn who_meets_others_forgets_at_which_rate_he_was_alone() {
+fn rivals_reset_uncontended_rate() {
     let mut path = Path::new(Bitrate::from_kbps(2_000), ms(20));
     path.run_for(Duration::from_secs(5));
-    assert!(path.controller.rate_empty > Bitrate::ZERO);
-    // Somebody keeps 100 ms in the queue.
+    assert!(path.controller.rate_uncontended > Bitrate::ZERO);
+    // A rival keeps 100 ms in the queue.
     for _ in 0..2_000 {
         path.free = path.free.max(path.now + ms(100));
         path.run_for(ms(1));
     }
     assert_eq!(path.controller.mode(), Mode::Compete);
-    assert_eq!(path.controller.rate_empty, Bitrate::ZERO);
+    assert_eq!(path.controller.rate_uncontended, Bitrate::ZERO);
 }

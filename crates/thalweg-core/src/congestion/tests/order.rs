@@ -1,5 +1,5 @@
-//! Proves that jitter is told from a queue by what overtakes what, that a line which keeps the order has none, and that what was
-//! taken for lost and was only late is taken back.
+//! Proves that reordering tells jitter from a queue, that a line which keeps the order has no
+//! jitter, and that spurious losses are taken back.
 
 use alloc::format;
 
@@ -15,7 +15,7 @@ fn at(millis: u64) -> Instant {
 }
 
 #[test]
-fn what_comes_after_a_later_one_is_late_by_that() {
+fn overtaken_packet_is_late() {
     let mut order = Order::default();
     let mut batch = |now: u64, numbers: &[u64]| {
         for number in numbers {
@@ -43,21 +43,21 @@ fn what_comes_after_a_later_one_is_late_by_that() {
     assert!((32..=64).contains(&rounds), "{rounds}");
     order.forget_numbers();
     order.handle_ack(at(50), 0);
-    assert_eq!(order.late(), ms(0), "numbered anew");
+    assert_eq!(order.late(), ms(0), "numbers start over");
 }
 
 #[test]
-fn given_up_packet_that_comes_is_late_by_the_first_that_overtook_it() {
+fn spurious_loss_is_late_by_first_overtaker() {
     let mut order = Order::default();
     order.handle_newest(at(20), 1);
     order.handle_newest(at(22), 5);
     order.handle_newest(at(30), 6);
     order.handle_spurious(at(40));
-    assert_eq!(order.late(), ms(0), "nothing was given up");
+    assert_eq!(order.late(), ms(0), "nothing was declared lost");
     order.handle_lost(2);
     order.handle_spurious(at(90));
     assert_eq!(order.late(), ms(68));
-    // It is said once, and of several the last that was given up is late by less for certain.
+    // It is reported once, and of several the last declared lost has the least certain lateness.
     order.handle_spurious(at(500));
     assert_eq!(order.late(), ms(68));
     order.handle_newest(at(100), 9);
@@ -70,23 +70,23 @@ fn given_up_packet_that_comes_is_late_by_the_first_that_overtook_it() {
     assert_eq!(order.late(), ms(80));
     order.forget_numbers();
     order.handle_spurious(at(900));
-    assert_eq!(order.late(), ms(80), "numbered anew");
+    assert_eq!(order.late(), ms(80), "numbers start over");
 }
 
 #[test]
-fn jitter_that_overtakes_is_no_queue_even_for_few_packets() {
+fn reordering_jitter_is_no_queue() {
     for packets in [3, 5, 10] {
         let mut path = Path::new(Bitrate::from_kbps(100_000), ms(20));
         (path.jitter, path.overtakes) = (ms(60), true);
         let (mut late, mut queued) = (0, 0);
         for frame in 0..500 {
-            let left = path.has.unwrap_or(0);
+            let left = path.backlog.unwrap_or(0);
             if frame > 25 {
                 late += u32::from(left > 0);
                 let limit = path.controller.quiet_limit();
                 queued += u32::from(path.controller.queueing() > limit);
             }
-            path.has = Some(left + packets);
+            path.backlog = Some(left + packets);
             path.run_for(ms(40));
         }
         assert!(late < 5, "{packets} packets a frame: {late}");
@@ -96,7 +96,7 @@ fn jitter_that_overtakes_is_no_queue_even_for_few_packets() {
 }
 
 #[test]
-fn a_queue_is_seen_where_packets_overtake_each_other() {
+fn queue_is_seen_under_reordering() {
     let mut path = Path::new(Bitrate::from_kbps(10_000), ms(50));
     (path.jitter, path.overtakes) = (ms(10), true);
     path.run_for(Duration::from_secs(10));
@@ -111,7 +111,7 @@ fn a_queue_is_seen_where_packets_overtake_each_other() {
 }
 
 #[test]
-fn losses_that_were_none_are_not_counted() {
+fn spurious_losses_are_uncounted() {
     let mut losses = Losses::default();
     for _ in 0..12 {
         losses.handle_lost();
@@ -126,11 +126,11 @@ fn losses_that_were_none_are_not_counted() {
 }
 
 #[test]
-fn a_loss_that_was_none_leaves_competition_as_it_was() {
+fn spurious_loss_restores_competition() {
     let mut path = Path::new(Bitrate::from_kbps(10_000), ms(20));
     path.run_for(Duration::from_secs(2));
     while path.controller.mode() != Mode::Compete {
-        // Somebody keeps 100 ms in the queue.
+        // A rival keeps 100 ms in the queue.
         path.free = path.free.max(path.now + ms(100));
         path.run_for(ms(1));
     }
