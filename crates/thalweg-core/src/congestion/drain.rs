@@ -6,7 +6,7 @@
 //! the rest of a round trip.
 //!
 //! ```text
-//! begin ─► falling: until bytes in flight fit ─► holding: until a packet sent then is acknowledged ─► verdict
+//! begin ─► falling: until bytes in flight fit ─► holding: until a packet sent then is acked ─► verdict
 //! ```
 //!
 //! A path that became longer looks like one with a queue that other flows fill. But a rival's queue

@@ -1,7 +1,8 @@
 //! Why a connection or a stream ended, as numbers on the wire.
 //!
-//! *The idea.* A number for programs, a sentence beside it for people. Connections and streams have separate number
-//! spaces, as in QUIC; an unknown number is kept and printed, never an error, for a newer peer may say more.
+//! *The idea.* A number for programs, with a sentence for people. Connections and streams have
+//! separate number spaces, as in QUIC. An unknown number is kept and printed and never an error,
+//! for a newer peer may know more.
 //!
 //! *What it does not do.* It closes nothing.
 //!
@@ -12,21 +13,21 @@ use core::fmt;
 /// Why a whole connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CloseCode {
-    /// 1: the other end does not admit this key.
+    /// 1: the peer does not admit this key.
     NotAdmitted,
     /// 2: the peer broke the protocol.
     Protocol,
     /// 3: the peer speaks another version.
     Version,
-    /// 4: the node goes away in an orderly manner.
+    /// 4: the node shuts down.
     Shutdown,
     /// 5: another connection between the same two nodes is kept.
     Duplicate,
-    /// 6: the node has no room for another link.
+    /// 6: the node has no capacity for another link.
     Overload,
-    /// 7: the node has failed at this link, by a fault of its own.
+    /// 7: an internal error of the node on this link.
     Fault,
-    /// 8: the path does not carry the packets that QUIC needs.
+    /// 8: the path does not carry packets of the size that QUIC needs.
     Narrow,
     /// Any other number.
     Other(u64),
@@ -35,17 +36,17 @@ pub enum CloseCode {
 /// Why one stream was reset by its sender or stopped by its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamCode {
-    /// 0: the receiver has every byte and needs no further word; not a failure.
+    /// 0: the receiver has every byte and needs no end of the stream; not a failure.
     Whole,
     /// 1: the ADU's deadline has passed.
     Expired,
-    /// 2: whoever sent or used it gave up.
+    /// 2: the sender or the receiving program cancelled it.
     Cancelled,
-    /// 3: nobody here knows the ADU's stream.
+    /// 3: the ADU's stream is unknown here.
     UnknownStream,
-    /// 4: no room.
+    /// 4: no capacity.
     Overload,
-    /// 5: the bytes are not what docs/protocol.md says.
+    /// 5: the bytes violate docs/protocol.md.
     Protocol,
     /// Any other number.
     Other(u64),
@@ -115,7 +116,7 @@ impl fmt::Display for CloseCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAdmitted => f.write_str("not admitted"),
-            Self::Protocol => f.write_str("protocol broken"),
+            Self::Protocol => f.write_str("protocol violation"),
             Self::Version => f.write_str("another protocol version"),
             Self::Shutdown => f.write_str("node shut down"),
             Self::Duplicate => f.write_str("duplicate connection"),
@@ -135,7 +136,7 @@ impl fmt::Display for StreamCode {
             Self::Cancelled => f.write_str("cancelled"),
             Self::UnknownStream => f.write_str("unknown stream"),
             Self::Overload => f.write_str("no room"),
-            Self::Protocol => f.write_str("protocol broken"),
+            Self::Protocol => f.write_str("protocol violation"),
             Self::Other(number) => write!(f, "stream code {number}"),
         }
     }

@@ -1,4 +1,4 @@
-//! Why something did not come to its end: a payload, a link.
+//! Why a payload or a link ended early.
 
 use alloc::string::String;
 
@@ -6,12 +6,12 @@ use super::{CloseCode, StreamCode};
 use crate::event::DropCause;
 use crate::limits::ARRIVING_BYTES_MAX;
 
-/// The rest of an ADU does not arrive.
+/// Why the rest of an ADU does not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// The sender gave it up.
-    #[error("the sender gave the ADU up: {0}")]
+    /// The sender cancelled it.
+    #[error("the sender cancelled the ADU: {0}")]
     Reset(StreamCode),
     /// Its deadline passed while it was still arriving.
     #[error("the deadline passed while the ADU was still arriving")]
@@ -19,11 +19,11 @@ pub enum BodyError {
     /// The stream ended before the payload did.
     #[error("the stream ended {missing} bytes before the payload did")]
     Truncated {
-        /// How many bytes.
+        /// Missing bytes.
         missing: usize,
     },
-    /// Too much is gathered already of ADUs whose ends do not come.
-    #[error("{} KiB of ADUs that are not whole are here already", ARRIVING_BYTES_MAX.as_bytes() >> 10)]
+    /// The node already gathers too much of incomplete ADUs.
+    #[error("{} KiB of incomplete ADUs are buffered already", ARRIVING_BYTES_MAX.as_bytes() >> 10)]
     Overflow,
     /// The connection is gone.
     #[error("the link was lost")]
@@ -50,30 +50,30 @@ pub enum DownCause {
     /// The peer closed it.
     #[error("closed by the peer: {code}: {reason}")]
     ByPeer {
-        /// Why, as a number.
+        /// The reason as a number.
         code: CloseCode,
-        /// Why, in words.
+        /// The reason in words.
         reason: String,
     },
     /// This end closed it.
     #[error("closed by this node")]
     ByUs,
-    /// Nothing came from the peer for too long.
-    #[error("nothing was heard from the peer for too long")]
+    /// Nothing arrived from the peer for too long.
+    #[error("the peer was silent for too long")]
     TimedOut,
-    /// The peer does not know the connection: it has been restarted.
+    /// The peer does not know the connection: it was restarted.
     #[error("the peer was restarted")]
     Restarted,
-    /// Another connection with the same peer took its place.
+    /// Another connection with the same peer replaced it.
     #[error("another connection with the same peer took its place")]
     Replaced,
-    /// Full packets vanished and small ones passed, so this end closed it.
+    /// Full packets were lost while small ones passed, so this end closed it.
     #[error(
-        "packets of 1,200 bytes, which QUIC needs, do not pass any more, smaller ones do: raise the MTU of the path, or give both \
-         nodes a `tcp:` address"
+        "packets of 1,200 bytes, which QUIC needs, no longer pass, but smaller ones do: raise the MTU of the \
+         path, or give both nodes a `tcp:` address"
     )]
     Narrow,
-    /// Anything else that the QUIC stack says.
+    /// Any other error of the QUIC stack.
     #[error("{0}")]
     Other(String),
 }

@@ -1,7 +1,9 @@
-//! One hop: how an ADU travels over it, what became of it, and why a connection or a stream on it ended.
+//! One hop: how an ADU travels over a link, what became of it, and why a connection or stream on it
+//! ended.
 //!
-//! *The idea.* The link on real QUIC and the virtual one say the same words, so that who decides above them need not
-//! know which it has. Nothing is dropped silently: every ADU that is handed to a link ends in exactly one [`Outcome`].
+//! *The idea.* The link on real QUIC and the virtual one use the same types, so the layers above
+//! need not know which of them they have. Nothing is dropped silently: every ADU that is handed to
+//! a link ends in exactly one [`Outcome`].
 //!
 //! *What it does not do.* It carries nothing: `thalweg-net` and `thalweg-sim` do.
 //!
@@ -39,24 +41,27 @@ pub const KIND_ORDERED: u8 = 2;
 /// How an ADU travels over a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carriage {
-    /// On a stream of its own: sent again until acknowledged or expired, overtaken by what has a higher priority.
+    /// On a stream of its own: retransmitted until acknowledged or expired; ADUs of higher priority
+    /// overtake it.
     Stream,
     /// In one datagram, sent once. An ADU that does not fit one goes by [`Carriage::Stream`].
     ///
-    /// A datagram is one buffer, so header and payload are copied into it; and it must be whole before it is sent. A
-    /// peer whose receive buffer is full drops it, and neither end is told.
+    /// A datagram is one buffer, so header and payload are copied into it, and the ADU must be
+    /// whole before it is sent. A peer with a full receive buffer drops the datagram, and neither
+    /// end is notified.
     Datagram,
     /// On one long stream with all others of the same id: reliable and in order.
     ///
-    /// An arriving payload is gathered (not copied) before its first byte is sent, so that an upstream that gives up
-    /// half-way does not break the stream for those after it. The priority is that of the first ADU.
+    /// A payload that still arrives is gathered (not copied) before its first byte is sent, so that
+    /// an upstream that gives up half-way leaves the stream intact for the ADUs behind it. The
+    /// priority is that of the first ADU.
     Ordered(OrderedId),
 }
 
-/// Names one ordered sequence of ADUs on a link.
+/// Identifies one ordered sequence of ADUs on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderedId {
-    /// The stream whose ADUs these are.
+    /// The stream that the ADUs belong to.
     pub stream: StreamId,
     /// The plan that put them on this link.
     pub epoch: Epoch,
@@ -65,16 +70,16 @@ pub struct OrderedId {
 /// How one ADU is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendOptions {
-    /// By stream, datagram or in order.
+    /// By stream, by datagram or in order.
     pub carriage: Carriage,
-    /// In which order the ADUs of its stream go; what travels in order goes first in, first out in any case.
+    /// The order among the ADUs of one stream; an ordered sequence goes first in, first out in any case.
     pub order: Order,
-    /// The share of the link that its stream has under this plan.
+    /// The weight of its stream on the link under this plan.
     pub weight: NonZeroU8,
 }
 
 impl SendOptions {
-    /// Returns the options of an ADU that goes by importance, with the usual share.
+    /// Returns the options of an ADU that goes by importance, with the usual weight.
     pub const fn new(carriage: Carriage) -> Self {
         Self {
             carriage,
@@ -83,7 +88,7 @@ impl SendOptions {
         }
     }
 
-    /// Returns the priority of what QUIC has of an ADU and has not sent.
+    /// Returns the priority, within QUIC, of bytes handed over and not yet sent.
     const fn priority(&self, header: &Header) -> u8 {
         match self.order {
             Order::Importance => header.importance.0,
@@ -98,27 +103,27 @@ impl SendOptions {
 pub enum Outcome {
     /// The peer has every byte.
     Acknowledged,
-    /// Handed to QUIC, which will not say more: a datagram, or one of an ordered sequence.
+    /// Handed to QUIC, which reports nothing more: a datagram, or an ADU of an ordered sequence.
     ///
-    /// For a sequence, finishing it says whether all of it has arrived.
+    /// For a sequence, finishing it shows whether all of it has arrived.
     Departed,
-    /// The deadline passed before the peer had every byte; what was unsent is not sent.
+    /// The deadline passed before the peer had every byte; unsent bytes are not sent.
     Expired,
-    /// Whoever it was coming from gave it up, so we did too.
+    /// The upstream or the sending program cancelled it.
     Cancelled,
-    /// The peer did not want it.
+    /// The peer refused it.
     Refused(StreamCode),
-    /// The outbox is full, and it holds nothing that is worth less.
+    /// The outbox is full and holds nothing of lower value.
     Overflow,
-    /// The connection ended first, or was ending already.
+    /// The connection ended first, or was closing already.
     LinkLost,
     /// The payload is above `limits::ADU_PAYLOAD_BYTES_MAX`.
     TooLarge,
-    /// The outbox was full, and something worth more came.
+    /// The outbox was full, and an ADU of higher value came.
     Preempted,
-    /// What it depends on was not sent.
+    /// An ADU on which it depends was not sent.
     Dependant,
-    /// It has more bytes than the path carries until its deadline.
+    /// It has more bytes than the path carries before its deadline.
     Oversized,
 }
 
@@ -138,7 +143,7 @@ impl Outcome {
         "oversized",
     ];
 
-    /// Returns the kind's place in [`Outcome::NAMES`].
+    /// Returns the kind's index in [`Outcome::NAMES`].
     pub const fn index(self) -> usize {
         match self {
             Self::Acknowledged => 0,
@@ -160,12 +165,12 @@ impl Outcome {
         Self::NAMES[self.index()]
     }
 
-    /// Returns the cause under which a drop is accounted; `None` if the ADU went on its way.
+    /// Returns the cause under which the drop is accounted; `None` if the ADU was delivered or sent.
     pub const fn drop_cause(self) -> Option<DropCause> {
         match self {
             Self::Acknowledged | Self::Departed | Self::Refused(StreamCode::Whole) => None,
             Self::Expired | Self::Refused(StreamCode::Expired) => Some(DropCause::Expired),
-            // The bound of a payload is a bound like any other.
+            // The payload limit is a bound like any other.
             Self::Overflow | Self::TooLarge | Self::Refused(StreamCode::Overload) => {
                 Some(DropCause::Overflow)
             }
@@ -178,7 +183,7 @@ impl Outcome {
         }
     }
 
-    /// Returns what an ADU ends as that the outbox gave up for this cause.
+    /// Returns the outcome of an ADU that the outbox dropped for this cause.
     pub const fn dropped(cause: DropCause) -> Self {
         match cause {
             DropCause::Expired => Self::Expired,
@@ -191,7 +196,7 @@ impl Outcome {
         }
     }
 
-    /// Returns whether the ADU went on its way as asked.
+    /// Returns whether the ADU was sent as asked.
     pub const fn is_sent(self) -> bool {
         matches!(self, Self::Acknowledged | Self::Departed)
     }

@@ -1,7 +1,7 @@
-//! Bytes in the pieces in which they came.
+//! A byte sequence in the pieces in which it arrived.
 //!
-//! *The idea.* Most payloads are one piece: of a relay's copies each is. The first lies here, and only those behind it take a
-//! place of the allocator.
+//! *The idea.* Most payloads are one piece; each copy that a relay makes is. The first piece is
+//! stored inline, and only further ones allocate.
 //!
 //! *What it does not do.* It copies no bytes.
 
@@ -19,24 +19,24 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Returns how many there are.
+    /// Returns the number of pieces.
     pub fn len(&self) -> usize {
         usize::from(!self.first.is_empty()) + self.behind.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no pieces.
     pub const fn is_empty(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// Returns how many bytes they have together.
+    /// Returns the total length in bytes.
     ///
     /// Cost    O(pieces)
     pub fn bytes(&self) -> usize {
         self.iter().map(Bytes::len).sum()
     }
 
-    /// Appends one, if it has a byte.
+    /// Appends a piece, unless it is empty.
     pub fn push(&mut self, piece: Bytes) {
         if self.first.is_empty() {
             self.first = piece;
@@ -45,12 +45,12 @@ impl Pieces {
         }
     }
 
-    /// Returns the first; it has no bytes if there is none.
+    /// Returns the first piece; empty if there is none.
     pub const fn first(&self) -> &Bytes {
         &self.first
     }
 
-    /// Takes the first, cut at `bytes_max`; what is taken has no bytes if there is none.
+    /// Removes and returns the first piece, cut at `bytes_max`; empty if there is none.
     pub fn take(&mut self, bytes_max: usize) -> Bytes {
         if self.first.len() > bytes_max {
             return self.first.split_to(bytes_max);
@@ -59,16 +59,16 @@ impl Pieces {
         core::mem::replace(&mut self.first, next)
     }
 
-    /// Lets go of the first bytes, or of all.
+    /// Removes the first `bytes`, or all if there are fewer.
     pub fn advance(&mut self, mut bytes: usize) {
         while bytes > 0 && !self.is_empty() {
             bytes -= self.take(bytes).len();
         }
     }
 
-    /// Puts pieces together until the first has so many bytes or is all there is.
+    /// Joins pieces until the first has this many bytes or is the only one.
     ///
-    /// Cost    a copy of what is put together
+    /// Cost    a copy of the joined pieces
     pub fn join(&mut self, bytes: usize) {
         while self.first.len() < bytes
             && let Some(next) = self.behind.pop_front()
@@ -77,7 +77,7 @@ impl Pieces {
         }
     }
 
-    /// Returns them in order.
+    /// Iterates over the pieces in order.
     pub fn iter(&self) -> impl Iterator<Item = &Bytes> {
         let first = iter::once(&self.first).filter(|first| !first.is_empty());
         first.chain(&self.behind)
@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_the_bytes_that_were_put_in(
+        fn pieces_keep_their_bytes(
             lengths in proptest::collection::vec(0_usize..5, 0..8),
             advanced in 0_usize..20,
             taken in proptest::collection::vec(0_usize..5, 0..4),

@@ -1,30 +1,31 @@
-//! In which order the streams of a link get the line.
+//! The order in which the streams of a link get the line.
 //!
-//! *The idea.* QUIC knows priorities only, and shares the line among streams of one. Its other mode, first in first
-//! out, finishes whatever stream it has begun *before* anything more important: a long ADU would hold up an urgent one,
-//! and an ordered sequence that never runs dry would hold up control for ever. So each ADU gets a rank of its own: its
-//! priority, and below that its place in the order in which they were sent.
+//! *The idea.* QUIC has priorities only, and shares the line among streams of one priority. Its
+//! other mode, first in first out, finishes a stream that has begun *before* anything more
+//! important: a long ADU would delay an urgent one (head-of-line blocking), and an ordered sequence
+//! that never runs dry would starve control. So each ADU gets a rank of its own: its priority, and
+//! below that its place in the order of sending.
 //!
 //! ```text
 //! rank = priority:8 ‖ (2²² − 1 − number of the sending):22      control: above all of them
 //! ```
 //!
-//! An ordered sequence has the lowest rank of its priority, for it is never done.
+//! An ordered sequence has the lowest rank of its priority, for it never ends.
 //!
-//! *What it does not do.* It orders nothing that QUIC already has in packets. After four million ADUs the number begins
-//! anew, and what is queued at that moment is overtaken once by what follows.
+//! *What it does not do.* It does not reorder what QUIC already has in packets. After four million
+//! ADUs the number wraps, and later ADUs overtake once what is queued at that moment.
 //!
 //! *Sources.* noq 1.4 `connection/streams/mod.rs`, `PendingStreamsQueue::push_pending`.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Bits of the place in the order; with the eight of the priority a rank stays positive.
+/// Bits of the place in the order; with the eight bits of the priority a rank stays positive.
 const PLACE_BITS: u32 = 22;
 
 /// The rank of the control stream.
 pub const CONTROL: i32 = i32::MAX;
 
-/// Gives out the ranks of one link.
+/// Assigns the ranks of one link.
 #[derive(Debug, Default)]
 pub struct Ranks(AtomicU32);
 

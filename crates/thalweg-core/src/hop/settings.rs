@@ -1,8 +1,9 @@
-//! How a link is set up: one table of numbers, which the real QUIC and the virtual one both read.
+//! The settings of a link: one table of numbers, which the real QUIC and the virtual one both read.
 //!
-//! *The idea.* The defaults of a QUIC library suit bulk transfer on good networks. Here an urgent frame competes with a
-//! bulky one on a line of 150 kbit/s: so buffers are bounded, and nothing large is probed at the start. A number that
-//! one side had and the other had not would make the simulator answer for another network than the node's.
+//! *The idea.* The defaults of a QUIC library suit bulk transfer on good networks. Here an urgent
+//! frame competes with a bulky one on a line of 150 kbit/s, so buffers are bounded, and nothing
+//! large is probed at the start. A number that only one side had would make the simulator model
+//! another network than the node's.
 //!
 //! *What it does not do.* It calls no setter: `thalweg-net` does for iroh, `thalweg-sim` for noq-proto.
 //!
@@ -11,11 +12,11 @@
 use crate::limits::{ADUS_IN_FLIGHT_MAX, STREAMS_PER_NODE_MAX};
 use crate::time::Duration;
 
-/// After this long without a word a peer is taken for dead: a dead peer is found in 10 s even if the last word was on
-/// its way, and three keep-alives may be lost before.
+/// Silence after which a peer counts as dead: a dead peer is detected within 10 s even if its last
+/// packet was still in flight, and three keep-alives may be lost before.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// How long establishing may take, the greeting included: docs/protocol.md §2.1.
+/// How long establishing a connection may take, including the greeting: docs/protocol.md §2.1.
 pub const GREETING_WAIT: Duration = Duration::from_secs(10);
 
 /// Ordered sequences at once: every stream of a node under two plans, the present and the next.
@@ -24,60 +25,61 @@ pub const LANES_MAX: usize = 2 * STREAMS_PER_NODE_MAX;
 /// Streams that a peer may have open: its ADUs in flight, its ordered sequences, its control stream.
 pub const STREAMS_MAX: u32 = ADUS_IN_FLIGHT_MAX + LANES_MAX as u32 + 1;
 
-/// Control frames waiting to be written: a burst of records on connect; more wait at the caller.
+/// Control frames queued for writing: a burst of records on connect; further frames wait at the caller.
 pub const FRAMES_QUEUED_MAX: usize = 64;
 
-/// Characters of a peer's words on closing that are kept: docs/protocol.md §2.3.
+/// Characters kept of the reason that a closing peer gives: docs/protocol.md §2.3.
 pub const REASON_CHARS_MAX: usize = 200;
 
-/// What one stream may have unread: 100 Mbit/s over 100 ms, which is noq's own default; the rest of a larger ADU waits at
-/// its sender until this is read.
+/// Receive window of one stream: 100 Mbit/s over 100 ms, noq's own default. The rest of a larger
+/// ADU waits at its sender until this much is read.
 ///
-/// On loopback 2 MiB carries a third less than this, and 4 MiB ends the connection: noq keeps at most 2,048 pieces of a
-/// stream unread and takes more for an attack.
+/// On loopback 2 MiB is a third slower than this, and 4 MiB ends the connection: noq keeps at most
+/// 2,048 unread pieces of a stream and takes more for an attack.
 pub const STREAM_WINDOW_BYTES: u32 = 1_250_000;
 
-/// What all streams of a link may have unread: 1 Gbit/s over 130 ms; also what one peer can make us hold.
+/// Receive window of a link, over all streams: 1 Gbit/s over 130 ms; also the memory that one peer
+/// can bind.
 pub const LINK_WINDOW_BYTES: u32 = 16 << 20;
 
-/// What may be unacknowledged: 1 Gbit/s over 32 ms. Less would cap fast links; more would only queue where nothing can
-/// be cancelled any more.
+/// Unacknowledged bytes: 1 Gbit/s over 32 ms. Less would cap fast links; more would only queue
+/// where an ADU can no longer be cancelled.
 pub const SEND_WINDOW_BYTES: u64 = 4 << 20;
 
-/// Datagrams waiting either way: 30 ms at 1 Gbit/s.
+/// Datagrams queued in either direction: 30 ms at 1 Gbit/s.
 pub const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 
-/// The largest UDP payload on Ethernet with IPv6 and room for one tunnel's header.
+/// The largest UDP payload on Ethernet with IPv6 and room for one tunnel header.
 pub const MTU_BYTES_MAX: u16 = 1452;
 
-/// Every path must carry this much (RFC 9000 §14).
+/// The UDP payload that every path must carry (RFC 9000 §14).
 pub const MTU_BYTES_MIN: u16 = 1200;
 
-/// A gain below this is not worth a probe. With 252 bytes between least and most, exactly one probe is sent: 77 ms on a
-/// line of 150 kbit/s, once.
+/// A smaller MTU gain is not worth a probe. With 252 bytes between minimum and maximum exactly one
+/// probe is sent: 77 ms on a line of 150 kbit/s, once.
 pub const MTU_GAIN_BYTES: u16 = 200;
 
-/// iroh's upper bound of a path's idle time; it refuses more and says so in the log.
+/// iroh's upper bound of a path's idle time; larger values are refused and logged.
 const PATH_IDLE_MAX: Duration = Duration::from_secs(15);
 
-/// iroh's upper bound of the interval between a path's keep-alives; it refuses more and says so in the log.
+/// iroh's upper bound of a path's keep-alive interval; larger values are refused and logged.
 const PATH_KEEP_ALIVE_MAX: Duration = Duration::from_secs(5);
 
-/// The times that follow from how long a peer may be silent.
+/// The timeouts that follow from how long a peer may be silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// How long the peer may be silent, in the whole milliseconds that go on the wire.
     pub idle_ms: u32,
-    /// How often it is asked whether it lives: a third, so that two may be lost.
+    /// The keep-alive interval: a third of that, so that two may be lost.
     pub keep_alive: Duration,
     /// How long one path may be silent.
     pub path_idle: Duration,
-    /// How often one path is asked.
+    /// The keep-alive interval of one path.
     pub path_keep_alive: Duration,
 }
 
 impl Patience {
-    /// Returns the times for a peer that may be silent so long.
+    /// Returns the timeouts for a peer that may be silent for this long.
     pub fn new(idle_timeout: Duration) -> Self {
         let idle_ms = u32::try_from(idle_timeout.as_millis()).unwrap_or(u32::MAX);
         let idle = Duration::from_millis(u64::from(idle_ms));
@@ -93,7 +95,7 @@ impl Patience {
 
 const _: () = assert!(
     STREAM_WINDOW_BYTES < 2_048 * (MTU_BYTES_MIN as u32 - 100),
-    "a stream that nobody reads stays below noq's bound on pieces, in the smallest packets less their headers"
+    "an unread stream stays below noq's bound on pieces, in the smallest packets less their headers"
 );
 
 const _: () = assert!(

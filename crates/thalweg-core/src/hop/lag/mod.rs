@@ -1,26 +1,29 @@
-//! How long a node takes to hand on what comes, and whether an ADU has that long left.
+//! How long a node takes to forward an ADU, and whether an ADU has that much time left.
 //!
-//! *The idea.* A relay that has more copies to make than its processor can make falls behind, and what waits for it grows as
-//! old as its deadline lets it. To copy that is worse than useless: it comes too late, and while it is copied the next grows
-//! as old. So who has less time left than it takes to hand it on goes before any work is done for it, which costs next to
-//! nothing, and what is taken next is fresh.
+//! *The idea.* A relay with more copies to make than its processor can make falls behind, and its
+//! backlog grows as old as the deadlines allow. Copying such an ADU is worse than useless: it
+//! arrives too late, and meanwhile the next one grows as old. So an ADU with less time left than
+//! its forwarding takes is dropped before any work is done, at next to no cost, and the next one
+//! read is fresh.
 //!
-//! What is taken in one go is a *round*; it is over when all who send have had their turns. A copy takes what one took in the
-//! middle one of the last three, so that a moment in which the machine stood still costs nothing that comes after it. What is
-//! read just after a round may have lain unread for as long as that took, which its deadline does not know.
+//! The ADUs read in one go are a *round*; it ends when every source link had its turn. The cost of
+//! a copy is the median of the last three rounds, so that a single stall of the machine has no
+//! effect. An ADU that is read just after a round may have lain unread for as long as that round
+//! took, which its deadline does not show.
 //!
 //! ```text
 //!   unread        │ copied, handed to links
 //!   the last round│ (copies taken in this one + its own) · a copy   ─► the path
 //! ```
 //!
-//! What matters least must have twice the time for its copies that what matters most must: where not all can be copied, that
-//! is what goes without.
+//! The least important ADU must have twice the time for its copies that the most important must:
+//! where not all can be copied, it is dropped first.
 //!
-//! *What it does not do.* It does not measure: who carries ADUs does. It knows no path: what comes after this node is for the
-//! outbox of each link.
+//! *What it does not do.* It does not measure: the driver does. It knows no path: what happens
+//! after this node is for each link's outbox.
 //!
-//! *Sources.* docs/outbox.md §8. Nichols and Jacobson, "Controlling Queue Delay", 2012, for judging a queue by the time in it.
+//! *Sources.* docs/outbox.md §8. Nichols and Jacobson, "Controlling Queue Delay", 2012, for judging
+//! a queue by the time in it.
 
 #[cfg(test)]
 mod tests;
@@ -28,21 +31,21 @@ mod tests;
 use crate::adu::Importance;
 use crate::time::{Duration, Instant};
 
-/// Rounds that are remembered; with fewer nothing is judged.
+/// Rounds remembered; with fewer, every ADU passes.
 const ROUNDS: usize = 3;
 
-/// How long a round says something of the next.
+/// How long a round predicts the next.
 const KEEP: Duration = Duration::from_secs(5);
 
-/// What the last rounds took.
+/// The duration of the last rounds.
 #[derive(Clone, Debug, Default)]
 pub struct Lag {
-    /// The newest last.
+    /// Oldest first.
     rounds: [Round; ROUNDS],
-    /// When the last one ended, and how long it took, whether anything was copied or not.
+    /// When the last round ended, and how long it took, with copies or without.
     ended: Instant,
     took: Duration,
-    /// The one that goes on: when it began, and the copies so far.
+    /// The round in progress: when it began, and its copies so far.
     present: Option<(Instant, u32)>,
 }
 
@@ -50,17 +53,18 @@ pub struct Lag {
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     ended: Instant,
-    a_copy: Duration,
+    copy_time: Duration,
 }
 
 impl Lag {
-    /// Takes in that an ADU is taken of which so many copies are made, none if it is dropped; a round begins if none goes on.
+    /// Handles an ADU that is read and copied so often, zero if it is dropped; begins a round if
+    /// none is in progress.
     pub fn handle_taken(&mut self, now: Instant, copies: u32) {
         let (_, ahead) = self.present.get_or_insert((now, 0));
         *ahead = ahead.saturating_add(copies);
     }
 
-    /// Takes in that all who send have had their turns.
+    /// Handles that every source link has had its turn.
     pub fn handle_end(&mut self, now: Instant) {
         let Some((begun, copies)) = self.present.take() else {
             return;
@@ -71,12 +75,12 @@ impl Lag {
             self.rounds.rotate_left(1);
             self.rounds[ROUNDS - 1] = Round {
                 ended: now,
-                a_copy: Duration::from_nanos(self.took.as_nanos() / u64::from(copies)),
+                copy_time: Duration::from_nanos(self.took.as_nanos() / u64::from(copies)),
             };
         }
     }
 
-    /// Returns how much time an ADU of which so many copies are to be made must have left for that to be worth it.
+    /// Returns the time that an ADU with this many copies must have left to be worth copying.
     pub fn needed(&self, now: Instant, copies: u32, importance: Importance) -> Duration {
         let [oldest, ..] = self.rounds;
         let is_known = oldest.ended > Instant::ZERO && now.saturating_since(oldest.ended) <= KEEP;
@@ -86,20 +90,20 @@ impl Lag {
         let unread = self.took.saturating_sub(now.saturating_since(self.ended));
         let ahead = self.present.map_or(0, |(_, ahead)| ahead);
         let copies = u64::from(ahead) + u64::from(copies);
-        let handing_on = self.a_copy().as_nanos().saturating_mul(copies);
+        let handing_on = self.copy_time().as_nanos().saturating_mul(copies);
         let more = handing_on / u64::from(u8::MAX) * u64::from(u8::MAX - importance.0);
         let sum = unread.as_nanos().saturating_add(handing_on);
         Duration::from_nanos(sum.saturating_add(more))
     }
 
-    /// Returns how long a copy took in the middle one of the last rounds.
-    fn a_copy(&self) -> Duration {
-        let mut rounds = self.rounds.map(|round| round.a_copy);
+    /// Returns the time of one copy: the median of the last rounds.
+    fn copy_time(&self) -> Duration {
+        let mut rounds = self.rounds.map(|round| round.copy_time);
         rounds.sort_unstable();
         rounds[ROUNDS / 2]
     }
 
-    /// Returns whether a round goes on.
+    /// Returns whether a round is in progress.
     pub const fn is_under_way(&self) -> bool {
         self.present.is_some()
     }

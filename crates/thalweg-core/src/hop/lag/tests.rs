@@ -1,4 +1,5 @@
-//! Proves what time an ADU must have left: by rounds, by copies ahead, by what it may have lain unread.
+//! Proves how much time an ADU must have left: by rounds, by copies ahead, by the time it may have
+//! lain unread.
 
 use alloc::vec::Vec;
 
@@ -17,7 +18,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + ms(millis)
 }
 
-/// Rounds that begin every 100 ms, take so long, and make a hundred copies each.
+/// Rounds that begin every 100 ms, take this long, and make a hundred copies each.
 fn after(rounds: &[u64]) -> Lag {
     let mut lag = Lag::default();
     for (place, took) in (0..).zip(rounds) {
@@ -29,7 +30,7 @@ fn after(rounds: &[u64]) -> Lag {
 }
 
 #[test]
-fn nothing_is_judged_before_three_rounds_and_long_after_them() {
+fn only_three_recent_rounds_count() {
     for rounds in [&[][..], &[50], &[50, 50]] {
         assert_eq!(after(rounds).needed(at(1_200), 100, LEAST), Duration::ZERO);
     }
@@ -40,20 +41,20 @@ fn nothing_is_judged_before_three_rounds_and_long_after_them() {
 }
 
 #[test]
-fn copies_take_what_they_took_and_those_ahead_come_first() {
+fn copies_ahead_add_their_time() {
     let mut lag = after(&[50, 50, 50]);
     let now = at(1_400);
     assert_eq!(lag.needed(now, 100, MOST), ms(50));
     assert_eq!(lag.needed(now, 10, MOST), ms(5));
     lag.handle_taken(now, 100);
     assert_eq!(lag.needed(now, 100, MOST), ms(100));
-    // What is dropped takes no time.
+    // A dropped ADU takes no time.
     lag.handle_taken(now, 0);
     assert_eq!(lag.needed(now, 100, MOST), ms(100));
 }
 
 #[test]
-fn what_matters_less_must_have_more_time_left() {
+fn lesser_adus_need_more_time() {
     let lag = after(&[51, 51, 51]);
     let needed = |importance| lag.needed(at(1_400), 100, Importance(importance));
     assert_eq!(needed(255), ms(51));
@@ -63,7 +64,7 @@ fn what_matters_less_must_have_more_time_left() {
 }
 
 #[test]
-fn one_long_round_says_nothing_of_the_copies_to_come() {
+fn single_long_round_is_ignored() {
     let now = at(5_000);
     assert_eq!(after(&[5, 900, 5]).needed(now, 100, MOST), ms(5));
     assert_eq!(after(&[5, 5, 900]).needed(now, 100, MOST), ms(5));
@@ -71,7 +72,7 @@ fn one_long_round_says_nothing_of_the_copies_to_come() {
 }
 
 #[test]
-fn what_is_read_right_after_a_round_may_have_waited_for_all_of_it() {
+fn unread_time_adds_last_round() {
     let lag = after(&[40, 40, 40]);
     let end = at(1_240);
     assert_eq!(lag.needed(end, 100, MOST), ms(80));
@@ -80,7 +81,7 @@ fn what_is_read_right_after_a_round_may_have_waited_for_all_of_it() {
 }
 
 #[test]
-fn a_round_of_drops_alone_ends_the_wait_and_leaves_what_a_copy_takes() {
+fn round_of_drops_keeps_copy_time() {
     let mut lag = after(&[40, 40, 40]);
     lag.handle_taken(at(1_240), 0);
     lag.handle_end(at(1_241));
@@ -92,7 +93,7 @@ fn a_round_of_drops_alone_ends_the_wait_and_leaves_what_a_copy_takes() {
 }
 
 #[test]
-fn no_number_is_too_large() {
+fn extreme_values_saturate() {
     let mut lag = Lag::default();
     for _ in 0..3 {
         lag.handle_taken(Instant::from_nanos(1), 1);

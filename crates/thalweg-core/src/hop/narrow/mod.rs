@@ -1,10 +1,11 @@
-//! Paths on which full packets vanish while small ones pass.
+//! Detects paths on which full packets vanish while small ones pass.
 //!
-//! *The idea.* QUIC needs paths that carry datagrams of 1,200 bytes (RFC 9000 §14) and cannot send less in
-//! one packet where it has more to send. On a path that became smaller than that, acknowledgements and the
-//! tails of ADUs still pass, so the link looks alive, and nothing that needs a full packet ever arrives. The
-//! transport reports each packet that was acknowledged or lost, with its size. A **streak** of lost full
-//! packets ends as soon as one that was sent later is acknowledged:
+//! *The idea.* QUIC needs paths that carry datagrams of 1,200 bytes (RFC 9000 §14) and cannot send
+//! less in one packet where it has more to send. On a path that became smaller than that,
+//! acknowledgements and the tails of ADUs still pass, so the link looks alive, but nothing that
+//! needs a full packet arrives. The transport reports each packet that was acknowledged or lost,
+//! with its size. A **streak** of lost full packets ends as soon as one that was sent later is
+//! acknowledged:
 //!
 //! ```text
 //! sent       1200  350  1200  350  1200  350
@@ -12,40 +13,40 @@
 //!            lost  ✓    ✓     ✓    lost  ✓     chance: the second full packet ended the streak
 //! ```
 //!
-//! Packets above 1,200 bytes are not counted: the transport's own search lowers the packet size to that (RFC
-//! 8899 §4.4).
+//! Packets above 1,200 bytes are not counted: the transport's own MTU search lowers the packet size
+//! to that (RFC 8899 §4.4).
 //!
-//! *What it does not do.* It says nothing of a path on which small packets are lost as well; that is an
-//! outage or congestion. It ends no link: the driver does.
+//! *What it does not do.* It does not judge a path on which small packets are lost as well: that is
+//! an outage or congestion. It ends no link: the driver does.
 //!
 //! *Sources.* RFC 8899 §4.4 (black hole detection); noq-proto 1.4 `connection/mtud.rs`.
 
 use super::settings::MTU_BYTES_MIN;
 use crate::time::{Duration, Instant};
 
-/// A packet of at least this size counts as full. Half of the least that every path must carry: whatever is
-/// smaller says more about the path's room for small packets.
+/// A packet of at least this size counts as full: half of the minimum that every path must carry. A
+/// smaller one tests the path's room for small packets.
 const FULL_BYTES_MIN: u16 = MTU_BYTES_MIN / 2;
 
-/// Full packets lost in a row before a path is suspected: at 30 % random loss one streak in 1,400 is as long.
-/// However short the time: where all that is sent is full, their loss is found all at once, when a small
-/// packet is acknowledged at last.
+/// Full packets lost in a row before a path is suspected: at 30 % random loss one streak in 1,400
+/// is as long. No minimum time: where only full packets are sent, all their losses are detected at
+/// once, when a small packet is acknowledged.
 const SUSPECT_LOST: u32 = 6;
 
-/// Full packets lost in a row before small packets that pass are proof: at 30 % random loss one streak in 1.9
-/// million.
+/// Full packets lost in a row before small packets that pass are proof: at 30 % random loss one
+/// streak in 1.9 million.
 const CERTAIN_LOST: u32 = 12;
 
 /// How long such a streak must last.
 const CERTAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Small packets that must have passed meanwhile, for each small one that was lost and in all.
+/// Small packets that must have passed meanwhile, in all and for each small packet lost.
 const CERTAIN_PASSED: u32 = 3;
 
-/// What is known of a path's room for full packets.
+/// Whether a path carries full packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Passage {
-    /// Nothing speaks against it.
+    /// Nothing suggests otherwise.
     #[default]
     Open,
     /// So many full packets were lost in a row that the path is worth a test.
@@ -54,18 +55,18 @@ pub enum Passage {
     Narrow,
 }
 
-/// Watches the sizes of what is acknowledged and lost on one path.
+/// Watches the sizes of acknowledged and lost packets on one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Narrow(Option<Streak>);
 
-/// Full packets that were lost in a row, with what happened to small packets sent since the first of them.
+/// Full packets lost in a row, and the fate of small packets sent since the first of them.
 #[derive(Clone, Copy, Debug)]
 struct Streak {
     /// The number of the first lost packet.
     first: u64,
-    /// When its loss was found.
+    /// When its loss was detected.
     since: Instant,
-    /// The smallest of the full packets lost.
+    /// The size of the smallest full packet lost, in bytes.
     smallest: u16,
     lost: u32,
     small_passed: u32,
@@ -73,7 +74,7 @@ struct Streak {
 }
 
 impl Narrow {
-    /// Takes in that a packet was lost.
+    /// Handles the loss of a packet.
     pub fn handle_lost(&mut self, now: Instant, number: u64, bytes: u16) {
         if bytes > MTU_BYTES_MIN {
             return;
@@ -99,12 +100,12 @@ impl Narrow {
         }
     }
 
-    /// Takes in that a packet was acknowledged.
+    /// Handles the acknowledgement of a packet.
     pub fn handle_acknowledged(&mut self, number: u64, bytes: u16) {
         let Some(streak) = &mut self.0 else {
             return;
         };
-        // What left before the streak says nothing about the path since then.
+        // A packet sent before the streak shows nothing about the path since then.
         if number <= streak.first {
             return;
         }
@@ -115,7 +116,7 @@ impl Narrow {
         }
     }
 
-    /// Returns what is known now.
+    /// Returns the present verdict.
     pub fn passage(&self, now: Instant) -> Passage {
         let passes = self.0.is_some_and(|streak| {
             streak.small_passed >= CERTAIN_PASSED
@@ -131,7 +132,7 @@ impl Narrow {
         }
     }
 
-    /// Returns whether no full packet has been lost since one arrived.
+    /// Returns whether no full packet has been lost since one was acknowledged.
     pub const fn is_clear(&self) -> bool {
         self.0.is_none()
     }

@@ -1,4 +1,5 @@
-//! Proves when a path counts as too small for full packets, and that chance, outages and congestion do not.
+//! Proves when a path counts as too small for full packets, and that chance, outages and congestion
+//! do not.
 
 use super::*;
 use crate::random::SplitMix;
@@ -7,8 +8,8 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// Sends a full packet and a small one each 20 ms; `arrives` decides by size and number. Returns when the
-/// path was suspected first, and when it was certain, in milliseconds.
+/// Sends a full packet and a small one each 20 ms; `arrives` decides by size and number. Returns
+/// when the path was first suspected, and when it was certain, in milliseconds.
 fn play(packets: u64, mut arrives: impl FnMut(u16, u64) -> bool) -> (Option<u64>, Option<u64>) {
     let mut narrow = Narrow::default();
     let (mut suspected, mut certain) = (None, None);
@@ -32,17 +33,17 @@ fn play(packets: u64, mut arrives: impl FnMut(u16, u64) -> bool) -> (Option<u64>
 }
 
 #[test]
-fn full_packets_that_vanish_are_found_within_a_second() {
+fn lost_full_packets_show_in_a_second() {
     let (suspected, certain) = play(200, |bytes, number| bytes < 600 || number < 20);
     assert_eq!((suspected, certain), (Some(300), Some(1_200)));
 }
 
 #[test]
-fn one_full_packet_that_arrives_ends_the_streak() {
+fn one_full_packet_ends_streak() {
     // One full packet in eleven arrives: the line is bad, and not too small.
     let (_, certain) = play(4_000, |bytes, number| bytes < 600 || number % 22 == 0);
     assert_eq!(certain, None);
-    // One in six: not even a test is worth while.
+    // One in six: not even a test is worthwhile.
     let played = play(4_000, |bytes, number| bytes < 600 || number % 12 == 0);
     assert_eq!(played, (None, None));
 }
@@ -64,7 +65,7 @@ fn outage_is_not_certain() {
 }
 
 #[test]
-fn packets_above_the_minimum_are_left_to_the_transport() {
+fn packets_above_minimum_are_ignored() {
     let mut narrow = Narrow::default();
     for number in 0..100 {
         narrow.handle_lost(at(number * 20), number, 1_452);
@@ -73,7 +74,7 @@ fn packets_above_the_minimum_are_left_to_the_transport() {
 }
 
 #[test]
-fn late_acknowledgement_of_an_earlier_packet_changes_nothing() {
+fn earlier_packets_ack_changes_nothing() {
     let mut narrow = Narrow::default();
     for number in 10..30 {
         narrow.handle_lost(at(number * 100), number, 1_200);

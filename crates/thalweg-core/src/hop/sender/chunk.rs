@@ -1,9 +1,9 @@
-//! Handing over a chunk: on a stream of its ADU's own, in a datagram, in a lane.
+//! Handing over a chunk: on a stream of the ADU's own, in a datagram, in a lane.
 //!
-//! *The idea.* What the transport does not take goes back to the outbox, to be decided anew. If nothing more can go on the
-//! link, the rest waits; if only this stream is full, the others go on.
+//! *The idea.* Bytes that the transport does not take go back to the outbox, which decides again.
+//! If the link takes no more, all wait; if only this stream is blocked, the others go on.
 //!
-//! *What it does not do.* It does not say what goes next.
+//! *What it does not do.* It does not choose what goes next.
 
 use super::sending::Step;
 use super::transport::{Datagram, Transport};
@@ -24,57 +24,58 @@ impl<S: Copy, D> Sender<S, D> {
         match self.carriage(chunk.ticket) {
             Carriage::Datagram => self.send_datagram(now, transport, chunk),
             Carriage::Ordered(id) => self.write_in_lane(now, transport, chunk, id),
-            Carriage::Stream => self.write_apart(now, transport, chunk),
+            Carriage::Stream => self.write_own_stream(now, transport, chunk),
         }
     }
 
     /// Writes a chunk of an ADU on its own stream.
-    fn write_apart(
+    fn write_own_stream(
         &mut self,
         now: Instant,
         transport: &mut impl Transport<Stream = S>,
         chunk: &Chunk,
     ) -> Step {
         let is_full = self.streams >= ADUS_IN_FLIGHT_MAX;
-        let Some(sending) = self.sendings[chunk.ticket.index()].as_mut() else {
-            return Step::Went;
+        let Some(adu) = self.pending[chunk.ticket.index()].as_mut() else {
+            return Step::Done;
         };
-        if sending.stream.is_none() {
-            let rank = self.ranks.next(sending.priority);
+        if adu.stream.is_none() {
+            let rank = self.ranks.next(adu.priority);
             let opened = if is_full {
                 None
             } else {
                 transport.open(Owner::Adu(chunk.ticket), rank)
             };
             let Some(stream) = opened else {
-                // The most important waits for a stream; nothing lesser may take the next one from it.
+                // The most important ADU waits for a stream; none of lower rank may take the next
+                // one from it.
                 self.outbox.handle_unsent(chunk.ticket, chunk.range.len());
                 return Step::Blocked;
             };
-            sending.stream = Some(stream);
+            adu.stream = Some(stream);
             self.streams += 1;
         }
-        let Some(stream) = sending.stream else {
+        let Some(stream) = adu.stream else {
             return Step::Blocked;
         };
         let kind = Some(KIND_ADU);
         let bytes = chunk.range.len();
-        let (written, step) = sending.write(now, transport, stream, kind, bytes, &mut self.scratch);
+        let (written, step) = adu.write(now, transport, stream, kind, bytes, &mut self.scratch);
         let unsent = bytes - written;
         match step {
             Step::Stopped(code) => {
                 self.cancel(chunk.ticket, Outcome::Refused(code));
-                Step::Went
+                Step::Done
             }
-            Step::Went if chunk.is_last => {
+            Step::Done if chunk.is_last => {
                 transport.finish(stream);
-                Step::Went
+                Step::Done
             }
-            Step::Went => Step::Went,
+            Step::Done => Step::Done,
             Step::StreamBlocked => {
                 self.outbox.handle_unsent(chunk.ticket, unsent);
                 self.outbox.set_blocked(chunk.ticket, true);
-                Step::Went
+                Step::Done
             }
             Step::Blocked => {
                 self.outbox.handle_unsent(chunk.ticket, unsent);
@@ -89,24 +90,24 @@ impl<S: Copy, D> Sender<S, D> {
         transport: &mut impl Transport<Stream = S>,
         chunk: &Chunk,
     ) -> Step {
-        let Some(sending) = self.sendings[chunk.ticket.index()].as_mut() else {
-            return Step::Went;
+        let Some(adu) = self.pending[chunk.ticket.index()].as_mut() else {
+            return Step::Done;
         };
-        let is_whole = chunk.range.len() == sending.payload_bytes;
-        let sent = if is_whole && sending.fits(transport.datagram_bytes_max()) {
-            transport.send_datagram(sending.datagram(now))
+        let is_whole = chunk.range.len() == adu.payload_bytes;
+        let sent = if is_whole && adu.fits(transport.datagram_bytes_max()) {
+            transport.send_datagram(adu.datagram(now))
         } else {
             Datagram::TooLarge
         };
         match sent {
             Datagram::Sent => {
                 self.outbox.finish(chunk.ticket);
-                self.end_at(chunk.ticket, Outcome::Departed);
-                Step::Went
+                self.end_ticket(chunk.ticket, Outcome::Departed);
+                Step::Done
             }
             Datagram::TooLarge => {
-                sending.carriage = Carriage::Stream;
-                self.write_apart(now, transport, chunk)
+                adu.carriage = Carriage::Stream;
+                self.write_own_stream(now, transport, chunk)
             }
             Datagram::Blocked | Datagram::Lost => {
                 self.outbox.handle_unsent(chunk.ticket, chunk.range.len());

@@ -1,9 +1,10 @@
-//! The flows of a link: who shares it with whom.
+//! The flows that share a link.
 //!
-//! *The idea.* A flow is opened by its first ADU and forgotten when it has had none for long, so nobody has to say when a
-//! stream or a plan is over. When there are as many as there may be, those without an ADU make room at once.
+//! *The idea.* A flow is opened by its first ADU and forgotten once it has been idle for long, so
+//! the end of a stream or a plan needs no signal. At the maximum number of flows, idle ones make
+//! room at once.
 //!
-//! *What it does not do.* It does not share: the outbox does.
+//! *What it does not do.* It does not divide the link: the outbox does.
 
 use core::num::NonZeroU8;
 
@@ -15,10 +16,10 @@ use crate::needs::Order;
 use crate::outbox::FlowId;
 use crate::time::{Duration, Instant};
 
-/// How long a flow may be without an ADU before it is forgotten: longer than a stream pauses between two frames.
+/// How long a flow may be idle before it is forgotten: longer than a stream pauses between two frames.
 const FLOW_IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// The ADUs of one stream under one plan share the line with others as one flow; those in a lane as another.
+/// The ADUs of one stream under one plan are one flow; those in a lane are another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FlowKey {
     pub(super) id: OrderedId,
@@ -29,9 +30,9 @@ pub(super) struct FlowKey {
 pub(super) struct Flow {
     pub(super) id: FlowId,
     pub(super) weight: NonZeroU8,
-    /// ADUs that have no outcome.
-    pub(super) live: usize,
-    pub(super) used: Instant,
+    /// ADUs without an outcome.
+    pub(super) pending: usize,
+    pub(super) used_at: Instant,
 }
 
 impl FlowKey {
@@ -55,12 +56,12 @@ impl FlowKey {
 }
 
 impl<S: Copy, D> Sender<S, D> {
-    /// Returns the flows, each with the stream and the plan that it is of.
+    /// Returns the flows, each with its stream and plan.
     pub fn flows(&self) -> impl Iterator<Item = (FlowId, OrderedId)> + '_ {
         self.flows.iter().map(|(key, flow)| (flow.id, key.id))
     }
 
-    /// Changes a flow's share of the link; returns whether there is such a flow.
+    /// Changes a flow's weight on the link; returns whether the flow exists.
     pub fn set_weight(&mut self, id: OrderedId, weight: NonZeroU8) -> bool {
         let mut is_known = false;
         for (_, flow) in self.flows.range_mut(FlowKey::both(id)) {
@@ -70,11 +71,11 @@ impl<S: Copy, D> Sender<S, D> {
         is_known
     }
 
-    /// Forgets flows that have been without an ADU for long, and ends the streams of their lanes.
+    /// Forgets idle flows, and finishes the streams of their lanes.
     pub fn sweep(&mut self, now: Instant, transport: &mut impl Transport<Stream = S>) {
         let outbox = &mut self.outbox;
         self.flows.retain(|_, flow| {
-            let is_idle = flow.live == 0 && now.saturating_since(flow.used) >= FLOW_IDLE_MAX;
+            let is_idle = flow.pending == 0 && now.saturating_since(flow.used_at) >= FLOW_IDLE_MAX;
             if is_idle {
                 outbox.close_flow(flow.id);
             }
@@ -82,10 +83,10 @@ impl<S: Copy, D> Sender<S, D> {
         });
         let flows = &self.flows;
         let is_used = |id| flows.contains_key(&FlowKey { id, is_lane: true });
-        self.lanes.rest(is_used, transport);
+        self.lanes.finish_idle(is_used, transport);
     }
 
-    pub(super) fn flow(
+    pub(super) fn flow_for(
         &mut self,
         now: Instant,
         key: FlowKey,
@@ -107,8 +108,8 @@ impl<S: Copy, D> Sender<S, D> {
         let flow = Flow {
             id,
             weight,
-            live: 0,
-            used: now,
+            pending: 0,
+            used_at: now,
         };
         self.flows.insert(key, flow);
         Some(id)
@@ -118,10 +119,10 @@ impl<S: Copy, D> Sender<S, D> {
     fn sweep_all(&mut self) {
         let outbox = &mut self.outbox;
         self.flows.retain(|_, flow| {
-            if flow.live == 0 {
+            if flow.pending == 0 {
                 outbox.close_flow(flow.id);
             }
-            flow.live > 0
+            flow.pending > 0
         });
     }
 }

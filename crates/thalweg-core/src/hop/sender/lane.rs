@@ -1,18 +1,18 @@
-//! ADUs of one sequence, one after the other on one long stream.
+//! ADUs of one ordered sequence, one after the other on one long stream.
 //!
-//! *The idea.* A lane is a stream and the names of those that are to go on it, in order; the outbox gives them out first
-//! in, first out. One may still be arriving: those behind it wait, as they would for its last byte. If it is given up half
-//! written, the stream is *cut*: it ends there, for half an ADU would poison those behind it, and those before it still
-//! arrive, which a reset would take with it. The next one opens a new stream once the peer has all of the old, for nothing may
-//! overtake what is on its way there.
+//! *The idea.* A lane is a stream and a queue of the ADUs that are to go on it; the outbox serves
+//! them first in, first out. The first may still be arriving: the ADUs behind it wait for its last
+//! byte. If it is cancelled half written, the stream is *cut*: it is finished there. Half an ADU
+//! would corrupt the ADUs behind it, and a reset would take those before it along. The next ADU
+//! opens a new stream once the peer has all of the old, so that it overtakes nothing.
 //!
 //! ```text
-//! stream 1   │ ADU 4 │ ADU 5 │ ADU 6 …  its rest does not come: the end       peer: 4, 5, and 6 was given up
+//! stream 1   │ ADU 4 │ ADU 5 │ ADU 6 …  its rest does not arrive: finish    peer: 4, 5, and 6 was cancelled
 //! stream 2                              once the end is acknowledged │ ADU 7 │ …
 //! ```
 //!
-//! A lane that has been ended and is used again, as by what had waited for room meanwhile, begins like one that was cut: it waits
-//! until the peer has all of the stream before.
+//! A lane that was finished and is used again, for instance by an ADU that had waited for room,
+//! starts like a cut one: it waits until the peer has all of the stream before.
 //!
 //! A stream that the peer has stopped is reset: its end would never be acknowledged.
 //!
@@ -22,7 +22,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::mem;
 
-use super::sending::{Sending, Step};
+use super::sending::{PendingAdu, Step};
 use super::transport::Transport;
 use super::{Event, Owner, Sender, Ticket};
 use crate::hop::settings::LANES_MAX;
@@ -34,9 +34,9 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub(super) struct Lanes<S> {
     by_id: BTreeMap<OrderedId, Lane<S>>,
-    /// Those that are to be ended when their queue is empty.
+    /// Lanes to finish once their queue is empty.
     finishing: Vec<OrderedId>,
-    /// Streams that have been ended and wait for the peer's word, by number.
+    /// Finished streams that the peer has not acknowledged, by number.
     ending: BTreeMap<u64, (OrderedId, S)>,
     numbers: u64,
 }
@@ -45,11 +45,12 @@ pub(super) struct Lanes<S> {
 struct Lane<S> {
     stream: Option<S>,
     number: u64,
-    /// Whether its stream's first byte has gone.
+    /// Whether the stream's kind byte was sent.
     has_kind: bool,
     queue: VecDeque<Ticket>,
-    /// The stream before, which has been ended and is not acknowledged: within an ADU, or because nobody used it, or to end the lane.
-    cut: Option<S>,
+    /// The lane's previous stream: finished within an ADU, while idle, or to end the lane, and not
+    /// yet acknowledged.
+    draining: Option<S>,
     /// The peer has stopped the stream since the last ADU.
     stopped: Option<StreamCode>,
 }
@@ -72,7 +73,7 @@ impl<S> Default for Lane<S> {
             number: 0,
             has_kind: false,
             queue: VecDeque::new(),
-            cut: None,
+            draining: None,
             stopped: None,
         }
     }
@@ -95,19 +96,19 @@ impl<S> Lanes<S> {
                 .map(|(number, (_, stream))| (*number, *stream));
             Lane {
                 number: before.map_or(0, |(number, _)| number),
-                cut: before.map(|(_, stream)| stream),
+                draining: before.map(|(_, stream)| stream),
                 ..Lane::default()
             }
         });
         lane.queue.push_back(ticket);
     }
 
-    /// Returns the ADU whose turn it is.
+    /// Returns the first ADU of the queue.
     pub(super) fn front(&self, id: OrderedId) -> Option<Ticket> {
         self.by_id.get(&id)?.queue.front().copied()
     }
 
-    /// Ends a lane after what is queued of it; returns whether there is one.
+    /// Finishes a lane after its queued ADUs; returns whether it exists.
     pub(super) fn finish(&mut self, id: OrderedId) -> bool {
         let is_known = self.by_id.contains_key(&id);
         if is_known && !self.finishing.contains(&id) {
@@ -116,9 +117,10 @@ impl<S> Lanes<S> {
         is_known
     }
 
-    /// Ends the streams of lanes that nobody has used for long, and forgets those whose end the peer has: a plan that is over says
-    /// so to nobody. One that is used again goes on with a new stream, once the peer has all of the old.
-    pub(super) fn rest(
+    /// Finishes the streams of idle lanes, and forgets lanes once the peer has acknowledged that.
+    /// Nothing signals the end of a plan, so idleness does. A lane that is used again goes on with
+    /// a new stream, once the peer has all of the old.
+    pub(super) fn finish_idle(
         &mut self,
         is_used: impl Fn(OrderedId) -> bool,
         transport: &mut impl Transport<Stream = S>,
@@ -131,9 +133,9 @@ impl<S> Lanes<S> {
             }
             if let Some(stream) = lane.stream.take() {
                 transport.finish(stream);
-                lane.cut = Some(stream);
+                lane.draining = Some(stream);
             }
-            lane.cut.is_some()
+            lane.draining.is_some()
         });
     }
 
@@ -141,12 +143,12 @@ impl<S> Lanes<S> {
         self.finishing = self.by_id.keys().copied().collect();
     }
 
-    /// Returns whether the word of the peer, or of the outbox, is awaited for a lane that is to end.
+    /// Returns whether a lane waits for its queue or for the peer to finish.
     pub(super) fn is_finishing(&self) -> bool {
         !self.finishing.is_empty() || !self.ending.is_empty()
     }
 
-    /// Returns the lanes whose end is awaited.
+    /// Returns the lanes that are to finish.
     pub(super) fn into_finishing(self) -> Vec<OrderedId> {
         let ending = self.ending.into_values().map(|(id, _)| id);
         self.finishing.into_iter().chain(ending).collect()
@@ -163,23 +165,23 @@ impl<S: Copy, D> Sender<S, D> {
         id: OrderedId,
     ) -> Step {
         let Some(lane) = self.lanes.by_id.get_mut(&id) else {
-            return Step::Went;
+            return Step::Done;
         };
         if let Some(code) = lane.stopped.take() {
             self.cancel(chunk.ticket, Outcome::Refused(code));
-            return Step::Went;
+            return Step::Done;
         }
-        if lane.cut.is_some() {
+        if lane.draining.is_some() {
             self.outbox.handle_unsent(chunk.ticket, chunk.range.len());
             self.outbox.set_blocked(chunk.ticket, true);
-            return Step::Went;
+            return Step::Done;
         }
-        let Some(sending) = self.sendings[chunk.ticket.index()].as_mut() else {
-            return Step::Went;
+        let Some(adu) = self.pending[chunk.ticket.index()].as_mut() else {
+            return Step::Done;
         };
         if lane.stream.is_none() {
             let number = self.lanes.numbers + 1;
-            let rank = rank::sequence(sending.priority);
+            let rank = rank::sequence(adu.priority);
             let Some(stream) = transport.open(Owner::Lane(id, number), rank) else {
                 self.outbox.handle_unsent(chunk.ticket, chunk.range.len());
                 return Step::Blocked;
@@ -194,21 +196,21 @@ impl<S: Copy, D> Sender<S, D> {
         };
         let kind = (!lane.has_kind).then_some(KIND_ORDERED);
         let bytes = chunk.range.len();
-        let (written, step) = sending.write(now, transport, stream, kind, bytes, &mut self.scratch);
-        if sending.has_begun() {
+        let (written, step) = adu.write(now, transport, stream, kind, bytes, &mut self.scratch);
+        if adu.has_begun() {
             lane.has_kind = true;
-            // From here on those behind it wait for it.
+            // From here on the ADUs behind it wait for it.
             self.outbox.set_deadline(chunk.ticket, Instant::NEVER);
         }
         let unsent = bytes - written;
         match step {
-            Step::Went => {
+            Step::Done => {
                 if chunk.is_last {
                     lane.queue.pop_front();
                     self.outbox.finish(chunk.ticket);
-                    self.end_at(chunk.ticket, Outcome::Departed);
+                    self.end_ticket(chunk.ticket, Outcome::Departed);
                 }
-                Step::Went
+                Step::Done
             }
             Step::Blocked => {
                 self.outbox.handle_unsent(chunk.ticket, unsent);
@@ -217,33 +219,31 @@ impl<S: Copy, D> Sender<S, D> {
             Step::StreamBlocked => {
                 self.outbox.handle_unsent(chunk.ticket, unsent);
                 self.outbox.set_blocked(chunk.ticket, true);
-                Step::Went
+                Step::Done
             }
             Step::Stopped(code) => {
                 self.cancel(chunk.ticket, Outcome::Refused(code));
-                // Half written or not: the stream is of no use any more.
+                // Half written or not, the stream is of no use any more.
                 self.reset_lane(id, transport);
-                Step::Went
+                Step::Done
             }
         }
     }
 
-    /// Takes an ADU out of its lane; half written, it is the last of its stream.
+    /// Removes an ADU from its lane; if it is half written, it ends the stream.
     pub(super) fn leave_lane(
         &mut self,
         id: OrderedId,
         ticket: Ticket,
         transport: &mut impl Transport<Stream = S>,
     ) {
-        let has_begun = self
-            .sending(ticket)
-            .is_some_and(|sending| sending.has_begun());
+        let has_begun = self.pending_adu(ticket).is_some_and(|adu| adu.has_begun());
         let Some(lane) = self.lanes.by_id.get_mut(&id) else {
             return;
         };
         if let Some(stream) = lane.stream.take_if(|_| has_begun) {
             transport.finish(stream);
-            lane.cut = Some(stream);
+            lane.draining = Some(stream);
         }
         lane.queue.retain(|queued| *queued != ticket);
     }
@@ -255,7 +255,7 @@ impl<S: Copy, D> Sender<S, D> {
         }
     }
 
-    /// Ends those lanes that are to end and have nothing queued.
+    /// Finishes the lanes that are to finish and have an empty queue.
     pub(super) fn finish_lanes(&mut self, transport: &mut impl Transport<Stream = S>) {
         let finishing = mem::take(&mut self.lanes.finishing);
         for id in finishing {
@@ -268,7 +268,7 @@ impl<S: Copy, D> Sender<S, D> {
             if let Some(stream) = lane.stream {
                 transport.finish(stream);
                 self.lanes.ending.insert(lane.number, (id, stream));
-            } else if let Some(stream) = lane.cut {
+            } else if let Some(stream) = lane.draining {
                 self.lanes.ending.insert(lane.number, (id, stream));
             } else {
                 let outcome = Outcome::Acknowledged;
@@ -277,7 +277,7 @@ impl<S: Copy, D> Sender<S, D> {
         }
     }
 
-    /// Takes word of the end of a stream that was finished.
+    /// Handles the end of a finished stream.
     pub(super) fn lane_ended(
         &mut self,
         id: OrderedId,
@@ -286,26 +286,26 @@ impl<S: Copy, D> Sender<S, D> {
         transport: &mut impl Transport<Stream = S>,
     ) {
         if let Some((id, stream)) = self.lanes.ending.remove(&number) {
-            // The same stream, if the lane was begun again meanwhile.
-            self.heal_lane(id, number);
+            // It is also the previous stream, if the lane was used again meanwhile.
+            self.resume_lane(id, number);
             transport.forget(stream);
             self.events.push_back(Event::OrderedEnded { id, outcome });
-        } else if let Some(stream) = self.heal_lane(id, number) {
+        } else if let Some(stream) = self.resume_lane(id, number) {
             transport.forget(stream);
         }
     }
 
-    /// Lets a lane go on whose stream was cut, if it is this one that has ended now; returns it.
-    fn heal_lane(&mut self, id: OrderedId, number: u64) -> Option<S> {
+    /// Lets a lane go on if its previous stream is the one that has ended; returns that stream.
+    fn resume_lane(&mut self, id: OrderedId, number: u64) -> Option<S> {
         let lane = self.lanes.by_id.get_mut(&id)?;
-        let stream = lane.cut.take_if(|_| lane.number == number)?;
+        let stream = lane.draining.take_if(|_| lane.number == number)?;
         if let Some(front) = lane.queue.front() {
             self.outbox.set_blocked(*front, false);
         }
         Some(stream)
     }
 
-    /// Takes word that the peer wants no more of a lane's stream.
+    /// Handles that the peer stopped a lane's stream.
     pub(super) fn lane_stopped(
         &mut self,
         id: OrderedId,
@@ -314,7 +314,7 @@ impl<S: Copy, D> Sender<S, D> {
         transport: &mut impl Transport<Stream = S>,
     ) {
         if let Some((id, stream)) = self.lanes.ending.remove(&number) {
-            self.heal_lane(id, number);
+            self.resume_lane(id, number);
             transport.reset(stream, StreamCode::Cancelled);
             let outcome = match code {
                 StreamCode::Whole => Outcome::Acknowledged,
@@ -322,7 +322,7 @@ impl<S: Copy, D> Sender<S, D> {
             };
             return self.events.push_back(Event::OrderedEnded { id, outcome });
         }
-        // A word about a stream that was reset since is of no interest.
+        // Ignore a stop of a stream that was reset since.
         let Some(lane) = self
             .lanes
             .by_id
@@ -331,17 +331,17 @@ impl<S: Copy, D> Sender<S, D> {
         else {
             return;
         };
-        if lane.cut.is_some() {
+        if lane.draining.is_some() {
             lane.stopped = Some(code).filter(|code| *code != StreamCode::Whole);
-            if let Some(stream) = self.heal_lane(id, number) {
+            if let Some(stream) = self.resume_lane(id, number) {
                 transport.reset(stream, StreamCode::Cancelled);
             }
             return;
         }
         let front = lane.queue.front().copied();
         let begun = front.filter(|front| {
-            let sending = self.sendings.get(front.index()).and_then(Option::as_ref);
-            sending.is_some_and(Sending::has_begun)
+            let adu = self.pending.get(front.index()).and_then(Option::as_ref);
+            adu.is_some_and(PendingAdu::has_begun)
         });
         if begun.is_none() {
             lane.stopped = Some(code);
@@ -349,7 +349,7 @@ impl<S: Copy, D> Sender<S, D> {
         self.reset_lane(id, transport);
         if let Some(front) = begun {
             self.cancel(front, Outcome::Refused(code));
-            self.settle(transport);
+            self.report_drops(transport);
         }
     }
 }

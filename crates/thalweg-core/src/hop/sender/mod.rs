@@ -1,30 +1,31 @@
-//! What one link sends: the outbox, and the streams and datagrams of its transport.
+//! What one link sends: joins the outbox with the streams and datagrams of a transport.
 //!
-//! *The idea.* The [`Outbox`] says which bytes go next, the transport takes them, and this brings the two together: it
-//! keeps payloads, opens a stream for an ADU when its first chunk goes, and knows what became of each. It is asked again
-//! before every chunk, so that what is handed over is decided as late as can be.
+//! *The idea.* The [`Outbox`] decides which bytes go next, the transport takes them, and the sender
+//! connects the two. It keeps payloads, opens a stream for an ADU when its first chunk goes, and
+//! reports the outcome of each. It asks the outbox before every chunk, so that each decision is
+//! made as late as possible.
 //!
 //! ```text
 //! push ─► outbox ─► chunk ─► a stream of its own ─► acknowledged, refused
 //!                        └─► one datagram        ─► departed
-//!                        └─► its sequence's lane ─► departed; finishing the lane says whether all has arrived
-//!            any time ─► expired · pre-empted · dependant · cancelled: what was begun is reset
+//!                        └─► its sequence's lane ─► departed; finish shows whether all arrived
+//!            any time ─► expired · pre-empted · dependant · cancelled: a stream that has begun is reset
 //! ```
 //!
-//! Two drivers run it: `thalweg-net` on a real connection, `thalweg-sim` on a virtual one. What they say of time and of
-//! the transport is all it knows.
+//! Two drivers run it: `thalweg-net` on a real connection, `thalweg-sim` on a virtual one. It knows
+//! time and transport only from them.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `sending` | one ADU that has no outcome yet |
+//! | `adu` | one ADU that has no outcome yet |
 //! | `chunk` | handing over a chunk |
-//! | `flow` | who shares the link with whom |
+//! | `flow` | the flows that share the link |
 //! | `lane` | ordered sequences |
-//! | [`room`] | those that would wait rather than be dropped |
-//! | `transport` | what is needed of the connection |
+//! | [`room`] | room for ADUs that wait rather than be dropped |
+//! | `transport` | the interface of the connection |
 //!
-//! *What it does not do.* It does not choose among ADUs (the outbox does), sends none again on another link, and makes no
-//! producer wait.
+//! *What it does not do.* It does not choose among ADUs (the outbox does), resends nothing on
+//! another link, and makes no producer wait.
 //!
 //! *Sources.* docs/outbox.md; docs/protocol.md §2.2; spec PL-2 to PL-10.
 
@@ -48,9 +49,9 @@ pub use self::transport::{Datagram, PathRate, StreamEvent, Transport, Written};
 pub use crate::outbox::Ticket;
 
 use self::flow::{Flow, FlowKey};
-use self::knock::Knock;
+use self::knock::ProbeTimer;
 use self::lane::Lanes;
-use self::sending::{Sending, Step};
+use self::sending::{PendingAdu, Step};
 use super::rank::Ranks;
 use super::{Carriage, OrderedId, Outcome, Pieces, SendOptions, StreamCode};
 use crate::adu::Header;
@@ -62,64 +63,65 @@ use crate::time::{Duration, Instant};
 use crate::trace::Trace;
 use crate::units::{Bitrate, DataSize};
 
-/// How often the path's rate is asked for: chunks of 2 ms follow it soon enough.
-const PATH_LOOK: Duration = Duration::from_millis(10);
+/// Interval between reads of the path's rate: chunks of 2 ms follow it soon enough.
+const PATH_READ_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What the path may turn out to carry, over the estimate: an estimate is low after a loss that was an accident.
+/// Ceiling of a path over its estimated rate: the estimate is low after an accidental loss.
 const CEILING_FACTOR: u64 = 2;
 
-/// How long it takes until a rate that was measured is forgotten.
+/// How long it takes until a measured ceiling has decayed.
 const CEILING_FADE: Duration = Duration::from_secs(10);
 
 /// What one link sends.
 ///
-/// `D` is what the driver keeps with each ADU and gets back with its outcome.
+/// `D` is the driver's data for each ADU, returned with its outcome.
 #[derive(Debug)]
 pub struct Sender<S, D> {
     outbox: Outbox,
     flows: BTreeMap<FlowKey, Flow>,
     /// By the index of the ticket.
-    sendings: Vec<Option<Sending<S, D>>>,
+    pending: Vec<Option<PendingAdu<S, D>>>,
     lanes: Lanes<S>,
     ranks: Ranks,
-    /// Streams of one ADU whose end the peer has not acknowledged.
+    /// Streams of single ADUs that the peer has not acknowledged to the end.
     streams: u32,
-    /// When the path's rate was last asked for.
-    looked: Instant,
-    /// The highest rate of late, with something on top.
+    /// When the path's rate was last read.
+    path_read_at: Instant,
+    /// The highest recent rate times [`CEILING_FACTOR`], decaying.
     ceiling: Bitrate,
-    /// How long a byte is on its way at least.
+    /// Minimum one-way delay.
     transit: Duration,
-    knock: Knock,
+    probe_timer: ProbeTimer,
     events: VecDeque<Event<D>>,
-    /// Where headers are laid down.
+    /// Buffer in which headers are encoded.
     scratch: Vec<u8>,
 }
 
-/// Whose a stream is.
+/// The owner of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
-    /// One ADU's.
+    /// A single ADU.
     Adu(Ticket),
-    /// An ordered sequence's; the number tells its streams apart, for one that was reset is followed by another.
+    /// An ordered sequence. The number tells its streams apart, for a reset stream is followed by
+    /// another.
     Lane(OrderedId, u64),
 }
 
-/// What a sender has to say.
+/// What a sender reports.
 #[derive(Debug)]
 pub enum Event<D> {
-    /// What became of an ADU; exactly one for each that was pushed.
+    /// The end of an ADU; exactly one for each that was pushed.
     Outcome {
-        /// What was pushed with it.
+        /// The driver's data.
         data: D,
         /// Its header.
         header: Header,
         /// What became of it.
         outcome: Outcome,
     },
-    /// An ordered sequence that was finished: `Acknowledged` if the peer has all of it.
+    /// The end of a finished ordered sequence: `Acknowledged` if the peer has all of it.
     OrderedEnded {
-        /// Which.
+        /// The sequence.
         id: OrderedId,
         /// What became of it.
         outcome: Outcome,
@@ -129,22 +131,23 @@ pub enum Event<D> {
 /// Why a sender hands over nothing more for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Nothing waits that can be sent.
+    /// Nothing that can be sent is queued.
     Idle,
-    /// There is not credit enough for what is next.
+    /// The next chunk exceeds the credit.
     Credit,
     /// The transport takes no more, whatever the credit.
     Blocked,
 }
 
-/// A payload, as far as it is here.
+/// A payload, as far as it has arrived.
 #[derive(Clone, Debug, Default)]
 pub struct Arrived {
-    /// How many bytes it will have.
+    /// Its final length.
     pub payload_bytes: usize,
-    /// Those that are here.
+    /// The bytes that have arrived.
     pub chunks: Pieces,
-    /// What the nodes before say of it, if it is traced; this one's stamp follows when its first chunk goes.
+    /// The stamps of earlier nodes, if it is traced; this node's stamp is added when its first
+    /// chunk goes.
     pub trace: Option<Box<Trace>>,
 }
 
@@ -159,30 +162,30 @@ impl From<Bytes> for Arrived {
 }
 
 impl<S: Copy, D> Sender<S, D> {
-    /// Returns a sender with nothing to send.
+    /// Returns a sender with nothing queued.
     pub fn new(settings: Settings) -> Self {
         Self {
             outbox: Outbox::new(settings),
             flows: BTreeMap::new(),
-            sendings: Vec::new(),
+            pending: Vec::new(),
             lanes: Lanes::default(),
             ranks: Ranks::default(),
             streams: 0,
-            looked: Instant::ZERO,
+            path_read_at: Instant::ZERO,
             ceiling: Bitrate::ZERO,
             transit: Duration::ZERO,
-            knock: Knock::NONE,
+            probe_timer: ProbeTimer::NONE,
             events: VecDeque::new(),
             scratch: Vec::new(),
         }
     }
 
-    /// Takes an ADU; what becomes of it is an [`Event::Outcome`], perhaps at once.
+    /// Queues an ADU; its end is an [`Event::Outcome`], perhaps at once.
     ///
-    /// The header's deadline is on the clock of `now`; what is left of it goes on the wire when its first chunk does. An ADU
-    /// that goes on a stream, its own or a lane's, may still be arriving.
+    /// The header's deadline is on the clock of `now`; the remaining time goes on the wire with its
+    /// first chunk. An ADU on a stream, its own or a lane's, may still be arriving.
     ///
-    /// Returns the name of the ADU, unless it has ended already.
+    /// Returns the ADU's ticket, unless it has ended already.
     /// Cost    O(log n) for n ADUs of its flow, and O(log flows)
     /// Fails   panics if an ADU for a datagram is not whole (a caller's bug)
     pub fn push(
@@ -194,22 +197,22 @@ impl<S: Copy, D> Sender<S, D> {
         data: D,
     ) -> Option<Ticket> {
         let is_lane = matches!(options.carriage, Carriage::Ordered(_));
-        let mut sending = Sending::new(header, payload, &options, data);
-        if let Some(trace) = &mut sending.trace {
+        let mut adu = PendingAdu::new(header, payload, &options, data);
+        if let Some(trace) = &mut adu.trace {
             trace.queue(now, self.transit);
         }
         assert!(
-            sending.is_whole() || options.carriage != Carriage::Datagram,
-            "what goes in a datagram must be here"
+            adu.is_whole() || options.carriage != Carriage::Datagram,
+            "an ADU for a datagram must be whole"
         );
-        if sending.payload_bytes > ADU_PAYLOAD_BYTES_MAX {
-            self.end(sending, Outcome::TooLarge);
+        if adu.payload_bytes > ADU_PAYLOAD_BYTES_MAX {
+            self.end(adu, Outcome::TooLarge);
             return None;
         }
         if let Carriage::Ordered(id) = options.carriage
             && !self.lanes.admits(id)
         {
-            self.end(sending, Outcome::Overflow);
+            self.end(adu, Outcome::Overflow);
             return None;
         }
         let key = FlowKey::of(&header, options.carriage);
@@ -218,56 +221,56 @@ impl<S: Copy, D> Sender<S, D> {
         } else {
             options.order
         };
-        let Some(flow) = self.flow(now, key, order, options.weight) else {
-            self.end(sending, Outcome::Overflow);
+        let Some(flow) = self.flow_for(now, key, order, options.weight) else {
+            self.end(adu, Outcome::Overflow);
             return None;
         };
         let entry = Entry {
-            available_bytes: sending.available_bytes(),
-            ..Entry::arriving(&header, sending.payload_bytes)
+            available_bytes: adu.available_bytes(),
+            ..Entry::arriving(&header, adu.payload_bytes)
         };
         match self.outbox.push(now, flow, entry) {
             Ok(ticket) => {
-                self.enter(now, key, ticket, sending);
+                self.register(now, key, ticket, adu);
                 Some(ticket)
             }
             Err(refused) => {
-                self.end(sending, Outcome::dropped(refused.drop_cause()));
+                self.end(adu, Outcome::dropped(refused.drop_cause()));
                 None
             }
         }
     }
 
-    /// Takes more of a payload that arrives; returns whether its ADU is still being sent.
+    /// Appends to a payload that is arriving; returns whether its ADU is still being sent.
     ///
-    /// More than was announced is not taken.
+    /// Bytes beyond the announced length are ignored.
     pub fn push_chunk(&mut self, ticket: Ticket, chunk: Bytes) -> bool {
-        let Some(sending) = self.sending(ticket) else {
+        let Some(adu) = self.pending_adu(ticket) else {
             return false;
         };
-        sending.push(chunk);
-        let available = sending.available_bytes();
+        adu.push(chunk);
+        let available = adu.available_bytes();
         self.outbox.handle_available(ticket, available)
     }
 
-    /// Gives an ADU up because whoever has its payload does not want it sent any more, or cannot give the rest.
+    /// Cancels an ADU that its upstream or program no longer wants sent, or cannot complete.
     ///
-    /// Returns whether it had not ended.
+    /// Returns whether it was still pending.
     pub fn cancel(&mut self, ticket: Ticket, outcome: Outcome) -> bool {
-        let Some(sending) = self.sending(ticket) else {
+        let Some(adu) = self.pending_adu(ticket) else {
             return false;
         };
-        sending.verdict = Some(outcome);
+        adu.outcome_override = Some(outcome);
         let cause = outcome.drop_cause().unwrap_or(DropCause::Cancelled);
         self.outbox.cancel(ticket, cause)
     }
 
-    /// Hands the transport what it can send now, and settles with it what has ended; returns why that was all.
+    /// Hands the transport what it can send now, and reports what has ended; returns why it stopped.
     ///
     /// Cost    O(log n) a chunk
     pub fn pump(&mut self, now: Instant, transport: &mut impl Transport<Stream = S>) -> Pause {
-        self.look_at_path(now, transport);
-        if self.knock.is_due(now, transport.heard()) {
+        self.read_path_rate(now, transport);
+        if self.probe_timer.is_due(now, transport.heard()) {
             transport.let_one_through();
         }
         let pause = loop {
@@ -276,8 +279,8 @@ impl<S: Copy, D> Sender<S, D> {
             } else {
                 None
             };
-            // Those that have expired make way, on the line too.
-            self.settle(transport);
+            // Expired ADUs make room, on the line too.
+            self.report_drops(transport);
             let Some(chunk) = chunk else {
                 break if self.outbox.is_waiting() {
                     Pause::Credit
@@ -289,14 +292,14 @@ impl<S: Copy, D> Sender<S, D> {
                 break Pause::Blocked;
             }
         };
-        self.settle(transport);
+        self.report_drops(transport);
         self.finish_lanes(transport);
         let waits = pause == Pause::Credit;
-        self.knock.handle_pause(now, waits, self.transit);
+        self.probe_timer.handle_pause(now, waits, self.transit);
         pause
     }
 
-    /// Takes what the transport says of a stream.
+    /// Handles an event of a stream.
     pub fn handle_stream_event(
         &mut self,
         owner: Owner,
@@ -310,21 +313,21 @@ impl<S: Copy, D> Sender<S, D> {
         }
     }
 
-    /// Takes word that the peer has all of a stream that was finished.
+    /// Handles that the peer has all of a finished stream.
     pub fn handle_acknowledged(
         &mut self,
         owner: Owner,
         transport: &mut impl Transport<Stream = S>,
     ) {
         match owner {
-            Owner::Adu(ticket) => self.arrived(ticket, transport),
+            Owner::Adu(ticket) => self.finish_adu(ticket, transport),
             Owner::Lane(id, number) => {
                 self.lane_ended(id, number, Outcome::Acknowledged, transport);
             }
         }
     }
 
-    /// Takes word that the peer wants no more of a stream.
+    /// Handles that the peer stopped a stream.
     pub fn handle_stopped(
         &mut self,
         owner: Owner,
@@ -332,19 +335,19 @@ impl<S: Copy, D> Sender<S, D> {
         transport: &mut impl Transport<Stream = S>,
     ) {
         match owner {
-            // With every byte there, the peer needs no end of the stream.
+            // The peer has every byte and needs no end of the stream.
             Owner::Adu(ticket) if code == StreamCode::Whole && self.outbox.has_departed(ticket) => {
-                self.arrived(ticket, transport);
+                self.finish_adu(ticket, transport);
             }
             Owner::Adu(ticket) => {
                 self.cancel(ticket, Outcome::Refused(code));
-                self.settle(transport);
+                self.report_drops(transport);
             }
             Owner::Lane(id, number) => self.lane_stopped(id, number, code, transport),
         }
     }
 
-    /// Takes word that a stream whose reader did not read can be written again.
+    /// Handles that a stream that its reader had blocked can be written again.
     pub fn handle_writable(&mut self, owner: Owner) {
         let ticket = match owner {
             Owner::Adu(ticket) => Some(ticket),
@@ -355,7 +358,7 @@ impl<S: Copy, D> Sender<S, D> {
         }
     }
 
-    /// Ends a sequence after what is queued of it; [`Event::OrderedEnded`] says when the peer has it.
+    /// Ends a sequence after its queued ADUs; [`Event::OrderedEnded`] reports when the peer has it.
     pub fn finish_ordered(&mut self, id: OrderedId) {
         if !self.lanes.finish(id) {
             let outcome = Outcome::Acknowledged;
@@ -372,7 +375,7 @@ impl<S: Copy, D> Sender<S, D> {
     pub fn lose(&mut self) {
         self.outbox.cancel_all(DropCause::PathLost);
         while let Some(dropped) = self.outbox.poll_drop() {
-            self.end_at(dropped.ticket, Outcome::LinkLost);
+            self.end_ticket(dropped.ticket, Outcome::LinkLost);
         }
         for id in core::mem::take(&mut self.lanes).into_finishing() {
             let outcome = Outcome::LinkLost;
@@ -381,17 +384,19 @@ impl<S: Copy, D> Sender<S, D> {
         self.streams = 0;
     }
 
-    /// Returns when to pump at the latest, for then an ADU expires, or the peer has said nothing for too long.
+    /// Returns when to pump at the latest: when an ADU expires, or a probe is due.
     pub fn poll_timeout(&self) -> Instant {
-        self.outbox.poll_timeout().min(self.knock.poll_timeout())
+        self.outbox
+            .poll_timeout()
+            .min(self.probe_timer.poll_timeout())
     }
 
-    /// Returns what has happened, in order.
+    /// Returns the next event, in order.
     pub fn poll_event(&mut self) -> Option<Event<D>> {
         self.events.pop_front()
     }
 
-    /// Returns how many ADUs have no outcome yet.
+    /// Returns the number of ADUs without an outcome.
     pub const fn len(&self) -> usize {
         self.outbox.len()
     }
@@ -401,28 +406,29 @@ impl<S: Copy, D> Sender<S, D> {
         self.outbox.is_empty() && !self.lanes.is_finishing()
     }
 
-    /// Gives out how many bytes were given up since this was last asked for want of the path ([`Outbox::take_crowded_out`]).
+    /// Returns the bytes dropped since the last call for want of capacity
+    /// ([`Outbox::take_crowded_out`]).
     pub fn take_crowded_out(&mut self) -> DataSize {
         self.outbox.take_crowded_out()
     }
 
-    /// Returns the queue, to look at.
+    /// Returns the queue, for inspection.
     pub const fn outbox(&self) -> &Outbox {
         &self.outbox
     }
 
-    fn sending(&mut self, ticket: Ticket) -> Option<&mut Sending<S, D>> {
-        let sending = self.sendings.get_mut(ticket.index())?.as_mut()?;
-        (sending.ticket == Some(ticket)).then_some(sending)
+    fn pending_adu(&mut self, ticket: Ticket) -> Option<&mut PendingAdu<S, D>> {
+        let adu = self.pending.get_mut(ticket.index())?.as_mut()?;
+        (adu.ticket == Some(ticket)).then_some(adu)
     }
 
-    /// Takes in what the path can send, at most every [`PATH_LOOK`].
-    fn look_at_path(&mut self, now: Instant, transport: &impl Transport<Stream = S>) {
-        let apart = now.saturating_since(self.looked);
-        if apart < PATH_LOOK {
+    /// Reads the path's rate, at most every [`PATH_READ_INTERVAL`].
+    fn read_path_rate(&mut self, now: Instant, transport: &impl Transport<Stream = S>) {
+        let apart = now.saturating_since(self.path_read_at);
+        if apart < PATH_READ_INTERVAL {
             return;
         }
-        self.looked = now;
+        self.path_read_at = now;
         let path = transport.path_rate();
         self.outbox.set_packet(path.packet);
         self.outbox.set_rate(path.sendable);
@@ -437,90 +443,90 @@ impl<S: Copy, D> Sender<S, D> {
             self.ceiling = Bitrate::from_bps(kept.max(sendable.saturating_mul(CEILING_FACTOR)));
             self.outbox.set_ceiling(Some(self.ceiling));
         } else if self.ceiling > Bitrate::ZERO {
-            // Another path than the one that had been: how much it carries nobody has tried.
+            // The link moved to another path, with a capacity not yet tested.
             self.ceiling = Bitrate::ZERO;
             self.outbox.set_ceiling(None);
         }
     }
 
     /// Ends an ADU that the peer has.
-    fn arrived(&mut self, ticket: Ticket, transport: &mut impl Transport<Stream = S>) {
+    fn finish_adu(&mut self, ticket: Ticket, transport: &mut impl Transport<Stream = S>) {
         if !self.outbox.finish(ticket) {
             return;
         }
-        if let Some(sending) = self.sending(ticket)
-            && let Some(stream) = sending.stream.take()
+        if let Some(adu) = self.pending_adu(ticket)
+            && let Some(stream) = adu.stream.take()
         {
             self.streams -= 1;
             transport.forget(stream);
         }
-        self.end_at(ticket, Outcome::Acknowledged);
+        self.end_ticket(ticket, Outcome::Acknowledged);
     }
 
-    fn enter(&mut self, now: Instant, key: FlowKey, ticket: Ticket, mut sending: Sending<S, D>) {
+    fn register(&mut self, now: Instant, key: FlowKey, ticket: Ticket, mut adu: PendingAdu<S, D>) {
         if let Some(flow) = self.flows.get_mut(&key) {
-            flow.live += 1;
-            flow.used = now;
+            flow.pending += 1;
+            flow.used_at = now;
         }
         if key.is_lane {
             self.lanes.push(key.id, ticket);
         }
-        sending.ticket = Some(ticket);
+        adu.ticket = Some(ticket);
         let index = ticket.index();
-        if self.sendings.len() <= index {
-            self.sendings.resize_with(index + 1, || None);
+        if self.pending.len() <= index {
+            self.pending.resize_with(index + 1, || None);
         }
-        self.sendings[index] = Some(sending);
+        self.pending[index] = Some(adu);
     }
 
-    /// Tells what became of those that the outbox has given up, and takes them off the line.
-    fn settle(&mut self, transport: &mut impl Transport<Stream = S>) {
+    /// Reports the ADUs that the outbox dropped, and resets their streams.
+    fn report_drops(&mut self, transport: &mut impl Transport<Stream = S>) {
         while let Some(dropped) = self.outbox.poll_drop() {
-            let Some(sending) = self.sending(dropped.ticket) else {
+            let Some(adu) = self.pending_adu(dropped.ticket) else {
                 continue;
             };
-            let outcome = sending
-                .verdict
+            let outcome = adu
+                .outcome_override
                 .take()
                 .unwrap_or(Outcome::dropped(dropped.cause));
-            if let Some(stream) = sending.stream.take() {
+            if let Some(stream) = adu.stream.take() {
                 self.streams -= 1;
                 transport.reset(stream, reset_code(outcome));
             }
             if let Carriage::Ordered(id) = self.carriage(dropped.ticket) {
                 self.leave_lane(id, dropped.ticket, transport);
             }
-            self.end_at(dropped.ticket, outcome);
+            self.end_ticket(dropped.ticket, outcome);
         }
     }
 
     fn carriage(&self, ticket: Ticket) -> Carriage {
-        let sending = self.sendings.get(ticket.index()).and_then(Option::as_ref);
-        sending.map_or(Carriage::Stream, |sending| sending.carriage)
+        let adu = self.pending.get(ticket.index()).and_then(Option::as_ref);
+        adu.map_or(Carriage::Stream, |adu| adu.carriage)
     }
 
-    /// Says what became of an ADU that is no longer in the outbox.
-    fn end_at(&mut self, ticket: Ticket, outcome: Outcome) {
-        let Some(sending) = self.sendings.get_mut(ticket.index()).and_then(Option::take) else {
+    /// Reports the outcome of an ADU that has left the outbox.
+    fn end_ticket(&mut self, ticket: Ticket, outcome: Outcome) {
+        let Some(adu) = self.pending.get_mut(ticket.index()).and_then(Option::take) else {
             return;
         };
-        let key = FlowKey::of(&sending.header, sending.carriage);
+        let key = FlowKey::of(&adu.header, adu.carriage);
         if let Some(flow) = self.flows.get_mut(&key) {
-            flow.live -= 1;
+            flow.pending -= 1;
         }
-        self.end(sending, outcome);
+        self.end(adu, outcome);
     }
 
-    fn end(&mut self, sending: Sending<S, D>, outcome: Outcome) {
+    fn end(&mut self, adu: PendingAdu<S, D>, outcome: Outcome) {
         self.events.push_back(Event::Outcome {
-            data: sending.data,
-            header: sending.header,
+            data: adu.data,
+            header: adu.header,
             outcome,
         });
     }
 }
 
-/// Returns what the peer is told of an ADU that is given up half sent.
+/// Returns the code that resets a half-sent ADU.
 const fn reset_code(outcome: Outcome) -> StreamCode {
     match outcome {
         Outcome::Expired => StreamCode::Expired,

@@ -1,22 +1,23 @@
-//! Room for those that would wait rather than be dropped.
+//! Room for ADUs that wait rather than be dropped.
 //!
-//! *The idea.* An ADU with a deadline goes into the outbox at once and takes its chance there. One without, or one of an
-//! ordered sequence, must not be dropped for want of room: it waits outside until those like it have gone, and whoever
-//! has it waits with it. They get half of the outbox, so the others always find some.
+//! *The idea.* An ADU with a deadline goes into the outbox at once and may be dropped there. An ADU
+//! without a deadline, or of an ordered sequence, must not be dropped for want of room: it waits
+//! outside until others like it have gone, and its program waits with it (backpressure). Such ADUs
+//! get half of the outbox, so the others always find room.
 //!
-//! *What it does not do.* It makes nobody wait: the driver does, each in its own way.
+//! *What it does not do.* It makes no program wait: each driver does, in its own way.
 
 use crate::adu::Header;
 use crate::hop::{Carriage, SendOptions};
 use crate::limits::OUTBOX_BYTES_MAX;
 
-/// What they may have in the outbox together, in KiB.
+/// Room in the outbox for such ADUs together, in KiB.
 pub const ROOM_KIB: u32 = (OUTBOX_BYTES_MAX.as_bytes() >> 11) as u32;
 
-/// What one of them takes of it at least: so they are 8,192 at most.
+/// Least room that one of them takes, in KiB: so they are at most 8,192.
 const ROOM_KIB_MIN: usize = 4;
 
-/// Returns whether an ADU would wait rather than be dropped.
+/// Returns whether an ADU waits rather than be dropped.
 pub const fn may_wait(header: &Header, options: &SendOptions) -> bool {
     header.deadline.is_never() || matches!(options.carriage, Carriage::Ordered(_))
 }

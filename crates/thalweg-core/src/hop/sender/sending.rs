@@ -1,4 +1,4 @@
-//! One ADU that has no outcome yet: its header, what is here of its payload and not yet handed over, its stream.
+//! One ADU that has no outcome yet: its header, the payload that has arrived and is unsent, its stream.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,55 +17,55 @@ use crate::wire::adu::{encode_header, encode_traced};
 /// Pieces written under one lock of the connection: a chunk of 40 kB as it arrived in packets.
 const PIECES_MANY: usize = 32;
 
-/// Places for an ADU that is in few pieces: each costs something to make and to let go.
+/// Pieces for an ADU that has few: each slot costs something to create and drop.
 const PIECES_FEW: usize = 4;
 
 /// An ADU that is being sent.
 #[derive(Debug)]
-pub(super) struct Sending<S, D> {
+pub(super) struct PendingAdu<S, D> {
     pub(super) data: D,
     pub(super) header: Header,
     pub(super) payload_bytes: usize,
     pub(super) carriage: Carriage,
-    /// The priority that QUIC has for what it has not sent yet.
+    /// QUIC's priority of its unsent bytes.
     pub(super) priority: u8,
     pub(super) ticket: Option<Ticket>,
     /// Its own stream.
     pub(super) stream: Option<S>,
-    /// What it ends as, if it is given up for a reason that the outbox has no word for.
-    pub(super) verdict: Option<Outcome>,
-    /// What is here and not handed over.
+    /// Its outcome, if it was cancelled for a reason that the outbox cannot express.
+    pub(super) outcome_override: Option<Outcome>,
+    /// Bytes that have arrived and are not handed over.
     unsent: Pieces,
-    /// What is still to come.
+    /// Bytes still to arrive.
     missing: usize,
-    /// What nodes say of it, if it is traced.
+    /// The stamps of nodes, if it is traced.
     pub(super) trace: Option<Box<Trace>>,
     head: Head,
 }
 
-/// How far the bytes before a payload have come.
+/// How much of the header has been sent.
 #[derive(Debug)]
 enum Head {
-    /// Not yet made, for it says what is left of the deadline.
-    Unmade,
-    /// Some of it has gone; this has not.
+    /// Not yet encoded, for it carries the remaining time until the deadline.
+    Unencoded,
+    /// Partly sent; this is the rest.
     Rest(Bytes),
-    Gone,
+    Sent,
 }
 
-/// What follows from a writing.
+/// The result of writing a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// All of the chunk has gone, or its ADU has ended: on to the next.
-    Went,
-    /// Nothing more can go now.
+    /// The chunk is sent, or its ADU has ended: on to the next.
+    Done,
+    /// The link takes no more now.
     Blocked,
-    /// Nothing more of this ADU can go now.
+    /// The stream takes no more now.
     StreamBlocked,
     Stopped(StreamCode),
 }
 
-impl<S: Copy, D> Sending<S, D> {
+impl<S: Copy, D> PendingAdu<S, D> {
     pub(super) fn new(header: Header, payload: Arrived, options: &SendOptions, data: D) -> Self {
         let here = payload.chunks.bytes();
         Self {
@@ -76,11 +76,11 @@ impl<S: Copy, D> Sending<S, D> {
             priority: options.priority(&header),
             ticket: None,
             stream: None,
-            verdict: None,
+            outcome_override: None,
             unsent: payload.chunks,
             missing: payload.payload_bytes.saturating_sub(here),
             trace: payload.trace,
-            head: Head::Unmade,
+            head: Head::Unencoded,
         }
     }
 
@@ -88,19 +88,19 @@ impl<S: Copy, D> Sending<S, D> {
         self.missing == 0
     }
 
-    /// Returns how many bytes of the payload have come.
+    /// Returns how many bytes of the payload have arrived.
     pub(super) const fn available_bytes(&self) -> usize {
         self.payload_bytes - self.missing
     }
 
-    /// Takes more of the payload, no more than was announced.
+    /// Appends to the payload, up to the announced length.
     pub(super) fn push(&mut self, mut chunk: Bytes) {
         chunk.truncate(self.missing);
         self.missing -= chunk.len();
         self.unsent.push(chunk);
     }
 
-    /// Returns whether it fits a datagram; one that does not with its stamps goes without.
+    /// Returns whether it fits a datagram; if only the stamps are too much, it goes without them.
     pub(super) fn fits(&mut self, datagram_bytes_max: usize) -> bool {
         let bytes = self.payload_bytes + ADU_HEADER_BYTES_MAX;
         let is_too_much = |trace: &mut Box<Trace>| bytes + trace.bytes_max() > datagram_bytes_max;
@@ -108,7 +108,7 @@ impl<S: Copy, D> Sending<S, D> {
         bytes <= datagram_bytes_max
     }
 
-    /// Returns header and payload in one buffer; what is left of the deadline is reckoned now.
+    /// Returns header and payload in one buffer; the header carries the remaining time as of now.
     pub(super) fn datagram(&self, now: Instant) -> Bytes {
         let stamps = self.trace.as_ref().map_or(0, |trace| trace.bytes_max());
         let mut datagram = Vec::with_capacity(ADU_HEADER_BYTES_MAX + stamps + self.payload_bytes);
@@ -119,16 +119,18 @@ impl<S: Copy, D> Sending<S, D> {
         datagram.into()
     }
 
-    /// Returns whether any byte of it has gone.
+    /// Returns whether any byte of it was sent.
     pub(super) const fn has_begun(&self) -> bool {
-        !matches!(self.head, Head::Unmade)
+        !matches!(self.head, Head::Unencoded)
     }
 
-    /// Writes the next bytes of the payload, the header before the first; before that the stream's kind, if it has none.
+    /// Writes the next bytes of the payload, with the header before the first, and the stream's
+    /// kind before that if given.
     ///
-    /// In `scratch` the header is laid down, to be copied at its length: what is let go of later is one place and not two.
+    /// The header is encoded in `scratch` and copied at its exact length, so that it costs one
+    /// allocation.
     ///
-    /// Returns how many bytes of the payload have gone.
+    /// Returns how many bytes of the payload were sent.
     pub(super) fn write(
         &mut self,
         now: Instant,
@@ -138,7 +140,7 @@ impl<S: Copy, D> Sending<S, D> {
         bytes: usize,
         scratch: &mut Vec<u8>,
     ) -> (usize, Step) {
-        // One more is for the head.
+        // One more slot is for the header.
         if self.unsent.len() < PIECES_FEW {
             self.write_by::<PIECES_FEW>(now, transport, stream, kind, bytes, scratch)
         } else {
@@ -146,7 +148,7 @@ impl<S: Copy, D> Sending<S, D> {
         }
     }
 
-    /// Writes as [`Sending::write`], so many pieces at once.
+    /// As [`PendingAdu::write`], with `N` pieces at once.
     fn write_by<const N: usize>(
         &mut self,
         now: Instant,
@@ -159,16 +161,16 @@ impl<S: Copy, D> Sending<S, D> {
         let mut gone = 0;
         loop {
             let head = match &self.head {
-                Head::Unmade => self.head(kind, now, scratch),
+                Head::Unencoded => self.head(kind, now, scratch),
                 Head::Rest(rest) => rest.clone(),
-                Head::Gone => Bytes::new(),
+                Head::Sent => Bytes::new(),
             };
             let head_bytes = head.len();
             let mut pieces = [const { Bytes::new() }; N];
             let count = self.gather(head, bytes - gone, &mut pieces);
             let offered: usize = pieces[..count].iter().map(Bytes::len).sum();
             if offered == 0 {
-                return (gone, Step::Went);
+                return (gone, Step::Done);
             }
             let taken = match transport.write(stream, &mut pieces[..count]) {
                 Written::Some(taken) => taken,
@@ -177,7 +179,7 @@ impl<S: Copy, D> Sending<S, D> {
                 Written::Stopped(code) => return (gone, Step::Stopped(code)),
             };
             if head_bytes > 0 {
-                self.take_head(head_bytes, taken, &pieces[0]);
+                self.advance_head(head_bytes, taken, &pieces[0]);
             }
             let of_payload = taken.saturating_sub(head_bytes);
             self.unsent.advance(of_payload);
@@ -185,7 +187,8 @@ impl<S: Copy, D> Sending<S, D> {
         }
     }
 
-    /// Lays out the head and the next bytes of the payload, without a copy; returns in how many pieces.
+    /// Lays out the header and the next bytes of the payload, without a copy; returns the number of
+    /// pieces.
     fn gather(&self, head: Bytes, bytes: usize, pieces: &mut [Bytes]) -> usize {
         let mut count = 0;
         if !head.is_empty() {
@@ -205,16 +208,16 @@ impl<S: Copy, D> Sending<S, D> {
         count
     }
 
-    fn take_head(&mut self, head_bytes: usize, taken: usize, first: &Bytes) {
+    fn advance_head(&mut self, head_bytes: usize, taken: usize, first: &Bytes) {
         if taken >= head_bytes {
-            self.head = Head::Gone;
+            self.head = Head::Sent;
         } else {
-            // The transport leaves in a piece what it did not take of it.
+            // The transport leaves the unwritten rest in the piece.
             self.head = Head::Rest(first.slice(first.len() - (head_bytes - taken)..));
         }
     }
 
-    /// Returns the bytes before a payload; what is left of the deadline is reckoned now.
+    /// Returns the encoded header; it carries the remaining time as of now.
     fn head(&self, kind: Option<u8>, now: Instant, scratch: &mut Vec<u8>) -> Bytes {
         scratch.clear();
         scratch.extend(kind);

@@ -1,9 +1,9 @@
 //! What a sender needs of the connection below it.
 //!
-//! *The idea.* Nothing here waits. What cannot be done now is said so, and whoever drives the [`Sender`](super::Sender)
-//! calls it again when the transport says that more can be done.
+//! *The idea.* Nothing here blocks. A call that cannot proceed says so, and the driver of the
+//! [`Sender`](super::Sender) pumps it again when the transport can take more.
 //!
-//! *What it does not do.* It does not say how a connection is made, or what arrives on it.
+//! *What it does not do.* It does not define how a connection is made, or what arrives on it.
 
 use bytes::Bytes;
 
@@ -14,27 +14,28 @@ use crate::units::{Bitrate, DataSize};
 
 /// One connection, as its sender sees it.
 pub trait Transport {
-    /// Names an open stream.
+    /// A handle of an open stream.
     type Stream: Copy + core::fmt::Debug;
 
-    /// Opens a stream whose bytes go before those of a lower rank; none while the peer admits no more.
+    /// Opens a stream that has precedence over streams of lower rank; `None` while the peer admits
+    /// no more.
     ///
-    /// What becomes of the stream is told under its owner's name.
+    /// Events of the stream are reported under its owner.
     fn open(&mut self, owner: Owner, rank: i32) -> Option<Self::Stream>;
 
-    /// Takes the bytes of these pieces behind those before, as many as it can.
+    /// Writes bytes from the front of these pieces, as many as it can take.
     fn write(&mut self, stream: Self::Stream, pieces: &mut [Bytes]) -> Written;
 
-    /// Says that nothing follows on a stream; what becomes of it is told to its owner.
+    /// Finishes a stream; its end is reported under its owner.
     fn finish(&mut self, stream: Self::Stream);
 
-    /// Gives up a stream: what is unsent of it is not sent, and nothing more is told of it.
+    /// Resets a stream: unsent bytes are dropped, and nothing more is reported of it.
     fn reset(&mut self, stream: Self::Stream, code: StreamCode);
 
-    /// Forgets a stream that has ended at the other end.
+    /// Releases a stream that has ended at the peer.
     fn forget(&mut self, stream: Self::Stream);
 
-    /// Returns how large a datagram can be now; zero if none can be sent.
+    /// Returns the largest datagram that can be sent now, in bytes; zero if none can.
     fn datagram_bytes_max(&mut self) -> usize;
 
     /// Sends a datagram.
@@ -43,64 +44,66 @@ pub trait Transport {
     /// Returns how much may be handed over now ([`outbox::gate`](crate::outbox::gate)).
     fn credit(&mut self) -> DataSize;
 
-    /// Returns how often the peer has acknowledged anything.
+    /// Returns a count that grows whenever the peer acknowledges something.
     fn heard(&self) -> u64;
 
-    /// Lets one packet more go than may be in flight, until the peer acknowledges something; a transport that probes at even
-    /// intervals itself has no need of it.
+    /// Lets one packet go beyond the window, until the peer acknowledges something. A transport
+    /// that probes at even intervals itself may do nothing.
     fn let_one_through(&mut self);
 
     /// Returns what is known of the path's rate.
     fn path_rate(&self) -> PathRate;
 }
 
-/// What a transport says of a stream by itself.
+/// What a transport reports of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEvent {
-    /// The peer has all of it; it was finished.
+    /// The peer has all of the finished stream.
     Acknowledged,
-    /// The peer wants no more of it.
+    /// The peer stopped the stream.
     Stopped(StreamCode),
-    /// Nobody read it, and it took nothing; now it takes more.
+    /// The stream was blocked by its reader, and takes bytes again.
     Writable,
 }
 
 /// What is known of the rate of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathRate {
-    /// The estimate of what it can send now, if there is one.
+    /// The estimate of the rate that can be sent now, if there is one.
     pub sendable: Option<Bitrate>,
-    /// How long a byte is on its way at least: half of the shortest round trip of late.
+    /// Minimum one-way delay: half of the shortest recent round trip.
     pub transit: Duration,
-    /// The largest packet of a transport that packs what it is given; zero where packets are none of ours.
+    /// Packet size of a transport that fills packets from what it is given; zero where packets do
+    /// not matter.
     pub packet: DataSize,
-    /// Whether the path has ever been found full: until then the estimate says how much was tried, not how much it can.
+    /// Whether the path was ever full: until then the estimate shows how much was tried, and not
+    /// how much it carries.
     pub has_been_full: bool,
 }
 
-/// How far a writing came.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// So many bytes were taken, one at least; if not all, the next writing says why.
+    /// The number of bytes taken, at least one; if not all, the next write says why.
     Some(usize),
-    /// None can be taken now, on no stream.
+    /// The connection takes no bytes now, on any stream.
     Blocked,
-    /// None can be taken now on this stream, for its reader does not read.
+    /// This stream takes no bytes now, for its reader does not read.
     StreamBlocked,
-    /// The peer wants no more of it.
+    /// The peer stopped the stream.
     Stopped(StreamCode),
     /// The connection has ended.
     Lost,
 }
 
-/// What became of a datagram.
+/// The result of sending a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datagram {
-    /// It is on its way.
+    /// It was handed over.
     Sent,
     /// There is no room now.
     Blocked,
-    /// The path carries no datagram of this size any more.
+    /// The path no longer carries a datagram of this size.
     TooLarge,
     /// The connection has ended.
     Lost,

@@ -1,4 +1,4 @@
-//! Proves what is told of a rate and what is not, from both sides of each edge.
+//! Proves which changes of a rate are reported, from both sides of each edge.
 
 use super::{RISE_TIME, Steady};
 use crate::time::{Duration, Instant};
@@ -10,20 +10,20 @@ fn at(ms: u64) -> Instant {
 
 #[expect(
     clippy::unnecessary_wraps,
-    reason = "it is what a sender says of its path, which may be nothing"
+    reason = "a sender reports its path as an option"
 )]
 const fn kbps(kbps: u64) -> Option<Bitrate> {
     Some(Bitrate::from_kbps(kbps))
 }
 
-fn told(kbps: u64) -> Steady {
+fn reporting(kbps: u64) -> Steady {
     let mut steady = Steady::default();
     assert!(steady.handle_rate(at(0), Some(Bitrate::from_kbps(kbps))));
     steady
 }
 
 #[test]
-fn first_rate_is_told_and_so_is_its_loss() {
+fn first_and_lost_rate_are_reported() {
     let mut steady = Steady::default();
     assert!(!steady.handle_rate(at(0), None));
     assert!(steady.handle_rate(at(0), kbps(800)));
@@ -33,17 +33,17 @@ fn first_rate_is_told_and_so_is_its_loss() {
 }
 
 #[test]
-fn fall_is_told_at_once_beyond_an_eighth() {
-    let mut steady = told(800);
+fn fall_beyond_eighth_is_immediate() {
+    let mut steady = reporting(800);
     assert!(!steady.handle_rate(at(1), kbps(700)));
     assert!(steady.handle_rate(at(2), kbps(699)));
     assert_eq!(steady.told(), kbps(699));
 }
 
 #[test]
-fn rise_is_told_when_it_has_lasted_and_is_the_least_of_that_time() {
+fn lasting_rise_reports_minimum() {
     let rise_ms = RISE_TIME.as_nanos() / 1_000_000;
-    let mut steady = told(800);
+    let mut steady = reporting(800);
     assert!(!steady.handle_rate(at(10), kbps(2_000)));
     assert!(!steady.handle_rate(at(20), kbps(1_000)));
     assert!(!steady.handle_rate(at(9 + rise_ms), kbps(3_000)));
@@ -52,9 +52,9 @@ fn rise_is_told_when_it_has_lasted_and_is_the_least_of_that_time() {
 }
 
 #[test]
-fn rise_that_does_not_last_is_not_told() {
+fn brief_rise_is_unreported() {
     let rise_ms = RISE_TIME.as_nanos() / 1_000_000;
-    let mut steady = told(800);
+    let mut steady = reporting(800);
     for round in 0..10 {
         let start = round * 2 * rise_ms;
         assert!(!steady.handle_rate(at(start), kbps(901)));

@@ -1,4 +1,4 @@
-//! Whatever happens, in whatever order.
+//! Random inputs, in any order.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -16,11 +16,11 @@ use crate::hop::sender::{Arrived, Ticket};
 use crate::hop::{Carriage, Outcome, SendOptions, StreamCode};
 use crate::time::{Duration, Instant};
 
-/// What may happen.
+/// An input.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Push(u8, u16, u8),
-    /// The rest of one that arrives has come.
+    /// The rest of an arriving payload.
     Rest(u8),
     Cancel(u8),
     Room(u16),
@@ -44,7 +44,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     proptest::collection::vec(act, 0..200)
 }
 
-/// Pushes an ADU in one of five ways; in the last two it still arrives. Returns its name, and the rest.
+/// Pushes an ADU in one of five ways, in the last two still arriving. Returns its ticket, and the rest.
 fn push_any(
     subject: &mut Subject,
     now: Instant,
@@ -73,8 +73,8 @@ fn push_any(
     Some((ticket, rest))
 }
 
-/// Looks whether the whole ADUs on the streams of the lane are those that were pushed, in their order; the last of a stream may be
-/// cut off.
+/// Checks that the whole ADUs on the lane's streams are those pushed, in order; the last of a
+/// stream may be cut off.
 fn in_sequence(fake: &Fake) -> Result<(), String> {
     let mut last = None;
     let lanes = fake.streams.values();
@@ -96,7 +96,7 @@ fn in_sequence(fake: &Fake) -> Result<(), String> {
 }
 
 proptest! {
-    /// Whatever happens, each ADU has one outcome, and what is said to have arrived has arrived whole.
+    /// After any inputs, each ADU has one outcome, and every ADU reported as arrived has arrived whole.
     #[test]
     fn every_adu_ends_once(acts in acts()) {
         let (mut subject, mut fake) = (sender(), Fake::default());

@@ -1,11 +1,11 @@
-//! What goes for want of credit, and what goes all the same.
+//! What waits for credit, and what goes without.
 
 use super::{Fake, at, header, push, sender};
 use crate::hop::Carriage;
 use crate::time::Duration;
 
 #[test]
-fn nothing_goes_without_credit() {
+fn missing_credit_blocks_sending() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     fake.credit = 1_199;
     push(&mut subject, header(0), 5_000, Carriage::Stream);
@@ -18,7 +18,7 @@ fn nothing_goes_without_credit() {
 }
 
 #[test]
-fn one_packet_goes_beyond_the_window_now_and_then_while_nothing_is_heard() {
+fn silent_peer_gets_probes() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     fake.credit = 0;
     fake.rate.transit = Duration::from_millis(50);
@@ -34,11 +34,11 @@ fn one_packet_goes_beyond_the_window_now_and_then_while_nothing_is_heard() {
     (fake.credit, fake.room) = (0, usize::MAX);
     subject.pump(at(400), &mut fake);
     assert_eq!(subject.poll_timeout(), at(700));
-    // Whoever is heard of is not knocked for, but from then on.
+    // An acknowledgement restarts the timer.
     fake.heard = 1;
     subject.pump(at(700), &mut fake);
     assert_eq!((fake.let_through, subject.poll_timeout()), (1, at(1_000)));
-    // Nor is anyone when nothing waits.
+    // No probe is due when nothing waits.
     fake.credit = 100_000;
     subject.pump(at(800), &mut fake);
     assert!(subject.poll_timeout().is_never());

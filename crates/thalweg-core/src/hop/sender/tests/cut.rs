@@ -1,4 +1,4 @@
-//! A sequence while its ADUs still arrive, and what becomes of it when the rest of one does not come.
+//! A sequence with ADUs that still arrive, and what happens when the rest of one never does.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use super::{
 use crate::hop::sender::{Arrived, Event, Ticket};
 use crate::hop::{Carriage, Outcome, SendOptions, StreamCode};
 
-/// Pushes an ADU of which so many bytes are here; returns its name and the rest.
+/// Pushes an ADU of which `here` bytes have arrived; returns its ticket and the rest.
 fn begin(subject: &mut Subject, sequence: u64, bytes: usize, here: usize) -> (Ticket, Bytes) {
     let whole = payload(sequence, bytes);
     let arriving = Arrived {
@@ -21,7 +21,8 @@ fn begin(subject: &mut Subject, sequence: u64, bytes: usize, here: usize) -> (Ti
     (ticket.expect("there is room"), whole.slice(here..))
 }
 
-/// A sequence of three: the first has gone, the second was given up with a third of it gone, the last waits.
+/// A sequence of three: the first has gone, the second was cancelled with a third of it sent, the
+/// last waits.
 fn cut(fake: &mut Fake) -> Subject {
     let mut subject = sender();
     push(&mut subject, header(0), 500, Carriage::Ordered(lane()));
@@ -36,7 +37,7 @@ fn cut(fake: &mut Fake) -> Subject {
 }
 
 #[test]
-fn adu_of_a_sequence_is_passed_on_as_it_comes_and_those_behind_it_wait() {
+fn arriving_adu_is_sent_in_order() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     let (first, rest) = begin(&mut subject, 0, 3_000, 1_000);
     push(&mut subject, header(1), 500, Carriage::Ordered(lane()));
@@ -54,24 +55,24 @@ fn adu_of_a_sequence_is_passed_on_as_it_comes_and_those_behind_it_wait() {
 }
 
 #[test]
-fn adu_whose_rest_does_not_come_ends_its_stream_and_the_next_one_waits_for_that() {
+fn truncated_adu_ends_stream() {
     let mut fake = Fake::default();
     let mut subject = cut(&mut fake);
     let stream = &fake.streams[&0];
     assert!(stream.is_finished && stream.reset.is_none());
-    assert_eq!(fake.streams.len(), 1, "nothing overtakes what is under way");
+    assert_eq!(fake.streams.len(), 1, "nothing may overtake the old stream");
     let (adu, behind) = one(&stream.bytes[1..]);
     assert_eq!(adu, (0, payload(0, 500).to_vec()));
     assert!((1_000..1_100).contains(&behind.len()));
     acknowledge_all(&mut subject, &mut fake);
     subject.pump(at(0), &mut fake);
-    assert!(fake.streams[&0].is_forgotten);
+    assert!(fake.streams[&0].is_released);
     assert_eq!(one(&fake.streams[&1].bytes[1..]).0.0, 2);
     assert_eq!(outcomes(&mut subject), [(2, Outcome::Departed)]);
 }
 
 #[test]
-fn stream_that_was_cut_and_is_stopped_is_given_up_and_the_next_one_is_told() {
+fn stopped_cut_stream_is_reset() {
     let mut fake = Fake::default();
     let mut subject = cut(&mut fake);
     let owner = fake.streams[&0].owner;
@@ -86,7 +87,7 @@ fn stream_that_was_cut_and_is_stopped_is_given_up_and_the_next_one_is_told() {
 }
 
 #[test]
-fn stream_that_is_stopped_within_an_adu_is_given_up_and_the_sequence_goes_on() {
+fn stop_within_adu_keeps_sequence() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     begin(&mut subject, 0, 3_000, 1_000);
     push(&mut subject, header(1), 10, Carriage::Ordered(lane()));
@@ -101,7 +102,7 @@ fn stream_that_is_stopped_within_an_adu_is_given_up_and_the_sequence_goes_on() {
 }
 
 #[test]
-fn sequence_whose_last_adu_was_given_up_ends_when_the_rest_has_arrived() {
+fn cancelled_last_adu_ends_sequence() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     let (ticket, _) = begin(&mut subject, 0, 3_000, 1_000);
     subject.pump(at(0), &mut fake);

@@ -1,5 +1,5 @@
-//! Proves the sender on a transport that does as it is told: every ADU has exactly one outcome, whatever the transport
-//! takes of it, and what arrives is what was sent.
+//! Proves the sender on a scripted transport: every ADU has exactly one outcome, whatever the
+//! transport takes of it, and what arrives is what was sent.
 
 mod any;
 mod credit;
@@ -22,18 +22,18 @@ use crate::units::{Bitrate, DataSize};
 use crate::wire::adu::decode_header;
 use bytes::Bytes;
 
-/// A connection that takes what it is told to take.
+/// A scripted connection.
 #[derive(Debug)]
 struct Fake {
     streams: BTreeMap<u32, Stream>,
     next: u32,
     admitted: u32,
     credit: u64,
-    /// How many bytes it takes in one writing.
-    bite: usize,
-    /// How many it takes until it is told more.
+    /// Bytes that it takes in one write.
+    write_max: usize,
+    /// Bytes that it takes until this is raised.
     room: usize,
-    /// The stream that nobody reads.
+    /// The stream with a stalled reader.
     unread: Option<u32>,
     datagrams: Vec<Bytes>,
     rate: PathRate,
@@ -47,7 +47,7 @@ struct Stream {
     bytes: Vec<u8>,
     is_finished: bool,
     reset: Option<StreamCode>,
-    is_forgotten: bool,
+    is_released: bool,
 }
 
 impl Default for Fake {
@@ -57,7 +57,7 @@ impl Default for Fake {
             next: 0,
             admitted: u32::MAX,
             credit: u64::MAX / 2,
-            bite: usize::MAX,
+            write_max: usize::MAX,
             room: usize::MAX,
             unread: None,
             datagrams: Vec::new(),
@@ -80,7 +80,7 @@ impl Transport for Fake {
             bytes: Vec::new(),
             is_finished: false,
             reset: None,
-            is_forgotten: false,
+            is_released: false,
         };
         self.streams.insert(self.next, stream);
         self.next += 1;
@@ -91,7 +91,7 @@ impl Transport for Fake {
         if self.unread == Some(stream) {
             return Written::StreamBlocked;
         }
-        let mut left = self.bite.min(self.room);
+        let mut left = self.write_max.min(self.room);
         if left == 0 {
             return Written::Blocked;
         }
@@ -116,14 +116,14 @@ impl Transport for Fake {
 
     fn reset(&mut self, stream: u32, code: StreamCode) {
         let open = self.streams.get_mut(&stream).expect("it was opened");
-        assert!(open.reset.is_none() && !open.is_forgotten);
+        assert!(open.reset.is_none() && !open.is_released);
         open.reset = Some(code);
     }
 
     fn forget(&mut self, stream: u32) {
         let open = self.streams.get_mut(&stream).expect("it was opened");
-        assert!(open.reset.is_none() && !open.is_forgotten);
-        open.is_forgotten = true;
+        assert!(open.reset.is_none() && !open.is_released);
+        open.is_released = true;
     }
 
     fn datagram_bytes_max(&mut self) -> usize {
@@ -158,7 +158,8 @@ impl Transport for Fake {
 }
 
 impl Fake {
-    /// Returns what arrives whole on streams of one ADU, in the order in which they were opened.
+    /// Returns the ADUs that arrived whole on streams of their own, in the order in which the
+    /// streams were opened.
     fn arrived(&self) -> Vec<(u64, Vec<u8>)> {
         let whole = |stream: &&Stream| {
             stream.is_finished && stream.reset.is_none() && matches!(stream.owner, Owner::Adu(_))
@@ -169,13 +170,13 @@ impl Fake {
 
     fn finished(&self) -> Vec<Owner> {
         let live =
-            |stream: &&Stream| stream.is_finished && !stream.is_forgotten && stream.reset.is_none();
+            |stream: &&Stream| stream.is_finished && !stream.is_released && stream.reset.is_none();
         let streams = self.streams.values().filter(live);
         streams.map(|stream| stream.owner).collect()
     }
 }
 
-/// Takes one ADU off the front.
+/// Decodes one ADU off the front.
 fn one(bytes: &[u8]) -> ((u64, Vec<u8>), &[u8]) {
     let decoded = decode_header(bytes, Instant::ZERO)
         .expect("a header")
@@ -242,7 +243,7 @@ fn acknowledge_all(subject: &mut Subject, fake: &mut Fake) {
 }
 
 #[test]
-fn whole_adu_goes_on_its_own_stream_and_is_acknowledged() {
+fn own_stream_delivers_adu() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     push(&mut subject, header(3), 5_000, Carriage::Stream);
     subject.pump(at(0), &mut fake);
@@ -250,14 +251,14 @@ fn whole_adu_goes_on_its_own_stream_and_is_acknowledged() {
     assert_eq!(fake.arrived(), [(3, payload(3, 5_000).to_vec())]);
     acknowledge_all(&mut subject, &mut fake);
     assert_eq!(outcomes(&mut subject), [(3, Outcome::Acknowledged)]);
-    assert!(subject.is_empty() && fake.streams[&0].is_forgotten);
+    assert!(subject.is_empty() && fake.streams[&0].is_released);
 }
 
 #[test]
-fn empty_adu_goes_even_if_its_header_is_taken_byte_by_byte() {
+fn bytewise_writes_send_empty_adu() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     push(&mut subject, header(0), 0, Carriage::Stream);
-    fake.bite = 1;
+    fake.write_max = 1;
     for _ in 0..100 {
         fake.room = 1;
         subject.pump(at(0), &mut fake);
@@ -266,7 +267,7 @@ fn empty_adu_goes_even_if_its_header_is_taken_byte_by_byte() {
 }
 
 #[test]
-fn urgent_adu_overtakes_one_that_is_half_sent() {
+fn urgent_adu_overtakes_half_sent_one() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     fake.room = 10_000;
     push(&mut subject, header(0), 100_000, Carriage::Stream);
@@ -285,7 +286,7 @@ fn urgent_adu_overtakes_one_that_is_half_sent() {
 }
 
 #[test]
-fn expired_adu_is_reset_and_the_one_behind_it_goes() {
+fn expired_adu_makes_room() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     fake.room = 10_000;
     let mut late = header(0);
@@ -305,7 +306,7 @@ fn expired_adu_is_reset_and_the_one_behind_it_goes() {
 }
 
 #[test]
-fn adu_that_is_not_acknowledged_in_time_is_reset_too() {
+fn late_acknowledgement_resets_adu() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     let mut late = header(0);
     late.deadline = at(20);
@@ -313,13 +314,13 @@ fn adu_that_is_not_acknowledged_in_time_is_reset_too() {
     subject.pump(at(0), &mut fake);
     subject.pump(at(20), &mut fake);
     assert_eq!(outcomes(&mut subject), [(0, Outcome::Expired)]);
-    // The word of the end comes late, and means nothing any more.
+    // The acknowledgement comes late and is ignored.
     subject.handle_acknowledged(fake.streams[&0].owner, &mut fake);
     assert_eq!(outcomes(&mut subject), []);
 }
 
 #[test]
-fn payload_that_arrives_is_passed_on_as_it_comes() {
+fn arriving_payload_is_sent_at_once() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     let whole = payload(0, 3_000);
     let arriving = Arrived {
@@ -336,7 +337,7 @@ fn payload_that_arrives_is_passed_on_as_it_comes() {
     assert!(subject.push_chunk(ticket, whole.slice(1_000..2_500)));
     subject.pump(at(0), &mut fake);
     assert_eq!(fake.streams[&0].bytes.len(), head + 2_500);
-    // More than was announced is not taken.
+    // Bytes beyond the announced length are ignored.
     assert!(subject.push_chunk(ticket, payload(0, 9_000).slice(2_500..)));
     subject.pump(at(0), &mut fake);
     assert_eq!(fake.arrived(), [(0, whole.to_vec())]);
@@ -345,7 +346,7 @@ fn payload_that_arrives_is_passed_on_as_it_comes() {
 }
 
 #[test]
-fn stream_that_nobody_reads_stalls_itself_only() {
+fn unread_stream_stalls_alone() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     let mut first = header(0);
     first.importance = Importance(200);
@@ -361,7 +362,7 @@ fn stream_that_nobody_reads_stalls_itself_only() {
 }
 
 #[test]
-fn most_important_waits_for_a_stream_and_nothing_passes_it() {
+fn most_important_gets_next_stream() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     fake.admitted = 1;
     push(&mut subject, header(0), 10, Carriage::Stream);
@@ -382,7 +383,7 @@ fn most_important_waits_for_a_stream_and_nothing_passes_it() {
 }
 
 #[test]
-fn refused_adu_takes_its_dependants_along() {
+fn refused_adu_drops_dependants() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     fake.room = 2_000;
     push(&mut subject, header(0), 5_000, Carriage::Stream);
@@ -400,7 +401,7 @@ fn refused_adu_takes_its_dependants_along() {
 }
 
 #[test]
-fn peer_that_has_every_byte_needs_no_end_of_the_stream() {
+fn stop_of_whole_adu_acknowledges() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     push(&mut subject, header(0), 10, Carriage::Stream);
     subject.pump(at(0), &mut fake);
@@ -409,7 +410,7 @@ fn peer_that_has_every_byte_needs_no_end_of_the_stream() {
 }
 
 #[test]
-fn datagram_departs_and_one_that_does_not_fit_goes_by_stream() {
+fn oversized_datagram_goes_by_stream() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     push(&mut subject, header(0), 1_000, Carriage::Datagram);
     push(&mut subject, header(1), 1_190, Carriage::Datagram);
@@ -420,7 +421,7 @@ fn datagram_departs_and_one_that_does_not_fit_goes_by_stream() {
 }
 
 #[test]
-fn sequence_goes_on_one_stream_in_order_and_its_end_says_that_all_has_arrived() {
+fn sequence_keeps_order_on_one_stream() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     fake.room = 3_000;
     for sequence in 0..3 {
@@ -459,7 +460,7 @@ fn sequence_goes_on_one_stream_in_order_and_its_end_says_that_all_has_arrived() 
 }
 
 #[test]
-fn ordered_adu_that_has_begun_does_not_expire() {
+fn begun_ordered_adu_cannot_expire() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     fake.room = 1_000;
     for sequence in 0..2 {
@@ -476,7 +477,7 @@ fn ordered_adu_that_has_begun_does_not_expire() {
 }
 
 #[test]
-fn stopped_sequence_refuses_one_and_goes_on_by_a_new_stream() {
+fn stopped_sequence_opens_new_stream() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     push(&mut subject, header(0), 10, Carriage::Ordered(lane()));
     subject.pump(at(0), &mut fake);
@@ -491,7 +492,7 @@ fn stopped_sequence_refuses_one_and_goes_on_by_a_new_stream() {
         );
     }
     subject.pump(at(0), &mut fake);
-    // A word about the old stream does no harm to the new one.
+    // A late stop of the old stream does not affect the new one.
     subject.handle_stopped(owner, StreamCode::Protocol, &mut fake);
     let refused = Outcome::Refused(StreamCode::Protocol);
     let expected = [(0, Outcome::Departed), (1, refused), (2, Outcome::Departed)];
@@ -500,11 +501,11 @@ fn stopped_sequence_refuses_one_and_goes_on_by_a_new_stream() {
 }
 
 #[test]
-fn adu_that_a_full_path_cannot_carry_in_time_is_refused_at_once() {
+fn oversized_adu_is_refused_at_once() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     let mut timed = header(0);
     timed.deadline = at(1_100);
-    // How much an idle path can carry is not known, whatever was sent on it.
+    // The capacity of an idle path is unknown, whatever was sent on it.
     fake.rate.sendable = Some(Bitrate::from_kbps(400));
     subject.pump(at(100), &mut fake);
     push(&mut subject, timed, 200_000, Carriage::Stream);
@@ -520,7 +521,7 @@ fn adu_that_a_full_path_cannot_carry_in_time_is_refused_at_once() {
 }
 
 #[test]
-fn another_path_carries_anything_until_it_was_full() {
+fn new_path_has_no_ceiling() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     let mut timed = header(0);
     timed.deadline = at(1_100);
@@ -529,19 +530,19 @@ fn another_path_carries_anything_until_it_was_full() {
     subject.pump(at(100), &mut fake);
     assert!(push(&mut subject, timed, 200_000, Carriage::Stream).is_none());
     outcomes(&mut subject);
-    // The link goes on over another path: what the last one carried says nothing of it.
+    // The link moves to another path: what the last one carried says nothing of it.
     fake.rate.has_been_full = false;
     subject.pump(at(200), &mut fake);
     assert!(push(&mut subject, timed, 200_000, Carriage::Stream).is_some());
     assert_eq!(outcomes(&mut subject), []);
-    // Once it was full, it has a ceiling of its own.
+    // Once full, the new path has a ceiling of its own.
     fake.rate.has_been_full = true;
     subject.pump(at(300), &mut fake);
     assert!(push(&mut subject, timed, 200_000, Carriage::Stream).is_none());
 }
 
 #[test]
-fn flows_without_an_adu_are_forgotten() {
+fn idle_flows_are_forgotten() {
     let mut subject = sender();
     let mut fake = Fake::default();
     // Twice as many streams as there are flows.
@@ -579,7 +580,7 @@ fn lost_link_ends_everything() {
 }
 
 #[test]
-fn payload_above_the_limit_is_refused() {
+fn payload_above_limit_is_refused() {
     let mut subject = sender();
     let bytes = ADU_PAYLOAD_BYTES_MAX + 1;
     assert!(push(&mut subject, header(0), bytes, Carriage::Stream).is_none());

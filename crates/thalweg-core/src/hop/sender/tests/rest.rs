@@ -1,4 +1,4 @@
-//! A sequence that nobody uses for a while, or that is ended, and goes on.
+//! A sequence that is idle for a while, or is finished, and then goes on.
 
 use alloc::vec::Vec;
 
@@ -12,14 +12,14 @@ use crate::id::{Epoch, StreamId};
 use crate::time::Duration;
 
 #[test]
-fn lanes_that_nobody_uses_make_room() {
+fn idle_lanes_make_room() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     let id = |stream| OrderedId {
         stream: StreamId(stream),
         epoch: Epoch(1),
     };
     let mut now = at(0);
-    // As many files one after the other as no link has room for at once.
+    // More files, one after the other, than a link has room for at once.
     for stream in 0..2 * LANES_MAX as u64 {
         let mut header = header(stream);
         header.stream = StreamId(stream);
@@ -42,7 +42,7 @@ fn lanes_that_nobody_uses_make_room() {
 }
 
 #[test]
-fn a_lane_that_rested_goes_on_when_the_peer_has_all_that_was_before() {
+fn idle_lane_resumes_after_acknowledgement() {
     let (mut subject, mut fake) = (sender(), Fake::default());
     push(&mut subject, header(0), 500, Carriage::Ordered(lane()));
     subject.pump(at(0), &mut fake);
@@ -60,7 +60,7 @@ fn a_lane_that_rested_goes_on_when_the_peer_has_all_that_was_before() {
     assert_eq!(one(&fake.streams[&1].bytes[1..]).0.0, 1);
 }
 
-/// Returns how the ends of sequences that are told came about.
+/// Returns the outcomes of sequences that are reported.
 fn ends(subject: &mut Subject) -> Vec<Outcome> {
     let events = core::iter::from_fn(|| subject.poll_event());
     let end = |event| match event {
@@ -70,7 +70,8 @@ fn ends(subject: &mut Subject) -> Vec<Outcome> {
     events.filter_map(end).collect()
 }
 
-/// A sequence of one ADU that was ended, and of which a second comes before the peer has the end.
+/// A sequence of one ADU that was finished, and a second ADU that comes before the peer has
+/// acknowledged the end.
 fn ended_too_early(fake: &mut Fake) -> (Subject, Ticket) {
     let mut subject = sender();
     push(&mut subject, header(0), 500, Carriage::Ordered(lane()));
@@ -86,7 +87,7 @@ fn ended_too_early(fake: &mut Fake) -> (Subject, Ticket) {
 }
 
 #[test]
-fn what_comes_of_a_lane_that_was_ended_overtakes_nothing_of_it() {
+fn finished_lane_resumes_in_order() {
     let mut fake = Fake::default();
     let (mut subject, _) = ended_too_early(&mut fake);
     acknowledge_all(&mut subject, &mut fake);
@@ -103,10 +104,10 @@ fn what_comes_of_a_lane_that_was_ended_overtakes_nothing_of_it() {
 }
 
 #[test]
-fn a_lane_that_was_ended_twice_or_is_wanted_no_more_goes_on_too() {
+fn lane_survives_second_finish_and_stop() {
     let mut fake = Fake::default();
     let (mut subject, next) = ended_too_early(&mut fake);
-    // What waits is given up, and the lane ended again: that is the end of the same stream.
+    // The waiting ADU is cancelled, and the lane finished again: that is the end of the same stream.
     subject.cancel(next, Outcome::Cancelled);
     subject.finish_ordered(lane());
     subject.pump(at(0), &mut fake);

@@ -1,5 +1,5 @@
-//! Proves that the stamps of a way add up to what an ADU was on it, by whatever carriage, on clocks that have nothing in
-//! common; and that one without room for stamps goes all the same.
+//! Proves that the stamps of all nodes add up to an ADU's time under way, for every carriage, on
+//! unrelated clocks; and that an ADU without room for stamps goes without them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::time::{Duration, Instant};
 use crate::trace::{Stamp, Trace};
 use crate::wire::adu::{decode_header, decode_trace};
 
-/// What a byte is on its way at least.
+/// Minimum one-way delay of a line.
 const LINE: Duration = Duration::from_millis(20);
 
 const CARRIAGES: [Carriage; 3] = [
@@ -42,7 +42,7 @@ fn push(
     );
 }
 
-/// Returns what has been sent of the only ADU, without the kind of its stream.
+/// Returns the bytes sent of the only ADU, without the kind of its stream.
 fn sent(fake: &Fake) -> Vec<u8> {
     match &fake.datagrams[..] {
         [datagram] => datagram.to_vec(),
@@ -50,8 +50,15 @@ fn sent(fake: &Fake) -> Vec<u8> {
     }
 }
 
-/// Sends an ADU that came `now` after 4 ms inside, two of them in modules, and 16 ms in the outbox; returns its bytes.
-fn hop(header: Header, mut trace: Trace, now: Instant, carriage: Carriage, bite: usize) -> Vec<u8> {
+/// Sends an ADU that came `now` after 4 ms inside, two of them in modules, and 16 ms in the outbox;
+/// returns its bytes.
+fn hop(
+    header: Header,
+    mut trace: Trace,
+    now: Instant,
+    carriage: Carriage,
+    write_max: usize,
+) -> Vec<u8> {
     let millis = Duration::from_millis;
     let (mut subject, mut fake) = (sender(), Fake::default());
     fake.rate = PathRate {
@@ -63,13 +70,13 @@ fn hop(header: Header, mut trace: Trace, now: Instant, carriage: Carriage, bite:
     fake.room = 0;
     push(&mut subject, header, 900, trace, now + millis(4), carriage);
     subject.pump(now + millis(5), &mut fake);
-    (fake.room, fake.bite) = (usize::MAX, bite);
+    (fake.room, fake.write_max) = (usize::MAX, write_max);
     subject.pump(now + millis(20), &mut fake);
     sent(&fake)
 }
 
 #[test]
-fn stamps_add_up_to_the_time_on_the_way() {
+fn stamps_add_up_to_time_under_way() {
     let millis = Duration::from_millis;
     let stamp = Stamp {
         inside: millis(2),
@@ -78,23 +85,23 @@ fn stamps_add_up_to_the_time_on_the_way() {
         line: LINE,
     };
     for carriage in CARRIAGES {
-        for bite in [7, usize::MAX] {
+        for write_max in [7, usize::MAX] {
             let mut original = header(5);
             original.deadline = at(50) + millis(300);
-            let bytes = hop(original, Trace::begin(at(50)), at(50), carriage, bite);
-            // The next node's clock has run for an hour longer.
+            let bytes = hop(original, Trace::begin(at(50)), at(50), carriage, write_max);
+            // The next node's clock is an hour ahead.
             let there = at(3_600_000);
             let decoded = decode_header(&bytes, there)
                 .expect("a header")
                 .expect("whole");
-            let trace = decode_trace(&bytes, &decoded, there).expect("it bears stamps");
+            let trace = decode_trace(&bytes, &decoded, there).expect("it has stamps");
             assert_eq!(trace.stamps(), [stamp], "{carriage:?}");
-            let bytes = hop(decoded.header, trace, there, carriage, bite);
+            let bytes = hop(decoded.header, trace, there, carriage, write_max);
             let sink = at(7);
             let decoded = decode_header(&bytes, sink)
                 .expect("a header")
                 .expect("whole");
-            let mut trace = decode_trace(&bytes, &decoded, sink).expect("it bears stamps");
+            let mut trace = decode_trace(&bytes, &decoded, sink).expect("it has stamps");
             assert_eq!(decoded.payload_bytes, 900);
             assert_eq!(bytes[decoded.header_bytes..], payload(5, 900)[..]);
             trace.queue(sink + millis(1), Duration::ZERO);
@@ -107,7 +114,7 @@ fn stamps_add_up_to_the_time_on_the_way() {
 }
 
 #[test]
-fn a_datagram_without_room_for_stamps_goes_without() {
+fn full_datagram_drops_stamps() {
     for (bytes, is_traced) in [(1_119, true), (1_120, false)] {
         let (mut subject, mut fake) = (sender(), Fake::default());
         let trace = Trace::begin(at(0));
