@@ -1,35 +1,37 @@
-//! One link over TCP, for networks that block UDP: chunks of many streams on one connection, standbys beside it.
+//! A link over TCP, for networks that block UDP: chunks of many streams on one connection, with
+//! standbys beside it.
 //!
-//! *The idea.* TCP is taken as it is: a line that carries bytes in order, fairly, and that queues too much if it is let.
-//! So little is given to it. A [`Session`] cuts the bytes of its streams into chunks and hands over one more only when
-//! its pacer says that the one before has left: [`PaceK`] asks the kernel how much is unsent, [`PaceA`] asks the peer how
-//! much has arrived. What has not been handed over can still be overtaken, reset or forgotten. A few connections stand
-//! by; if the active one stalls, what is not acknowledged goes over the next, and the receiver knows by stream and offset
-//! what it has already.
+//! *The idea.* TCP is taken as it is: a line that carries bytes in order, fairly, and that queues
+//! too much if it is allowed to. So it is given little. A [`Session`] cuts the bytes of its streams
+//! into chunks and hands over the next one only when its pacer reports that the one before has
+//! left: [`PaceK`] asks the kernel how much is unsent, [`PaceA`] asks the peer how much has
+//! arrived. A byte that is not handed over can still be overtaken, reset or dropped. A few
+//! connections stand by. If the active one stalls, unacknowledged chunks go over the next, and the
+//! receiver knows by stream and offset which bytes it already has.
 //!
 //! ```text
 //!           streams, datagrams                                       streams, datagrams
 //!                  │ write, by rank                                          ▲ read
 //!              Session ── pacer: a chunk now? ──► carrier 0 (active)  ──► Session
 //!                  ▲                              carrier 1 (standby)        │
-//!                  └───── received: so many bytes ◄──────────────────────────┘
+//!                  └────────── received: byte count ◄────────────────────────┘
 //! ```
 //!
-//! | room | what lives there |
+//! | folder | content |
 //! |---|---|
-//! | [`frame`] | what is said over a carrier, and its decoder |
+//! | [`frame`] | the frames of a carrier, and their decoder |
 //! | [`acked`], [`kernel`] | the two pacers |
-//! | [`out`] | what is to be written, without a copy |
+//! | [`out`] | bytes to write, without a copy |
 //! | [`failover`] | when to leave a connection |
-//! | [`numbered`] | things by numbers that rise |
+//! | [`numbered`] | a map with ascending keys |
 //! | [`session`] | streams, windows, acknowledgements, carriers: all of it joined |
 //! | [`settings`] | the numbers |
 //!
-//! *What it does not do.* No socket and no cipher: `thalweg-net` owns both. It decides nothing about ADUs: the outbox above
-//! it does.
+//! *What it does not do.* It has no socket and no cipher: `thalweg-net` owns both. It decides
+//! nothing about ADUs: the outbox above it does.
 //!
-//! *Sources.* Paceline (Erbad, Krasic): PL-6 to PL-15; Goel et al., "Low-latency adaptive streaming over TCP"; RFC 9000 §4
-//! for flow control; docs/tcp.md.
+//! *Sources.* Paceline (Erbad, Krasic): PL-6 to PL-15; Goel et al., "Low-latency adaptive streaming
+//! over TCP"; RFC 9000 §4 for flow control; docs/tcp.md.
 
 pub mod acked;
 pub mod failover;

@@ -1,81 +1,82 @@
-//! Things by numbers that rise: mostly the newest is added, and the oldest goes.
+//! A map with ascending keys: mostly the newest is added and the oldest removed.
 //!
-//! *The idea.* They lie in a row in the order of their numbers. What is asked for is nearly always at one of its ends, and is found
-//! there without a search; what goes from between leaves its place empty, and empty places are let go of when they are most.
+//! *The idea.* Entries lie in a ring in the order of their numbers. A lookup is nearly always at
+//! one of its ends and needs no search there. Removal from between leaves a hole; holes are
+//! compacted once they are the majority.
 //!
 //! ```text
-//! 17 · · 20 21 · 23      asked for: 23, then 17; 20 by halves
+//! 17 · · 20 21 · 23      lookup: 23, then 17; 20 by binary search
 //! ```
 //!
-//! *What it does not do.* It gives no numbers out.
+//! *What it does not do.* It assigns no numbers.
 
 use alloc::collections::VecDeque;
 
-/// Empty places that are never worth the letting go.
-const EMPTY_FEW: usize = 8;
+/// Holes up to this many are never compacted.
+const HOLES_FEW: usize = 8;
 
-/// Room for so many is kept, however few there are.
-const ROOM_KEPT: usize = 64;
+/// Capacity that is kept, however few entries there are.
+const CAPACITY_KEPT: usize = 64;
 
-/// Things by numbers that rise.
+/// Values by ascending numbers.
 #[derive(Clone, Debug)]
 pub struct Numbered<N, T> {
-    /// The first and the last are not empty.
-    places: VecDeque<(N, Option<T>)>,
+    /// The first and the last entry are not holes.
+    entries: VecDeque<(N, Option<T>)>,
     count: usize,
 }
 
 impl<N: Copy + Ord, T> Numbered<N, T> {
-    /// Begins empty.
+    /// Returns an empty map.
     pub const fn new() -> Self {
         Self {
-            places: VecDeque::new(),
+            entries: VecDeque::new(),
             count: 0,
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of values.
     pub const fn len(&self) -> usize {
         self.count
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no values.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Returns the one of a number.
+    /// Returns the value of a number.
     ///
     /// Cost    O(1) at the ends, O(log n) between
     pub fn get(&self, number: N) -> Option<&T> {
-        self.places[self.find(number)?].1.as_ref()
+        self.entries[self.find(number)?].1.as_ref()
     }
 
-    /// The same, to change it.
+    /// Returns the value of a number, mutably.
     pub fn get_mut(&mut self, number: N) -> Option<&mut T> {
         let at = self.find(number)?;
-        self.places[at].1.as_mut()
+        self.entries[at].1.as_mut()
     }
 
-    /// Returns whether there is one of a number.
+    /// Returns whether a number has a value.
     pub fn contains(&self, number: N) -> bool {
         self.get(number).is_some()
     }
 
-    /// Adds one; returns the one that had its number.
+    /// Inserts a value; returns the previous value of that number.
     ///
     /// Cost    O(1) for the newest, O(n) otherwise
-    pub fn insert(&mut self, number: N, thing: T) -> Option<T> {
-        let is_newest = self.places.back().is_none_or(|(last, _)| *last < number);
+    pub fn insert(&mut self, number: N, value: T) -> Option<T> {
+        let is_newest = self.entries.back().is_none_or(|(last, _)| *last < number);
         let found = if is_newest {
-            Err(self.places.len())
+            Err(self.entries.len())
         } else {
             self.search(number)
         };
         let before = match found {
-            Ok(at) => self.places[at].1.replace(thing),
+            Ok(at) => self.entries[at].1.replace(value),
             Err(at) => {
-                self.places.insert(at, (number, Some(thing)));
+                self.entries.insert(at, (number, Some(value)));
                 None
             }
         };
@@ -83,35 +84,35 @@ impl<N: Copy + Ord, T> Numbered<N, T> {
         before
     }
 
-    /// Takes one out.
+    /// Removes and returns the value of a number.
     ///
-    /// Cost    as to get it, O(1) on the average besides
+    /// Cost    the lookup, and O(1) amortized
     pub fn remove(&mut self, number: N) -> Option<T> {
         let at = self.find(number)?;
-        let thing = self.places[at].1.take()?;
+        let value = self.entries[at].1.take()?;
         self.count -= 1;
-        self.tidy();
-        Some(thing)
+        self.compact();
+        Some(value)
     }
 
-    /// Returns all, in order.
+    /// Iterates over numbers and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (N, &T)> {
-        let all = self.places.iter();
-        all.filter_map(|(number, thing)| Some((*number, thing.as_ref()?)))
+        let all = self.entries.iter();
+        all.filter_map(|(number, value)| Some((*number, value.as_ref()?)))
     }
 
-    /// The same, to change them.
+    /// Iterates over numbers and values in order, mutably.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (N, &mut T)> {
-        let all = self.places.iter_mut();
-        all.filter_map(|(number, thing)| Some((*number, thing.as_mut()?)))
+        let all = self.entries.iter_mut();
+        all.filter_map(|(number, value)| Some((*number, value.as_mut()?)))
     }
 
     fn find(&self, number: N) -> Option<usize> {
-        let last = self.places.back()?.0;
+        let last = self.entries.back()?.0;
         if number >= last {
-            return (number == last).then(|| self.places.len() - 1);
+            return (number == last).then(|| self.entries.len() - 1);
         }
-        let first = self.places.front()?.0;
+        let first = self.entries.front()?.0;
         if number <= first {
             return (number == first).then_some(0);
         }
@@ -119,25 +120,25 @@ impl<N: Copy + Ord, T> Numbered<N, T> {
     }
 
     fn search(&self, number: N) -> Result<usize, usize> {
-        self.places
+        self.entries
             .binary_search_by_key(&number, |(known, _)| *known)
     }
 
-    /// Lets go of empty places at the ends, and of all if they are most.
-    fn tidy(&mut self) {
-        while let Some((_, None)) = self.places.front() {
-            self.places.pop_front();
+    /// Drops holes at the ends, and all holes if they are the majority.
+    fn compact(&mut self) {
+        while let Some((_, None)) = self.entries.front() {
+            self.entries.pop_front();
         }
-        while let Some((_, None)) = self.places.back() {
-            self.places.pop_back();
+        while let Some((_, None)) = self.entries.back() {
+            self.entries.pop_back();
         }
-        if self.places.len() > 2 * self.count + EMPTY_FEW {
-            self.places.retain(|(_, thing)| thing.is_some());
+        if self.entries.len() > 2 * self.count + HOLES_FEW {
+            self.entries.retain(|(_, value)| value.is_some());
         }
-        // Of thousands that there were once the room goes by halves.
-        let room = self.places.capacity();
-        if room > ROOM_KEPT && self.places.len() < room / 8 {
-            self.places.shrink_to(room / 2);
+        // Capacity from a time with thousands of entries is released by halves.
+        let capacity = self.entries.capacity();
+        if capacity > CAPACITY_KEPT && self.entries.len() < capacity / 8 {
+            self.entries.shrink_to(capacity / 2);
         }
     }
 }
@@ -159,7 +160,7 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        /// The next number, or one so far behind it.
+        /// Insert the next number, or one this far behind it.
         Insert(Option<u16>),
         Remove(u16),
         RemoveOldest,
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_room_of_many_is_let_go_of() {
+    fn emptied_map_releases_memory() {
         let mut row = Numbered::new();
         for number in 0..10_000 {
             row.insert(number, ());
@@ -185,15 +186,15 @@ mod tests {
         }
         assert!(row.is_empty());
         assert!(
-            row.places.capacity() <= ROOM_KEPT,
+            row.entries.capacity() <= CAPACITY_KEPT,
             "{}",
-            row.places.capacity()
+            row.entries.capacity()
         );
     }
 
     proptest! {
         #[test]
-        fn it_is_a_map(steps in proptest::collection::vec(step(), 0..300)) {
+        fn numbered_equals_btree_map(steps in proptest::collection::vec(step(), 0..300)) {
             let (mut row, mut map, mut next) = (Numbered::new(), BTreeMap::new(), 0_u16);
             for (time, step) in steps.into_iter().enumerate() {
                 match step {
@@ -209,22 +210,22 @@ mod tests {
                     Step::RemoveOldest => {
                         let oldest = map.pop_first();
                         let number = oldest.map_or(0, |(number, _)| number);
-                        prop_assert_eq!(row.remove(number), oldest.map(|(_, thing)| thing));
+                        prop_assert_eq!(row.remove(number), oldest.map(|(_, value)| value));
                     }
                 }
                 prop_assert_eq!((row.len(), row.is_empty()), (map.len(), map.is_empty()));
-                prop_assert!(row.places.len() <= 2 * row.len() + EMPTY_FEW);
-                let all: Vec<_> = row.iter().map(|(number, thing)| (number, *thing)).collect();
-                let known: Vec<_> = map.iter().map(|(number, thing)| (*number, *thing)).collect();
+                prop_assert!(row.entries.len() <= 2 * row.len() + HOLES_FEW);
+                let all: Vec<_> = row.iter().map(|(number, value)| (number, *value)).collect();
+                let known: Vec<_> = map.iter().map(|(number, value)| (*number, *value)).collect();
                 prop_assert_eq!(all, known);
                 for number in next.saturating_sub(45)..=next {
                     prop_assert_eq!(row.get(number), map.get(&number));
                     prop_assert_eq!(row.contains(number), map.contains_key(&number));
-                    if let Some(thing) = row.get_mut(number) {
-                        *thing += 1;
+                    if let Some(value) = row.get_mut(number) {
+                        *value += 1;
                     }
-                    if let Some(thing) = map.get_mut(&number) {
-                        *thing += 1;
+                    if let Some(value) = map.get_mut(&number) {
+                        *value += 1;
                     }
                 }
             }

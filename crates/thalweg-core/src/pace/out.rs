@@ -1,29 +1,30 @@
-//! What a carrier writes next: words laid down here, and pieces of streams as they are.
+//! The bytes that a carrier writes next: headers encoded here, and payload pieces by reference.
 //!
-//! *The idea.* A stream's bytes are shared with whoever else sends them, of a relay with every sink; so they are written from where
-//! they lie and not copied first. What is as short as a header is copied, for to write from one place more costs as much.
+//! *The idea.* The bytes of a stream are shared with other links, on a relay with every sink; so
+//! they are written from where they lie, without a copy. A piece as short as a header is copied,
+//! for another buffer in a vectored write costs as much.
 //!
-//! *What it does not do.* It writes nothing, and cuts nothing to size.
+//! *What it does not do.* It writes nothing to a socket, and cuts nothing to size.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use bytes::Bytes;
 
-/// Shorter pieces are copied.
+/// Pieces below this length are copied.
 const COPIED_BELOW: usize = 256;
 
 /// Bytes in the order in which they are to be written.
 #[derive(Clone, Default)]
 pub struct Out {
     words: Vec<u8>,
-    /// Each with how many of `words` go before it.
+    /// Each piece with the number of `words` bytes before it.
     pieces: Vec<(usize, Bytes)>,
     piece_bytes: usize,
 }
 
 impl Out {
-    /// Begins empty.
+    /// Returns an empty buffer.
     pub const fn new() -> Self {
         Self {
             words: Vec::new(),
@@ -32,31 +33,31 @@ impl Out {
         }
     }
 
-    /// Returns how many bytes there are.
+    /// Returns the number of bytes.
     pub const fn len(&self) -> usize {
         self.words.len() + self.piece_bytes
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets all; the place for words is kept.
+    /// Removes all bytes; the capacity for headers is kept.
     pub fn clear(&mut self) {
         self.words.clear();
         self.pieces.clear();
         self.piece_bytes = 0;
     }
 
-    /// Returns what frames are laid down in, behind all that is there.
+    /// Returns the buffer to encode frames into, behind everything so far.
     pub const fn words(&mut self) -> &mut Vec<u8> {
         &mut self.words
     }
 
     /// Appends a piece of a stream.
     ///
-    /// Cost    one copy of less than 256 bytes, or one more owner of the piece
+    /// Cost    a copy if it is below 256 bytes, else one more reference to it
     pub fn push(&mut self, piece: &Bytes) {
         if piece.len() < COPIED_BELOW {
             self.words.extend_from_slice(piece);
@@ -66,7 +67,7 @@ impl Out {
         }
     }
 
-    /// Appends what there is in another, which is empty then.
+    /// Moves all bytes of another buffer to the end.
     pub fn append(&mut self, other: &mut Self) {
         let before = self.words.len();
         let pieces = other.pieces.drain(..);
@@ -76,7 +77,7 @@ impl Out {
         self.piece_bytes += core::mem::take(&mut other.piece_bytes);
     }
 
-    /// Returns the bytes part by part, but for the first `skipped`; none is empty.
+    /// Iterates over the bytes after the first `skipped`, part by part; no part is empty.
     pub fn parts(&self, skipped: usize) -> impl Iterator<Item = &[u8]> {
         let mut skipped = skipped;
         let mut begin = 0;
@@ -94,7 +95,7 @@ impl Out {
         })
     }
 
-    /// Returns all bytes in one place.
+    /// Returns all bytes in one vector.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.len());
         for part in self.parts(0) {
@@ -123,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_comes_in_order_from_wherever_it_is_asked_for(
+        fn parts_keep_order_after_skip(
             lengths in proptest::collection::vec((any::<bool>(), 0_usize..600), 0..12),
             cut in 0_usize..12,
             skipped in 0_usize..8_000,
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_is_written_from_where_it_lies_if_it_is_no_header() {
+    fn only_short_pieces_are_copied() {
         for length in [COPIED_BELOW - 1, COPIED_BELOW] {
             let piece = Bytes::from(vec![7; length]);
             let mut out = Out::new();

@@ -1,7 +1,7 @@
-//! The numbers of a link over TCP, in one table that both ends have.
+//! The settings of a link over TCP, in one table that both ends have.
 //!
-//! *The idea.* Windows are as over QUIC ([`crate::hop::settings`]), so that a stream behaves alike on both. They are part
-//! of version 1 and not negotiated.
+//! *The idea.* Windows are as over QUIC ([`crate::hop::settings`]), so that a stream behaves alike
+//! on both. They are part of version 1 and not negotiated.
 //!
 //! *What it does not do.* It sets no socket option.
 
@@ -9,111 +9,117 @@ use crate::hop::settings;
 use crate::outbox::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
 use crate::time::Duration;
 
-/// The version of the frames; a peer of another is refused in the greeting.
+/// The version of the frames; the greeting refuses a peer with another version.
 pub const VERSION: u8 = 1;
 
-/// The longest encoded frame: a chunk, its stream, offset and length.
+/// The longest encoded frame: a chunk, with its stream, offset and length.
 pub const FRAME_BYTES_MAX: usize = CHUNK_BYTES_MAX as usize + 32;
 
-/// The largest datagram: what an ADU must fit to go by datagram over QUIC, so that the choice is the same.
+/// The largest datagram: the same as over QUIC, so that an ADU's carriage is the same.
 pub const DATAGRAM_BYTES_MAX: usize = settings::MTU_BYTES_MIN as usize;
 
-/// Datagrams that wait either way, each counted with [`DATAGRAM_OVERHEAD_BYTES`].
+/// Datagrams queued in either direction, each counted with [`DATAGRAM_OVERHEAD_BYTES`].
 pub const DATAGRAM_BUFFER_BYTES: usize = settings::DATAGRAM_BUFFER_BYTES;
 
-/// What a waiting datagram takes besides its bytes, about: so a flood of empty ones is bounded too.
+/// Memory that a queued datagram takes besides its bytes, about: bounds a flood of empty datagrams too.
 pub const DATAGRAM_OVERHEAD_BYTES: usize = 64;
 
-/// What one stream may have unread.
+/// Receive window of one stream.
 pub const STREAM_WINDOW_BYTES: u64 = settings::STREAM_WINDOW_BYTES as u64;
 
-/// What all streams may have unread.
+/// Receive window of all streams together.
 pub const SESSION_WINDOW_BYTES: u64 = settings::LINK_WINDOW_BYTES as u64;
 
-/// What may be queued or unacknowledged at the sender.
+/// Bytes that may be queued or unacknowledged at the sender.
 pub const SEND_WINDOW_BYTES: u64 = settings::SEND_WINDOW_BYTES;
 
-/// What one stream may have queued: one chunk of the largest size, for the outbox gives it chunk by chunk.
+/// Bytes that one stream may have queued: one chunk of the largest size, for the outbox hands over
+/// chunk by chunk.
 pub const QUEUE_BYTES_MAX: usize = CHUNK_BYTES_MAX as usize;
 
 /// Streams that a peer may have open at once.
 pub const STREAMS_MAX: u64 = settings::STREAMS_MAX as u64;
 
-/// After so many bytes the receiver says what it has: two least chunks, as RFC 9000 §13.2.2 has two packets.
-pub const TELL_BYTES: u64 = 2 * CHUNK_BYTES_MIN as u64;
+/// Bytes after which the receiver reports its position: two smallest chunks, as two packets in RFC
+/// 9000 §13.2.2.
+pub const REPORT_BYTES: u64 = 2 * CHUNK_BYTES_MIN as u64;
 
-/// After this long it says so anyway: well below the round trips of any line that blocks UDP.
-pub const TELL_DELAY: Duration = Duration::from_millis(2);
+/// Delay after which it reports anyway: well below the round trips of any line that blocks UDP.
+pub const REPORT_DELAY: Duration = Duration::from_millis(2);
 
-/// The same for a sender that asks its kernel how much may go, and needs the word for no more than to let go of what it
-/// keeps: a quarter of a millisecond's bytes at 2 Gbit/s.
-pub const TELL_BYTES_SELDOM: u64 = 64 << 10;
+/// The same for a sender that asks its kernel for credit, and needs reports only to release its
+/// copies: a quarter of a millisecond at 2 Gbit/s.
+pub const RARE_REPORT_BYTES: u64 = 64 << 10;
 
-/// The same; two or three pictures that are 33 ms apart share a word, and it is still well within [`STALL_MIN`].
-pub const TELL_DELAY_SELDOM: Duration = Duration::from_millis(75);
+/// The same: two or three video frames 33 ms apart share a report, and it is still well within
+/// [`STALL_MIN`].
+pub const RARE_REPORT_DELAY: Duration = Duration::from_millis(75);
 
-/// What the peer asks for beyond is not done: it could not fill the windows.
-pub const TELL_BYTES_MAX: u64 = SEND_WINDOW_BYTES / 4;
+/// Upper bound of what the peer may request: reports that are rarer could not fill the windows.
+pub const REPORT_BYTES_MAX: u64 = SEND_WINDOW_BYTES / 4;
 
-/// The same: a wait of this length would look like a stall to most.
-pub const TELL_DELAY_MAX: Duration = Duration::from_millis(100);
+/// The same: most stall detectors would take a longer delay for a stall.
+pub const REPORT_DELAY_MAX: Duration = Duration::from_millis(100);
 
-/// Nothing more is handed to a kernel while the peer has not said for so long, and two round trips, that it has what it was given
-/// before: the peer is too busy to read, and what waits where it does not look can neither be overtaken nor expire.
+/// The kernel gets no more bytes while the peer has not reported earlier ones for this long and two
+/// round trips. Such a peer is too busy to read, and bytes in its socket can be neither overtaken
+/// nor expired.
 pub const UNREAD_MAX: Duration = Duration::from_millis(250);
 
-/// How much queueing [`PaceA`](super::PaceA) allows itself beyond the least round trip: five wake-ups of a busy peer.
+/// Queueing delay that [`PaceA`](super::PaceA) allows itself beyond the least round trip: five
+/// wake-ups of a busy peer.
 pub const TARGET: Duration = Duration::from_millis(10);
 
-/// The least time without progress that counts as a stall: PL-13, and the least RTO of Linux.
+/// Minimum time without progress that counts as a stall: PL-13, and Linux's minimum RTO.
 pub const STALL_MIN: Duration = Duration::from_millis(200);
 
-/// The same while the peer's kernel acknowledges what the peer says nothing of.
+/// The same while the peer's kernel acknowledges bytes that the peer itself does not report.
 pub const STALL_ACKNOWLEDGED: Duration = Duration::from_secs(1);
 
-/// The least time before a round trip was measured: the initial RTO of RFC 6298 §2.1.
+/// The same before the first round trip sample: the initial RTO of RFC 6298 §2.1.
 pub const STALL_UNKNOWN: Duration = Duration::from_secs(1);
 
-/// The least time between two fail-overs because of stalls: a new connection needs that long to leave slow start on any
-/// line worth changing to; changing faster would be a way around congestion control.
+/// Minimum time between two fail-overs for stalls. A new connection needs that long to leave slow
+/// start on any line worth changing to, and changing faster would bypass congestion control.
 pub const FAILOVER_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// The time between two after the fourth in a row.
+/// The same after the fourth fail-over in a row.
 pub const FAILOVER_INTERVAL_MAX: Duration = Duration::from_secs(16);
 
-/// How long no connection is dialled to stand by after one was left whose peer was busy: as long as fail-overs are apart at most. A
-/// handshake is much more work for a relay than a picture that it passes on, and who had no time for those has none for it.
+/// How long no standby is dialled after a fail-over from a busy peer: as long as fail-overs are
+/// apart at most. A handshake is much more work for a relay than forwarding a video frame, and a
+/// busy relay has no time for it.
 pub const STANDBY_REST_MIN: Duration = FAILOVER_INTERVAL_MAX;
 
 /// The same after the third in a row.
 pub const STANDBY_REST_MAX: Duration = Duration::from_secs(128);
 
-/// Connections that stand by, usually: one to take over, and the next is dialled when it has.
+/// Usual number of standby connections: one to take over; the next is dialled when it has.
 pub const STANDBYS: usize = 1;
 
-/// How much longer than the active one a connection that stands by may be silent until it is asked whether it lives: no stream waits
-/// for the answer, and a relay has as many that stand by as it has neighbours.
+/// Keep-alive interval of a standby over that of the active connection: no stream waits for the
+/// answer, and a relay has as many standbys as neighbours.
 pub const STANDBY_PATIENCE: u64 = 2;
 
-/// Carriers of a session that a peer may join: one active, some standing by, some of both on their way out.
+/// Carriers that a session may have: one active, some standbys, and some of both on their way out.
 pub const CARRIERS_MAX: usize = 8;
 
-/// Stopped streams whose code is remembered for who still writes to them.
+/// Stopped streams for which the code is kept, for a writer that still writes to them.
 pub const STOPS_KEPT: usize = 1024;
 
 const _: () = assert!(
     QUEUE_BYTES_MAX as u64 <= SEND_WINDOW_BYTES && SEND_WINDOW_BYTES <= SESSION_WINDOW_BYTES,
-    "a queued chunk fits the send window, and that what the peer admits"
+    "a queued chunk fits the send window, which fits what the peer admits"
 );
 const _: () = assert!(
-    TELL_BYTES_SELDOM <= TELL_BYTES_MAX
-        && TELL_DELAY_SELDOM.as_nanos() <= TELL_DELAY_MAX.as_nanos()
-        && 2 * TELL_DELAY_MAX.as_nanos() <= STALL_MIN.as_nanos()
+    RARE_REPORT_BYTES <= REPORT_BYTES_MAX
+        && RARE_REPORT_DELAY.as_nanos() <= REPORT_DELAY_MAX.as_nanos()
+        && 2 * REPORT_DELAY_MAX.as_nanos() <= STALL_MIN.as_nanos()
         && STALL_MIN.as_nanos() < UNREAD_MAX.as_nanos(),
-    "who is told seldom takes a peer that tells in time neither for stalled nor for busy"
+    "a peer with rare reports, all in time, looks neither stalled nor busy"
 );
 const _: () = assert!(
     crate::limits::TEXT_BYTES_MAX + 32 <= FRAME_BYTES_MAX
         && DATAGRAM_BYTES_MAX + 32 <= FRAME_BYTES_MAX,
-    "every frame is as long as the longest at most"
+    "no frame exceeds the longest"
 );

@@ -1,19 +1,22 @@
-//! `PaceA`: as much as has lately arrived in a round trip, by the peer's own word.
+//! `PaceA`: hands over as much as lately arrived in a round trip, by the peer's reports.
 //!
-//! *The idea.* No help from the kernel is needed: the peer says how many bytes have arrived. From that come the rate of
-//! delivery (the greatest of the last rounds, as BBR measures it) and the least round trip; what is out there, in the
-//! socket or on the line, is held to what the two make.
+//! *The idea.* This pacer needs no help from the kernel: the peer reports how many bytes have
+//! arrived. From that follow the delivery rate (the greatest of the last rounds, as BBR measures
+//! it) and the minimum round trip. Outstanding bytes, in the socket or on the line, are limited to
+//! their product.
 //!
 //! ```text
 //! outstanding ≤ max(2 chunks, rate · (least RTT + target) + probe)        twice that at the start
-//! probe: a chunk more each round in which the limit was reached and the queue was below the target, else half
+//! probe: per round one chunk more if the limit was reached and the queue was below the target, else half
 //! ```
 //!
-//! The allowance of `target` is itself a probe: while the line is not full, each round delivers a little more than the
-//! one before. At the start the limit is doubled until three full rounds in a row have not brought a quarter more.
+//! The allowance of `target` is itself a probe: while the line is not full, each round delivers a
+//! little more than the one before. At the start the limit is doubled, until three limited rounds
+//! in a row gain less than a quarter.
 //!
-//! *What it does not do.* It leaves losses to TCP, which it cannot outpace: what TCP does not let through waits in the
-//! socket and counts as outstanding. A peer that acknowledges falsely harms the rate it is sent at, and nothing else.
+//! *What it does not do.* It leaves losses to TCP, which it cannot outpace: bytes that TCP holds
+//! back wait in the socket and count as outstanding. A peer that reports falsely harms only its own
+//! rate.
 //!
 //! *Sources.* PL-10, PL-11; draft-ietf-ccwg-bbr §4.1.1 (samples), §5.3.1 (start); spec 3(d).
 
@@ -23,26 +26,26 @@ mod tests;
 
 use alloc::collections::VecDeque;
 
-use self::rate::{Filter, Least};
+use self::rate::{MaxRate, MinRtt};
 use super::settings::TARGET;
 use crate::outbox::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_TIME};
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
-/// Rounds without growth that end the start.
+/// Limited rounds without growth that end the start.
 const FLAT_ROUNDS: u32 = 3;
 
-/// The pacer that asks the peer.
+/// The pacer that goes by the peer's reports.
 #[derive(Clone, Debug)]
 pub struct PaceA {
     sent: u64,
     delivered: u64,
     delivered_at: Instant,
-    /// When the first byte of the sample under way was sent.
+    /// When the first byte of the current sample was sent.
     first_sent: Instant,
     log: VecDeque<Entry>,
-    rates: Filter,
-    rtt_min: Least,
+    rates: MaxRate,
+    rtt_min: MinRtt,
     rtt_last: Duration,
     /// The round ends when this position is acknowledged.
     round_end: u64,
@@ -52,7 +55,7 @@ pub struct PaceA {
     start: Option<Start>,
 }
 
-/// What was known when some bytes were sent.
+/// The state when some bytes were sent.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     end: u64,
@@ -66,11 +69,11 @@ struct Entry {
 #[derive(Clone, Copy, Debug, Default)]
 struct Start {
     rate: Bitrate,
-    flat: u32,
+    flat_rounds: u32,
 }
 
 impl PaceA {
-    /// Begins with a connection that has carried nothing.
+    /// Returns the pacer of a connection that has carried nothing.
     pub fn new(now: Instant) -> Self {
         Self {
             sent: 0,
@@ -78,8 +81,8 @@ impl PaceA {
             delivered_at: now,
             first_sent: now,
             log: VecDeque::new(),
-            rates: Filter::default(),
-            rtt_min: Least::default(),
+            rates: MaxRate::default(),
+            rtt_min: MinRtt::default(),
             rtt_last: Duration::ZERO,
             round_end: 0,
             was_limited: false,
@@ -89,10 +92,10 @@ impl PaceA {
         }
     }
 
-    /// Takes in that so much was handed over; `is_limited` if more would have been, had the credit allowed it.
+    /// Handles that `bytes` were handed over; `is_limited` if credit was what limited them.
     pub fn handle_sent(&mut self, now: Instant, bytes: u64, is_limited: bool) {
         if self.outstanding() == DataSize::ZERO {
-            // Idle time is nobody's rate.
+            // Idle time must not lower a rate.
             (self.first_sent, self.delivered_at) = (now, now);
         }
         self.sent += bytes;
@@ -106,15 +109,15 @@ impl PaceA {
             is_limited,
         };
         match self.log.back_mut() {
-            // What leaves at one moment is one sample: frames of a few bytes do not make the log long.
+            // Bytes sent at one moment are one sample, so that small frames keep the log short.
             Some(last) if last.at == now && last.delivered == self.delivered => *last = entry,
             _ => self.log.push_back(entry),
         }
     }
 
-    /// Takes in that the peer has this many bytes in all.
+    /// Handles the peer's report of its total position.
     ///
-    /// What was never sent cannot have arrived: it is taken for all that was sent. A smaller number than before is old.
+    /// A position beyond what was sent counts as all of it. A lower position than before is stale.
     pub fn handle_received(&mut self, now: Instant, position: u64) {
         let position = position.min(self.sent);
         if position <= self.delivered {
@@ -142,14 +145,14 @@ impl PaceA {
 
     /// Returns how much may be outstanding.
     pub fn limit(&self) -> DataSize {
-        let rate = self.rates.greatest();
+        let rate = self.rates.max();
         let time = self.rtt_min.get() + TARGET;
         let gain = if self.start.is_some() { 2 } else { 1 };
         let bytes = (rate * time).as_bytes() * gain + self.probe;
         DataSize::from_bytes(bytes.max(2 * self.chunk()))
     }
 
-    /// Returns how much was handed over and has not arrived, as far as is known.
+    /// Returns how much was handed over and is not reported as arrived.
     pub const fn outstanding(&self) -> DataSize {
         DataSize::from_bytes(self.sent - self.delivered)
     }
@@ -159,33 +162,33 @@ impl PaceA {
         self.sent
     }
 
-    /// Returns the rate of delivery; nothing before one was measured.
+    /// Returns the delivery rate; `None` before the first sample.
     pub fn rate(&self) -> Option<Bitrate> {
-        let rate = self.rates.greatest();
+        let rate = self.rates.max();
         (rate != Bitrate::ZERO).then_some(rate)
     }
 
-    /// Returns whether the path was found to carry no more.
+    /// Returns whether the path was ever found full.
     pub const fn has_been_full(&self) -> bool {
         self.start.is_none()
     }
 
-    /// Returns the least round trip of late; zero before one was measured.
+    /// Returns the recent minimum round trip; zero before the first sample.
     pub fn rtt_min(&self) -> Duration {
         self.rtt_min.get()
     }
 
     /// Returns how many bytes take [`CHUNK_TIME`], within the outbox's bounds.
     fn chunk(&self) -> u64 {
-        let bytes = (self.rates.greatest() * CHUNK_TIME).as_bytes();
+        let bytes = (self.rates.max() * CHUNK_TIME).as_bytes();
         bytes.clamp(CHUNK_BYTES_MIN.into(), CHUNK_BYTES_MAX.into())
     }
 
     fn sample(&mut self, now: Instant, entry: &Entry) {
         self.rtt_last = now.saturating_since(entry.at);
         self.rtt_min.handle_sample(now, self.rtt_last);
-        // Acknowledgements that come in a bunch would show a rate that no line has: bytes cannot arrive faster than they
-        // were sent.
+        // Bunched acknowledgements would show a rate that no line has: bytes cannot arrive faster
+        // than they were sent.
         let send_time = entry.at.saturating_since(entry.first_sent);
         let arrival_time = now.saturating_since(entry.delivered_at);
         self.first_sent = entry.at;
@@ -201,20 +204,23 @@ impl PaceA {
         if !self.round_limited {
             return;
         }
-        let is_calm = self.rtt_last <= self.rtt_min.get() + TARGET;
+        let is_queue_short = self.rtt_last <= self.rtt_min.get() + TARGET;
         if let Some(start) = &mut self.start {
-            let rate = self.rates.greatest();
+            let rate = self.rates.max();
             if rate.as_bps() >= start.rate.as_bps() / 4 * 5 {
-                *start = Start { rate, flat: 0 };
+                *start = Start {
+                    rate,
+                    flat_rounds: 0,
+                };
             } else {
-                start.flat += 1;
+                start.flat_rounds += 1;
             }
-            if start.flat >= FLAT_ROUNDS {
+            if start.flat_rounds >= FLAT_ROUNDS {
                 self.start = None;
             }
-        } else if is_calm {
-            // No more than the line holds by itself: beyond that a larger limit teaches nothing.
-            let most = (self.rates.greatest() * self.rtt_min.get()).as_bytes();
+        } else if is_queue_short {
+            // At most a bandwidth-delay product: beyond that a larger limit teaches nothing.
+            let most = (self.rates.max() * self.rtt_min.get()).as_bytes();
             self.probe = (self.probe + self.chunk()).min(most);
         } else {
             self.probe /= 2;

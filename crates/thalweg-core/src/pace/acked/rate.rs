@@ -1,8 +1,8 @@
-//! The greatest rate of some rounds, the least round trip of some seconds.
+//! The greatest delivery rate of some rounds, and the minimum round trip of some seconds.
 //!
-//! *The idea.* A rate shows what the line carries only if the line was asked for more: a sample of a sender that had
-//! nothing else to send may raise the estimate and ages nothing. The least round trip is that of two half windows, so that
-//! a longer path is believed after one of them at least and both at most.
+//! *The idea.* A rate shows what the line carries only if the sender was limited by credit: any
+//! other sample may raise the estimate and ages nothing. The minimum round trip covers two half
+//! windows, so that a longer path is accepted after one of them at least and both at most.
 //!
 //! *What it does not do.* It decides nothing.
 //!
@@ -11,45 +11,45 @@
 use crate::time::{Duration, Instant};
 use crate::units::Bitrate;
 
-/// Rounds in which a rate counts: half of BBR's ten, for what is given too much here waits in a socket and cannot be
-/// overtaken.
+/// Rounds for which a rate counts: half of BBR's ten, for surplus bytes wait in a socket here and
+/// cannot be overtaken.
 const ROUNDS: usize = 5;
 
-/// Half of the time in which a round trip counts; both together are BBR's ten seconds.
+/// Half of the window of the minimum round trip; both together are BBR's ten seconds.
 const HALF: Duration = Duration::from_secs(5);
 
-/// The greatest rate of each of the last rounds.
+/// The greatest rate of each of the last rounds, the present one first.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Filter {
-    greatest: [Bitrate; ROUNDS],
+pub(super) struct MaxRate {
+    rounds: [Bitrate; ROUNDS],
 }
 
-/// The least round trip of late.
+/// The recent minimum round trip.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Least {
+pub(super) struct MinRtt {
     present: Option<Duration>,
     before: Option<Duration>,
     since: Instant,
 }
 
-impl Filter {
+impl MaxRate {
     pub(super) fn handle_sample(&mut self, rate: Bitrate, is_limited: bool) {
-        if is_limited || rate > self.greatest() {
-            self.greatest[0] = self.greatest[0].max(rate);
+        if is_limited || rate > self.max() {
+            self.rounds[0] = self.rounds[0].max(rate);
         }
     }
 
     pub(super) fn handle_round(&mut self) {
-        self.greatest.rotate_right(1);
-        self.greatest[0] = Bitrate::ZERO;
+        self.rounds.rotate_right(1);
+        self.rounds[0] = Bitrate::ZERO;
     }
 
-    pub(super) fn greatest(&self) -> Bitrate {
-        self.greatest.into_iter().max().unwrap_or(Bitrate::ZERO)
+    pub(super) fn max(&self) -> Bitrate {
+        self.rounds.into_iter().max().unwrap_or(Bitrate::ZERO)
     }
 }
 
-impl Least {
+impl MinRtt {
     pub(super) fn handle_sample(&mut self, now: Instant, rtt: Duration) {
         if now.saturating_since(self.since) >= HALF {
             self.before = self.present.take();

@@ -1,7 +1,7 @@
-//! Proves `PaceA` on a line as arithmetic: a rate, a delay, a queue without bound.
+//! Proves `PaceA` on a line as arithmetic: a rate, a delay, an unbounded queue.
 //!
-//! The sender fills its credit whenever it may; each chunk leaves the line when those before it have, and is acknowledged
-//! a delay later. So the greatest queue is what `PaceA` let into it.
+//! The sender uses all its credit; each chunk leaves the line when those before it have, and is
+//! acknowledged a delay later. So the longest queue is what `PaceA` let into it.
 
 use alloc::collections::VecDeque;
 
@@ -11,7 +11,7 @@ struct Line {
     rate: Bitrate,
     rtt: Duration,
     free: Instant,
-    /// When each chunk's acknowledgement is here, and up to where it goes.
+    /// When each chunk's acknowledgement arrives, and the position that it reports.
     acks: VecDeque<(Instant, u64)>,
     sent: u64,
 }
@@ -27,8 +27,8 @@ impl Line {
         }
     }
 
-    /// Sends for this long in steps of a millisecond, at most `offered` a step; returns bytes delivered and the longest
-    /// wait in the queue over the second half.
+    /// Sends for this long in steps of a millisecond, at most `offered` a step; returns the bytes
+    /// delivered and the longest queueing delay over the second half.
     fn play(
         &mut self,
         pacer: &mut PaceA,
@@ -65,7 +65,7 @@ impl Line {
 const ALL: u64 = u64::MAX / 2;
 
 #[test]
-fn a_full_line_is_used_and_its_queue_stays_near_the_target() {
+fn full_line_keeps_queue_near_target() {
     for (rate_kbps, rtt_ms) in [(1_000, 20), (10_000, 50), (10_000, 100), (50_000, 30)] {
         let (mut line, mut pacer) = (Line::new(rate_kbps, rtt_ms), PaceA::new(Instant::ZERO));
         let (delivered, longest) =
@@ -85,7 +85,7 @@ fn a_full_line_is_used_and_its_queue_stays_near_the_target() {
 }
 
 #[test]
-fn a_slower_line_is_believed_after_some_rounds() {
+fn slower_line_is_accepted_in_rounds() {
     let (mut line, mut pacer) = (Line::new(20_000, 40), PaceA::new(Instant::ZERO));
     line.play(&mut pacer, Instant::ZERO, Duration::from_secs(5), ALL);
     line.rate = Bitrate::from_kbps(2_000);
@@ -95,12 +95,12 @@ fn a_slower_line_is_believed_after_some_rounds() {
 }
 
 #[test]
-fn a_sender_with_little_to_send_does_not_lower_what_is_known() {
+fn app_limited_sender_keeps_rate() {
     let (mut line, mut pacer) = (Line::new(10_000, 50), PaceA::new(Instant::ZERO));
     line.play(&mut pacer, Instant::ZERO, Duration::from_secs(5), ALL);
     let known = pacer.rate().expect("five seconds of samples");
     let start = Instant::ZERO + Duration::from_secs(5);
-    // 1,200 bytes a step would be 9.6 Mbit/s; one step in ten is offered.
+    // 1,200 bytes a step would be 9.6 Mbit/s; one step in twenty is offered.
     for step in 0..100 {
         let start = start + Duration::from_millis(20 * step);
         line.play(&mut pacer, start, Duration::from_millis(1), 1_200);
@@ -114,7 +114,7 @@ fn a_sender_with_little_to_send_does_not_lower_what_is_known() {
 }
 
 #[test]
-fn two_chunks_may_always_be_out_and_no_byte_more_at_first() {
+fn initial_credit_is_two_chunks() {
     let mut pacer = PaceA::new(Instant::ZERO);
     assert_eq!(pacer.credit().as_bytes(), 2_400);
     pacer.handle_sent(Instant::ZERO, 2_399, true);
@@ -124,7 +124,7 @@ fn two_chunks_may_always_be_out_and_no_byte_more_at_first() {
 }
 
 #[test]
-fn what_was_never_sent_and_what_is_old_open_nothing() {
+fn false_and_stale_positions_are_capped() {
     let mut pacer = PaceA::new(Instant::ZERO);
     pacer.handle_sent(Instant::ZERO, 1_000, false);
     let later = Instant::ZERO + Duration::from_millis(10);

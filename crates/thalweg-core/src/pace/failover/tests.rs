@@ -1,4 +1,4 @@
-//! Proves when a connection is left, from both sides of each edge, and that it is not left often.
+//! Proves when a connection is left, from both sides of each edge, and that fail-overs are rare.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn at(ms: u64) -> Instant {
 const RTT: Duration = Duration::from_millis(150);
 
 #[test]
-fn a_stall_is_two_round_trips_without_progress_and_not_a_nanosecond_less() {
+fn two_rtts_without_progress_stall() {
     let mut failover = Failover::default();
     failover.handle_sent(at(1_000));
     let edge = at(1_300);
@@ -20,7 +20,7 @@ fn a_stall_is_two_round_trips_without_progress_and_not_a_nanosecond_less() {
 }
 
 #[test]
-fn short_round_trips_have_200_ms_and_an_unknown_one_a_second() {
+fn stall_time_has_minima() {
     let mut failover = Failover::default();
     failover.handle_sent(at(0));
     let short = Duration::from_millis(1);
@@ -37,7 +37,7 @@ fn short_round_trips_have_200_ms_and_an_unknown_one_a_second() {
 }
 
 #[test]
-fn progress_begins_the_wait_anew_and_nothing_outstanding_ends_it() {
+fn progress_restarts_wait() {
     let mut failover = Failover::default();
     failover.handle_sent(at(0));
     failover.handle_progress(at(250), true);
@@ -48,7 +48,7 @@ fn progress_begins_the_wait_anew_and_nothing_outstanding_ends_it() {
 }
 
 #[test]
-fn two_timeouts_in_a_row_are_a_stall_and_one_is_not() {
+fn two_timeouts_are_a_stall() {
     let mut failover = Failover::default();
     failover.handle_sent(at(0));
     assert_eq!(failover.judge(at(10), RTT, 1, true), Verdict::Steady);
@@ -56,7 +56,7 @@ fn two_timeouts_in_a_row_are_a_stall_and_one_is_not() {
 }
 
 #[test]
-fn without_a_standby_a_stall_is_held_and_counted_once() {
+fn missing_standby_holds_stall() {
     let mut failover = Failover::default();
     failover.handle_sent(at(0));
     for ms in [300, 400, 500] {
@@ -68,7 +68,7 @@ fn without_a_standby_a_stall_is_held_and_counted_once() {
 }
 
 #[test]
-fn a_line_that_always_stalls_is_changed_ever_more_rarely() {
+fn repeated_failovers_back_off() {
     let mut failover = Failover::default();
     let mut switches = alloc::vec::Vec::new();
     for ms in 0..60_000 {
@@ -84,7 +84,7 @@ fn a_line_that_always_stalls_is_changed_ever_more_rarely() {
 }
 
 #[test]
-fn after_a_calm_the_next_change_is_as_quick_as_the_first() {
+fn quiet_time_resets_back_off() {
     let mut failover = Failover::default();
     failover.handle_switched(at(0));
     failover.handle_switched(at(1_000));
@@ -94,7 +94,7 @@ fn after_a_calm_the_next_change_is_as_quick_as_the_first() {
     assert_eq!(failover.judge(at(6_000), RTT, 0, true), Verdict::Switch);
 }
 
-/// What the kernel says: so many bytes are acknowledged, and whether those are all.
+/// Reports the kernel's state: the bytes acknowledged, and whether those are all.
 fn kernel(failover: &mut Failover, ms: u64, acknowledged: u64, is_all: bool) {
     failover.handle_kernel(&path(acknowledged, is_all), at(ms));
 }
@@ -108,7 +108,7 @@ fn path(acknowledged: u64, is_all: bool) -> KernelPath {
 }
 
 #[test]
-fn a_peer_whose_kernel_acknowledges_is_given_a_second() {
+fn busy_peer_gets_a_second() {
     let mut failover = Failover::default();
     failover.handle_sent(at(0));
     assert!(!failover.wants_kernel(at(149), RTT));
@@ -124,7 +124,7 @@ fn a_peer_whose_kernel_acknowledges_is_given_a_second() {
 }
 
 #[test]
-fn a_line_that_loses_is_not_waited_for_though_a_little_comes_through() {
+fn lossy_line_gets_no_longer_wait() {
     let mut failover = Failover::default();
     failover.handle_sent(at(0));
     for (ms, acknowledged) in [(150, 10), (300, 20)] {
@@ -135,7 +135,8 @@ fn a_line_that_loses_is_not_waited_for_though_a_little_comes_through() {
         failover.handle_kernel(&path, at(ms));
     }
     assert_eq!(failover.judge(at(300), RTT, 0, true), Verdict::Switch);
-    // What was sent again before says nothing; and when all has come it has come, however often it was sent.
+    // Retransmissions from before the wait prove nothing; and once all has arrived, retransmissions
+    // do not matter.
     let mut failover = Failover::default();
     failover.handle_sent(at(0));
     for (ms, acknowledged, again, is_all) in
@@ -155,7 +156,7 @@ fn a_line_that_loses_is_not_waited_for_though_a_little_comes_through() {
 }
 
 #[test]
-fn a_line_whose_kernel_has_no_answer_either_has_stalled() {
+fn silent_kernel_is_a_stall() {
     let mut failover = Failover::default();
     failover.handle_sent(at(0));
     kernel(&mut failover, 0, 10, false);
@@ -165,7 +166,7 @@ fn a_line_whose_kernel_has_no_answer_either_has_stalled() {
 }
 
 #[test]
-fn what_the_kernel_said_before_the_waiting_began_proves_nothing() {
+fn earlier_kernel_state_is_ignored() {
     let mut failover = Failover::default();
     failover.handle_sent(at(0));
     kernel(&mut failover, 100, 10, true);
@@ -178,9 +179,9 @@ fn what_the_kernel_said_before_the_waiting_began_proves_nothing() {
     assert_eq!(failover.judge(at(600), RTT, 0, true), Verdict::Switch);
 }
 
-/// Leaves a connection that has stalled, whose peer's kernel has all of what was sent at `ms` or nothing of it; returns from when
-/// on another may be dialled.
-fn left(failover: &mut Failover, ms: u64, is_all: bool) -> Instant {
+/// Fails over from a stalled connection on which the peer's kernel has all of what was sent at
+/// `ms`, or nothing; returns when another may be dialled.
+fn fail_over(failover: &mut Failover, ms: u64, is_all: bool) -> Instant {
     failover.handle_sent(at(ms));
     let stalled = if is_all { ms + 1_000 } else { ms + 300 };
     for asked in (ms + 150..=stalled).step_by(150).chain([stalled]) {
@@ -192,24 +193,24 @@ fn left(failover: &mut Failover, ms: u64, is_all: bool) -> Instant {
 }
 
 #[test]
-fn a_peer_that_was_busy_is_given_no_handshake_for_a_while() {
+fn busy_peer_gets_no_handshake() {
     let mut failover = Failover::default();
-    // A line that stalls is another matter, also one that carried until shortly before.
-    assert_eq!(left(&mut failover, 0, false), Instant::ZERO);
+    // A line that stalls gives no rest, even if it worked shortly before.
+    assert_eq!(fail_over(&mut failover, 0, false), Instant::ZERO);
     failover.handle_sent(at(50_000));
     kernel(&mut failover, 50_150, 10, true);
     kernel(&mut failover, 50_450, 10, false);
     assert_eq!(failover.judge(at(50_450), RTT, 0, true), Verdict::Switch);
     failover.handle_switched(at(50_450));
     assert_eq!(failover.dial_at(), Instant::ZERO);
-    assert_eq!(left(&mut failover, 100_000, true), at(117_000));
-    // Again as soon as it may be dialled, and soon after that; calm, and one more.
-    assert_eq!(left(&mut failover, 117_000, true), at(150_000));
-    assert_eq!(left(&mut failover, 180_000, true), at(245_000));
-    assert_eq!(left(&mut failover, 260_000, true), at(389_000));
-    assert_eq!(left(&mut failover, 390_000, true), at(519_000));
-    assert_eq!(left(&mut failover, 700_000, true), at(717_000));
-    // It has no standby, and its line stalls: another connection is wanted now.
+    assert_eq!(fail_over(&mut failover, 100_000, true), at(117_000));
+    // Again as soon as it may be dialled, and soon after that; then a quiet time, and one more.
+    assert_eq!(fail_over(&mut failover, 117_000, true), at(150_000));
+    assert_eq!(fail_over(&mut failover, 180_000, true), at(245_000));
+    assert_eq!(fail_over(&mut failover, 260_000, true), at(389_000));
+    assert_eq!(fail_over(&mut failover, 390_000, true), at(519_000));
+    assert_eq!(fail_over(&mut failover, 700_000, true), at(717_000));
+    // There is no standby, and the line stalls: another connection is wanted now.
     failover.handle_sent(at(705_000));
     assert_eq!(failover.judge(at(705_300), RTT, 0, false), Verdict::Held);
     assert_eq!(failover.dial_at(), at(705_300));

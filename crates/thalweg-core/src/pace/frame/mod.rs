@@ -1,8 +1,9 @@
-//! What is said over one TCP connection: frames, one after the other.
+//! The frames on one TCP connection.
 //!
-//! *The idea.* A type, varints, and for data its bytes. Streams go one way and are numbered from zero by who opens them:
-//! `open`, `data` and `reset` speak of the speaker's streams, `stop` and `window` of the listener's. Every frame but
-//! `received` is counted by both ends, so one cumulative number acknowledges all of them.
+//! *The idea.* A type, varints, and for data its bytes. Streams are unidirectional and numbered
+//! from zero by the end that opens them: `open`, `data` and `reset` concern the sender's streams,
+//! `stop` and `window` the receiver's. Both ends count every frame but `received`, so one
+//! cumulative number acknowledges all of them.
 //!
 //! ```text
 //! 0 hello     version:8 session:128 carrier(i)      the first frame each way, not counted
@@ -22,7 +23,7 @@
 //! 14 tell     bytes(i) delay(i)                     how seldom `received` need come; milliseconds
 //! ```
 //!
-//! *What it does not do.* It judges no meaning; [`super::session`] does.
+//! *What it does not do.* It checks syntax only; [`super::session`] checks meaning.
 //!
 //! *Sources.* RFC 9000 §19; docs/tcp.md.
 
@@ -41,104 +42,105 @@ use crate::limits::TEXT_BYTES_MAX;
 use crate::outbox::CHUNK_BYTES_MAX;
 use crate::wire::{Reader, VARINT_MAX, WireError, Write as _};
 
-/// A stream of one end of a session, in the order in which it opened them.
+/// A stream of one end of a session, in the order of opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamNumber(pub u64);
 
-/// What the connections of one session have in common; drawn by who dials.
+/// Common to the connections of one session; drawn by the end that dials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub [u8; 16]);
 
-/// One thing said over a carrier.
+/// One frame of a carrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// Which session and which of its carriers this connection is.
+    /// The session of this connection, and its carrier number within it.
     Hello {
         /// The session.
         session: SessionId,
-        /// The carrier: 0 begins the session, others join it.
+        /// The carrier: 0 starts the session, others join it.
         carrier: u64,
     },
     /// A stream begins.
     Open {
-        /// Which.
+        /// The stream.
         stream: StreamNumber,
     },
     /// Bytes of a stream.
     Data {
-        /// Which.
+        /// The stream.
         stream: StreamNumber,
-        /// Where in the stream they stand.
+        /// The offset of the first byte in the stream.
         offset: u64,
-        /// Whether the stream ends behind them.
+        /// Whether the stream ends after these bytes.
         is_last: bool,
-        /// They themselves; [`CHUNK_BYTES_MAX`] at most.
+        /// The bytes, [`CHUNK_BYTES_MAX`] at most.
         bytes: Bytes,
     },
-    /// The sender gives a stream up.
+    /// The sender cancels a stream.
     Reset {
-        /// Which.
+        /// The stream.
         stream: StreamNumber,
-        /// Why.
+        /// The reason.
         code: StreamCode,
         /// How many of its bytes were sent.
         offset: u64,
     },
-    /// The receiver wants no more of a stream.
+    /// The receiver stops a stream.
     Stop {
-        /// Which.
+        /// The stream.
         stream: StreamNumber,
-        /// Why.
+        /// The reason.
         code: StreamCode,
     },
-    /// So many bytes of counted frames have arrived over this carrier.
+    /// A report of the counted bytes that have arrived over this carrier.
     Received {
-        /// How many.
+        /// Bytes of counted frames.
         position: u64,
     },
-    /// How far a stream may be sent.
+    /// The flow control limit of a stream.
     Window {
-        /// Which.
+        /// The stream.
         stream: StreamNumber,
-        /// The offset.
+        /// The offset up to which may be sent.
         limit: u64,
     },
-    /// How much of all streams may be sent.
+    /// The flow control limit of all streams together.
     Total {
-        /// How many bytes since the session began.
+        /// Bytes since the session began.
         limit: u64,
     },
-    /// How many streams may be opened.
+    /// The limit on opened streams.
     Streams {
-        /// How many since the session began.
+        /// Streams since the session began.
         limit: u64,
     },
-    /// A message that is not sent again.
+    /// A message that is never resent.
     Datagram {
-        /// Its bytes; [`DATAGRAM_BYTES_MAX`] at most.
+        /// Its bytes, [`DATAGRAM_BYTES_MAX`] at most.
         bytes: Bytes,
     },
-    /// Asks for a word.
+    /// Requests a report.
     Ping,
-    /// This carrier is the active one now.
+    /// This carrier becomes the active one.
     Takeover,
-    /// The sender of this wants to hear [`Frame::Received`] no more often than this, from now on and over every carrier.
+    /// Requests that [`Frame::Received`] come no more often than this, from now on and over every
+    /// carrier.
     Tell {
-        /// After so many bytes,
+        /// Report after this many bytes,
         bytes: u64,
-        /// or after so long, in milliseconds.
+        /// or after this long, in milliseconds.
         delay_ms: u64,
     },
     /// The session ends.
     Close {
-        /// Why, as a number.
+        /// The reason as a number.
         code: CloseCode,
-        /// Why, in words.
+        /// The reason in words.
         reason: String,
     },
 }
 
-/// Puts frames together from the pieces in which a connection delivers them.
+/// Assembles frames from the pieces in which a connection delivers them.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
@@ -156,10 +158,10 @@ impl Frame {
         !matches!(self, Self::Received { .. } | Self::Hello { .. })
     }
 
-    /// Appends the frame.
+    /// Appends the encoded frame.
     ///
     /// Cost    one copy of the bytes of a data frame or datagram
-    /// Fails   panics above [`CHUNK_BYTES_MAX`], [`DATAGRAM_BYTES_MAX`] or a number above 2⁶² − 1 (a caller's bug)
+    /// Fails   panics above [`CHUNK_BYTES_MAX`], [`DATAGRAM_BYTES_MAX`] or 2⁶² − 1 (a caller's bug)
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Hello { session, carrier } => {
@@ -208,17 +210,18 @@ impl Frame {
 }
 
 impl Decoder {
-    /// Takes in what has arrived.
+    /// Appends bytes that have arrived.
     ///
-    /// Whoever drains [`Decoder::poll_frame`] after each call makes it hold [`FRAME_BYTES_MAX`] and these bytes at most.
+    /// If [`Decoder::poll_frame`] is drained after each call, it holds at most [`FRAME_BYTES_MAX`]
+    /// and these bytes.
     pub fn handle_bytes(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Gives out the next frame and how many bytes it took; nothing until all of it is here.
+    /// Returns the next frame and its encoded length; `None` until all of it has arrived.
     ///
-    /// Cost    one copy of the bytes of a data frame, so that what is kept of it keeps nothing else alive
-    /// Fails   [`WireError`] if no further bytes can make it a frame; the connection is of no use any more
+    /// Cost    one copy of a data frame's bytes, so that keeping them keeps nothing else alive
+    /// Fails   [`WireError`] if no further bytes can complete a frame; the connection is then of no use
     pub fn poll_frame(&mut self) -> Result<Option<(Frame, u64)>, WireError> {
         let mut reader = Reader::new(&self.buffer);
         match read(&mut reader) {
@@ -233,7 +236,7 @@ impl Decoder {
     }
 }
 
-/// Appends what stands before the bytes of a [`Frame::Data`].
+/// Appends the header of a [`Frame::Data`].
 pub(super) fn put_data(
     out: &mut Vec<u8>,
     stream: StreamNumber,
@@ -252,12 +255,12 @@ fn put(out: &mut Vec<u8>, kind: u8, values: &[u64]) {
     }
 }
 
-/// A code made by hand above what a varint holds cannot be sent; the largest that can says as much.
+/// Caps a code at the largest varint: a larger one cannot be encoded, and means no more than that.
 fn number(code: u64) -> u64 {
     code.min(VARINT_MAX)
 }
 
-/// Cuts a reason at a character.
+/// Cuts a reason at a character boundary.
 fn cut(reason: &str) -> &str {
     let end = (0..=reason.len().min(TEXT_BYTES_MAX))
         .rev()

@@ -1,4 +1,4 @@
-//! Proves that every frame survives the wire in whatever pieces it comes, and that all other bytes are an error.
+//! Proves that every frame survives the wire in any pieces, and that all other bytes are an error.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -61,7 +61,7 @@ fn drain(decoder: &mut Decoder) -> Result<Vec<Frame>, WireError> {
 
 proptest! {
     #[test]
-    fn frames_arrive_as_sent_in_whatever_pieces(
+    fn frames_survive_any_pieces(
         sent in many(frames(), 1..8),
         cuts in many(1..700_usize, 1..40),
     ) {
@@ -83,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn hostile_bytes_are_frames_or_an_error_in_bounded_memory(bytes in many(any::<u8>(), 0..2_000)) {
+    fn hostile_bytes_stay_bounded(bytes in many(any::<u8>(), 0..2_000)) {
         let mut decoder = Decoder::default();
         decoder.handle_bytes(&bytes);
         let _ = drain(&mut decoder);
@@ -92,7 +92,7 @@ proptest! {
 }
 
 #[test]
-fn a_chunk_at_its_bound_passes_and_one_byte_more_does_not() {
+fn chunk_limit_is_exact() {
     let data = |length: usize| {
         let mut bytes = alloc::vec![2, 0, 0];
         bytes.varint(length as u64);
@@ -107,7 +107,7 @@ fn a_chunk_at_its_bound_passes_and_one_byte_more_does_not() {
 }
 
 #[test]
-fn the_longest_frame_is_waited_for_and_nothing_is_reserved_before() {
+fn decoder_waits_for_longest_frame() {
     let mut bytes = alloc::vec![3];
     for value in [VARINT_MAX, VARINT_MAX, u64::from(CHUNK_BYTES_MAX)] {
         bytes.varint(value);
@@ -125,7 +125,7 @@ fn the_longest_frame_is_waited_for_and_nothing_is_reserved_before() {
 }
 
 #[test]
-fn another_version_or_type_is_refused() {
+fn other_version_or_type_is_refused() {
     let first = |bytes: &[u8]| {
         let mut decoder = Decoder::default();
         decoder.handle_bytes(bytes);
@@ -137,7 +137,7 @@ fn another_version_or_type_is_refused() {
 }
 
 #[test]
-fn a_long_reason_is_cut_at_a_character() {
+fn long_reason_is_cut_at_character() {
     let mut bytes = Vec::new();
     let reason = "é".repeat(4_000);
     let code = CloseCode::Protocol;

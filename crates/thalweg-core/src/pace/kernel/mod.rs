@@ -1,22 +1,25 @@
-//! `PaceK`: as much as the kernel can send now, and a sliver.
+//! `PaceK`: hands over as much as the kernel can send now, and a sliver.
 //!
-//! *The idea.* The kernel knows its congestion window, what is on its way and what it could not send yet. Handed over is
-//! what fits the window, and beyond it only what keeps the kernel from running dry until it is asked again.
+//! *The idea.* The kernel knows its congestion window, the bytes in flight and the bytes it could
+//! not send yet. This pacer hands over what fits the window, and beyond it only what keeps the
+//! kernel busy until it is asked again.
 //!
 //! ```text
 //! credit = (window − in flight) + sliver − unsent         0 while unsent ≥ sliver
 //! sliver = rate · min(wake, RTT)                          two packets at least, one window at most
 //! ```
 //!
-//! What is handed over is counted off what the kernel said last, so that it need not be asked for each ADU: only a window that
-//! shrinks meanwhile is missed, and then no more than 64 KiB lie where they cannot be overtaken.
+//! Bytes handed over are subtracted from the kernel's last answer, so that it need not be asked for
+//! each ADU. Only a window that shrinks meanwhile is missed, and then no more than 64 KiB lie where
+//! they cannot be overtaken.
 //!
-//! While something is unsent the window is not what holds it up (the peer's is, or the pace), so its rest is not counted.
+//! While bytes are unsent the window is not the limit (the peer's window or pacing is), so its rest
+//! is not counted.
 //!
-//! *What it does not do.* It asks nothing of the kernel: who drives it reads `TCP_INFO` and hands it in.
+//! *What it does not do.* It does not ask the kernel: the driver reads `TCP_INFO` and passes it in.
 //!
-//! *Sources.* PL-12; Linux `tcp_info`, `SIOCOUTQNSD` (its number is `tcpi_notsent_bytes`); Goel, Krasic, Walpole, "Low-latency
-//! adaptive streaming over TCP", TOMCCAP 4(3), 2008.
+//! *Sources.* PL-12; Linux `tcp_info`, `SIOCOUTQNSD` (its number is `tcpi_notsent_bytes`); Goel,
+//! Krasic, Walpole, "Low-latency adaptive streaming over TCP", TOMCCAP 4(3), 2008.
 
 #[cfg(test)]
 mod tests;
@@ -26,46 +29,46 @@ use crate::outbox::gate::{SLIVER_MIN, WAKE};
 use crate::time::Duration;
 use crate::units::{Bitrate, DataSize};
 
-/// Of what may go by the kernel's word, this part is handed over before it is asked again: a window that shrinks
-/// meanwhile by as much leaves nothing unsent.
-const UNASKED_PART: u64 = 4;
+/// This part of the credit is handed over before the kernel is asked again: a window that shrinks
+/// by as much meanwhile leaves nothing unsent.
+const REFRESH_PART: u64 = 4;
 
-/// But ten packets of the least size at least, with which the kernel would begin anew after a pause (RFC 6928, RFC 9293
-/// §3.8.2).
-const UNASKED_MIN: DataSize = DataSize::from_bytes(10 * CHUNK_BYTES_MIN as u64);
+/// But at least ten packets of the smallest size, the kernel's restart window after a pause (RFC
+/// 6928, RFC 9293 §3.8.2).
+const REFRESH_MIN: DataSize = DataSize::from_bytes(10 * CHUNK_BYTES_MIN as u64);
 
-/// And no more than a line of 100 Mbit/s takes in 5 ms: so much may lie where it cannot be overtaken, should the kernel
-/// close its window altogether.
-const UNASKED_MAX: DataSize = DataSize::from_bytes(64 << 10);
+/// And at most what a line of 100 Mbit/s takes in 5 ms: that much may lie where it cannot be
+/// overtaken, should the kernel close its window altogether.
+const REFRESH_MAX: DataSize = DataSize::from_bytes(64 << 10);
 
-/// What the kernel says of a connection.
+/// The kernel's state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelPath {
     /// The congestion window.
     pub window: DataSize,
-    /// Sent and not acknowledged.
+    /// Bytes sent and not acknowledged.
     pub in_flight: DataSize,
-    /// Handed over and not sent.
+    /// Bytes handed over and not sent.
     pub unsent: DataSize,
-    /// Acknowledged by the peer's kernel, since the connection began.
+    /// Bytes that the peer's kernel has acknowledged since the connection began.
     pub acknowledged: DataSize,
-    /// The smoothed round trip; zero before one was measured.
+    /// The smoothed round trip; zero before the first sample.
     pub rtt: Duration,
-    /// The least round trip of the last minutes; zero before one was measured.
+    /// The minimum round trip of the last minutes; zero before the first sample.
     pub rtt_min: Duration,
-    /// The latest rate of delivery; zero before one was measured.
+    /// The latest delivery rate; zero before the first sample.
     pub delivery_rate: Bitrate,
-    /// How often in a row the timer for the oldest segment has run out.
+    /// Consecutive retransmission timeouts of the oldest segment.
     pub timeouts: u32,
-    /// Segments that were sent again, since the connection began.
+    /// Segments retransmitted since the connection began.
     pub segments_again: u64,
 }
 
-/// The pacer that asks the kernel.
+/// The pacer that goes by the kernel's state.
 #[derive(Clone, Copy, Debug)]
 pub struct PaceK {
     path: KernelPath,
-    /// How much may be handed over on that, before anything was.
+    /// Credit as of the last kernel state, before anything was handed over.
     allowed: DataSize,
     /// How much may lie unsent in the kernel.
     sliver: DataSize,
@@ -86,9 +89,9 @@ impl Default for PaceK {
 }
 
 impl PaceK {
-    /// Takes in what the kernel says now.
+    /// Handles the kernel's present state.
     pub fn handle_path(&mut self, path: KernelPath) {
-        // Something waits, and it is the window that it waits for.
+        // Bytes wait, and the window is what they wait for.
         let is_full = path.unsent > DataSize::ZERO && path.in_flight >= path.window;
         let sliver = sliver(&path);
         *self = Self {
@@ -100,14 +103,14 @@ impl PaceK {
         };
     }
 
-    /// Takes in that so much has been handed over since.
+    /// Handles that `bytes` were handed over since.
     pub fn handle_written(&mut self, bytes: DataSize) {
         self.written += bytes;
     }
 
-    /// Returns how much may be handed over now; two packets while the kernel has said nothing.
+    /// Returns how much may be handed over now; two packets before the kernel was first asked.
     ///
-    /// Cost    one subtraction: it is asked several times for each ADU
+    /// Cost    one subtraction: it is called several times for each ADU
     pub fn credit(&self) -> DataSize {
         self.allowed.saturating_sub(self.written)
     }
@@ -117,23 +120,23 @@ impl PaceK {
         self.sliver
     }
 
-    /// Returns whether so much has been handed over on what the kernel said that it is to be asked again.
+    /// Returns whether so much credit is spent that the kernel is to be asked again.
     pub fn is_used_up(&self) -> bool {
-        let part = DataSize::from_bytes(self.allowed.as_bytes() / UNASKED_PART);
-        self.written >= part.clamp(UNASKED_MIN, UNASKED_MAX)
+        let part = DataSize::from_bytes(self.allowed.as_bytes() / REFRESH_PART);
+        self.written >= part.clamp(REFRESH_MIN, REFRESH_MAX)
     }
 
-    /// Returns the rate at which the path can be expected to send: what was delivered, else the window a round trip.
+    /// Returns the expected rate of the path: the delivery rate, else the window per round trip.
     pub fn rate(&self) -> Option<Bitrate> {
         rate(&self.path)
     }
 
-    /// Returns whether the window has ever been what held something up.
+    /// Returns whether the window was ever what limited the sender.
     pub const fn has_been_full(&self) -> bool {
         self.has_been_full
     }
 
-    /// Returns what the kernel said last.
+    /// Returns the kernel's last state.
     pub const fn path(&self) -> &KernelPath {
         &self.path
     }

@@ -24,20 +24,20 @@ fn pacer(window: u64, in_flight: u64, unsent: u64) -> PaceK {
 const SLIVER: u64 = 2_500;
 
 #[test]
-fn an_open_window_is_filled_and_a_sliver_beyond() {
+fn credit_is_window_and_sliver() {
     assert_eq!(pacer(60_000, 0, 0).credit().as_bytes(), 60_000 + SLIVER);
     assert_eq!(pacer(60_000, 60_000, 0).credit().as_bytes(), SLIVER);
 }
 
 #[test]
-fn one_byte_below_the_sliver_opens_and_the_sliver_itself_closes() {
+fn unsent_sliver_closes_credit() {
     assert_eq!(pacer(60_000, 60_000, SLIVER - 1).credit().as_bytes(), 1);
     assert_eq!(pacer(60_000, 60_000, SLIVER).credit(), DataSize::ZERO);
     assert_eq!(pacer(60_000, 0, SLIVER).credit(), DataSize::ZERO);
 }
 
 #[test]
-fn what_is_written_since_the_kernel_spoke_is_spent() {
+fn written_bytes_spend_credit() {
     let mut pacer = pacer(60_000, 58_000, 0);
     pacer.handle_written(DataSize::from_bytes(4_400));
     assert_eq!(pacer.credit().as_bytes(), 100);
@@ -46,7 +46,7 @@ fn what_is_written_since_the_kernel_spoke_is_spent() {
 }
 
 #[test]
-fn what_is_handed_over_counts_until_the_kernel_speaks_again() {
+fn kernel_state_resets_spending() {
     let mut pacer = pacer(60_000, 20_000, 0);
     let before = pacer.credit();
     let handed = DataSize::from_bytes(4_167);
@@ -59,8 +59,8 @@ fn what_is_handed_over_counts_until_the_kernel_speaks_again() {
 }
 
 #[test]
-fn the_kernel_is_asked_again_after_a_quarter_of_what_it_let_through() {
-    // By window: what is enough.
+fn quarter_of_credit_asks_kernel() {
+    // By window: the bytes that suffice.
     for (window, enough) in [
         (20_000, 12_000),
         (80_000, (80_000 + SLIVER) / 4),
@@ -77,7 +77,7 @@ fn the_kernel_is_asked_again_after_a_quarter_of_what_it_let_through() {
 }
 
 #[test]
-fn a_slow_path_is_given_two_packets_and_a_silent_kernel_too() {
+fn slow_path_gets_two_packets() {
     let mut pacer = PaceK::default();
     assert_eq!(pacer.credit(), SLIVER_MIN);
     assert_eq!(pacer.rate(), None);
@@ -92,7 +92,7 @@ fn a_slow_path_is_given_two_packets_and_a_silent_kernel_too() {
 }
 
 #[test]
-fn a_path_has_been_full_when_its_window_held_something_up() {
+fn full_window_marks_path_full() {
     assert!(!pacer(60_000, 60_000, 0).has_been_full());
     assert!(!pacer(60_000, 59_999, 1).has_been_full());
     let mut pacer = pacer(60_000, 60_000, 1);
@@ -103,7 +103,7 @@ fn a_path_has_been_full_when_its_window_held_something_up() {
 
 proptest! {
     #[test]
-    fn unsent_never_exceeds_the_sliver_after_the_credit_is_used(
+    fn used_credit_leaves_sliver_unsent(
         window in 0..10_000_000_u64,
         in_flight in 0..10_000_000_u64,
         unsent in 0..10_000_000_u64,

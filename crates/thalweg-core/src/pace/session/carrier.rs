@@ -1,7 +1,7 @@
-//! One TCP connection of a session: what was given to it, what of that has arrived, and its pacer.
+//! One TCP connection of a session: the bytes handed to it, which of those have arrived, and its pacer.
 //!
-//! *The idea.* The log holds what was given and not acknowledged, each with the position at which it ends; one cumulative
-//! number from the peer lets go of all before it.
+//! *The idea.* The log holds what was handed over and not acknowledged, each entry with the
+//! position at which it ends. One cumulative number from the peer releases all entries up to it.
 //!
 //! *What it does not do.* It knows no stream.
 
@@ -13,7 +13,9 @@ use super::values::SessionError;
 use crate::pace::acked::PaceA;
 use crate::pace::frame::{Decoder, Frame, StreamNumber};
 use crate::pace::kernel::{KernelPath, PaceK};
-use crate::pace::settings::{TELL_BYTES, TELL_BYTES_MAX, TELL_DELAY, TELL_DELAY_MAX, UNREAD_MAX};
+use crate::pace::settings::{
+    REPORT_BYTES, REPORT_BYTES_MAX, REPORT_DELAY, REPORT_DELAY_MAX, UNREAD_MAX,
+};
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
@@ -25,17 +27,17 @@ pub(super) struct Carrier {
     acknowledged: u64,
     log: VecDeque<Entry>,
     received: u64,
-    told: u64,
-    tell_by: Instant,
+    reported: u64,
+    report_by: Instant,
     keep_alive: Duration,
     ping_at: Instant,
     srtt: Duration,
     timeouts: u32,
 }
 
-/// How often the peer is told what has arrived.
+/// How often this end reports what has arrived, as the peer requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tell {
+pub(super) struct ReportPolicy {
     bytes: u64,
     delay: Duration,
 }
@@ -44,20 +46,20 @@ pub(super) struct Tell {
 struct Entry {
     end: u64,
     at: Instant,
-    what: What,
+    item: SentItem,
 }
 
-/// What a position on a carrier stands for.
+/// What an entry of the log stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    /// The oldest chunk of a stream that is not acknowledged.
+pub(super) enum SentItem {
+    /// The oldest unacknowledged chunk of a stream.
     Chunk(StreamNumber),
-    /// A frame that is sent again as it is.
+    /// A frame that is resent unchanged.
     Control(Frame),
-    /// A message that is not sent again.
+    /// A message that is not resent.
     Datagram,
-    /// What means something only now and here: a ping, a takeover.
-    Passing,
+    /// A frame that means something only now and on this carrier: a ping, a takeover.
+    Transient,
 }
 
 #[derive(Debug)]
@@ -67,7 +69,7 @@ enum Pacer {
 }
 
 impl Carrier {
-    /// Begins with a connection that stands by; `keep_alive` is how long it may be silent until it is asked whether it lives.
+    /// Returns a standby connection; `keep_alive` is how long it may be idle before it is pinged.
     pub(super) fn new(
         pacing: Pacing,
         decoder: Decoder,
@@ -81,8 +83,8 @@ impl Carrier {
             acknowledged: 0,
             log: VecDeque::new(),
             received: 0,
-            told: 0,
-            tell_by: Instant::NEVER,
+            reported: 0,
+            report_by: Instant::NEVER,
             keep_alive,
             ping_at: now + keep_alive,
             srtt: Duration::ZERO,
@@ -90,7 +92,7 @@ impl Carrier {
         }
     }
 
-    /// Takes in that this is the active one from now on: what it did while standing by says nothing of its rate.
+    /// Handles that this carrier becomes the active one: its use as a standby shows nothing of its rate.
     pub(super) fn handle_activated(&mut self, pacing: Pacing, keep_alive: Duration, now: Instant) {
         self.keep_alive = keep_alive;
         self.ping_at = self.ping_at.min(now + keep_alive);
@@ -106,34 +108,40 @@ impl Carrier {
         }
     }
 
-    /// Returns whether the kernel is to be asked again, if it is the kernel that paces.
+    /// Returns whether the kernel is to be asked again; never if the peer's reports pace.
     pub(super) fn is_used_up(&self) -> bool {
         matches!(&self.pacer, Pacer::Kernel(pacer) if pacer.is_used_up())
     }
 
-    /// Takes in that a counted frame has arrived.
-    pub(super) fn handle_counted(&mut self, now: Instant, bytes: u64, tell: &Tell) {
+    /// Handles the arrival of a counted frame.
+    pub(super) fn handle_counted(&mut self, now: Instant, bytes: u64, policy: &ReportPolicy) {
         self.received += bytes;
-        self.tell_by = self.tell_by.min(now + tell.delay);
+        self.report_by = self.report_by.min(now + policy.delay);
     }
 
-    /// Takes in that the peer asks whether it lives, and so shows that it does: it is told at once, and not asked itself, once it is
-    /// known how long its answers take.
+    /// Handles a ping: the report goes at once. The ping shows that the peer lives, so this end
+    /// pings later, once it knows how long answers take.
     pub(super) fn handle_ping(&mut self, now: Instant) {
-        self.tell_by = now;
+        self.report_by = now;
         if self.srtt != Duration::ZERO {
             self.ping_at = self.ping_at.max(now + self.keep_alive);
         }
     }
 
-    /// Takes in that a counted frame was given out.
-    pub(super) fn handle_sent(&mut self, now: Instant, bytes: u64, what: What, is_limited: bool) {
+    /// Handles that a counted frame was handed over.
+    pub(super) fn handle_sent(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        item: SentItem,
+        is_limited: bool,
+    ) {
         self.sent += bytes;
         self.ping_at = now + self.keep_alive;
         self.log.push_back(Entry {
             end: self.sent,
             at: now,
-            what,
+            item,
         });
         match &mut self.pacer {
             Pacer::Kernel(pacer) => pacer.handle_written(DataSize::from_bytes(bytes)),
@@ -141,7 +149,7 @@ impl Carrier {
         }
     }
 
-    /// Takes in how much the peer has; returns how many of the oldest entries that was.
+    /// Handles the peer's position; returns how many of the oldest entries have arrived.
     pub(super) fn handle_received(
         &mut self,
         now: Instant,
@@ -155,11 +163,11 @@ impl Carrier {
         }
         self.acknowledged = self.acknowledged.max(position);
         if let Pacer::Acked(pacer) = &mut self.pacer {
-            // A reset of the pacer begins its count anew.
+            // A pacer that was replaced started its count at zero.
             let before = self.sent - pacer.sent();
             pacer.handle_received(now, position.saturating_sub(before));
         }
-        // A word is of the next few.
+        // A report covers only a few entries.
         let arrived = self.log.iter().take_while(|entry| entry.end <= position);
         let (mut count, mut sent_at) = (0, None);
         for entry in arrived {
@@ -171,34 +179,35 @@ impl Carrier {
         Ok(count)
     }
 
-    /// Gives out what so many of the oldest entries stood for.
-    pub(super) fn take_oldest(&mut self, count: usize) -> impl Iterator<Item = What> + '_ {
-        self.log.drain(..count).map(|entry| entry.what)
+    /// Removes and returns what the oldest `count` entries stood for.
+    pub(super) fn take_oldest(&mut self, count: usize) -> impl Iterator<Item = SentItem> + '_ {
+        self.log.drain(..count).map(|entry| entry.item)
     }
 
-    /// Gives out the position to tell the peer, if it is time to.
+    /// Returns the position to report, if a report is due.
     pub(super) fn poll_position(
         &mut self,
         now: Instant,
         at_once: bool,
-        tell: &Tell,
+        policy: &ReportPolicy,
     ) -> Option<u64> {
-        let untold = self.received - self.told;
-        let is_due = untold >= tell.bytes || now >= self.tell_by || (at_once && untold > 0);
+        let unreported = self.received - self.reported;
+        let is_due =
+            unreported >= policy.bytes || now >= self.report_by || (at_once && unreported > 0);
         is_due.then(|| self.position())
     }
 
-    /// The same if it is time to before long: what goes anyway takes it along.
-    pub(super) fn poll_soon(&mut self, now: Instant, tell: &Tell) -> Option<u64> {
-        let half = Duration::from_nanos(tell.delay.as_nanos() / 2);
-        let is_soon = self.tell_by <= now + half;
+    /// Returns the same if a report is due soon: it is appended to a packet that goes anyway.
+    pub(super) fn poll_soon(&mut self, now: Instant, policy: &ReportPolicy) -> Option<u64> {
+        let half = Duration::from_nanos(policy.delay.as_nanos() / 2);
+        let is_soon = self.report_by <= now + half;
         is_soon.then(|| self.position())
     }
 
     const fn position(&mut self) -> u64 {
-        self.told = self.received;
-        self.tell_by = Instant::NEVER;
-        self.told
+        self.reported = self.received;
+        self.report_by = Instant::NEVER;
+        self.reported
     }
 
     pub(super) fn is_ping_due(&self, now: Instant) -> bool {
@@ -209,7 +218,8 @@ impl Carrier {
         self.acknowledged < self.sent
     }
 
-    /// Returns how much may be handed over; nothing while the peer reads nothing of what it was given, though its kernel takes it.
+    /// Returns how much may be handed over; nothing while the peer does not read what its kernel
+    /// accepts.
     pub(super) fn credit(&self, now: Instant) -> DataSize {
         match &self.pacer {
             Pacer::Kernel(_) if self.is_unread(now) => DataSize::ZERO,
@@ -218,7 +228,7 @@ impl Carrier {
         }
     }
 
-    /// Returns whether the peer's kernel takes what the peer itself does not read.
+    /// Returns whether the peer's kernel accepts bytes that the peer itself does not read.
     pub(super) fn is_unread(&self, now: Instant) -> bool {
         let Pacer::Kernel(pacer) = &self.pacer else {
             return false;
@@ -270,38 +280,39 @@ impl Carrier {
     }
 
     pub(super) fn poll_timeout(&self) -> Instant {
-        self.tell_by.min(self.ping_at)
+        self.report_by.min(self.ping_at)
     }
 
-    pub(super) fn into_unacknowledged(self) -> Vec<What> {
-        self.log.into_iter().map(|entry| entry.what).collect()
+    pub(super) fn into_unacknowledged(self) -> Vec<SentItem> {
+        self.log.into_iter().map(|entry| entry.item).collect()
     }
 
-    /// RFC 6298 §2: an eighth of each new sample.
+    /// Smooths the round trip by an eighth of each sample: RFC 6298 §2.
     fn smooth(&mut self, sample: Duration) {
         self.srtt = match self.srtt.as_nanos() {
-            // A round trip below the clock's grain is one of its grains, for zero means unknown.
+            // A round trip below the clock's resolution counts as one nanosecond, for zero means
+            // unknown.
             0 => sample.max(Duration::from_nanos(1)),
             srtt => Duration::from_nanos(srtt - srtt / 8 + sample.as_nanos() / 8),
         };
     }
 }
 
-impl Tell {
-    /// Returns what the peer asks for, within bounds.
+impl ReportPolicy {
+    /// Returns what the peer requests, within bounds.
     pub(super) fn asked(bytes: u64, delay_ms: u64) -> Self {
         Self {
-            bytes: bytes.clamp(TELL_BYTES, TELL_BYTES_MAX),
-            delay: Duration::from_millis(delay_ms).clamp(TELL_DELAY, TELL_DELAY_MAX),
+            bytes: bytes.clamp(REPORT_BYTES, REPORT_BYTES_MAX),
+            delay: Duration::from_millis(delay_ms).clamp(REPORT_DELAY, REPORT_DELAY_MAX),
         }
     }
 }
 
-impl Default for Tell {
+impl Default for ReportPolicy {
     fn default() -> Self {
         Self {
-            bytes: TELL_BYTES,
-            delay: TELL_DELAY,
+            bytes: REPORT_BYTES,
+            delay: REPORT_DELAY,
         }
     }
 }

@@ -1,20 +1,20 @@
-//! The carriers of a session: the active one, and those that stand by.
+//! The carriers of a session: the active one, and the standbys.
 //!
-//! *The idea.* Nearly everything is asked of the active one, a dozen times for each ADU, so it is at hand. Its number only rises:
-//! those below are of no use to either end any more.
+//! *The idea.* Nearly every call concerns the active carrier, a dozen for each ADU, so it is stored
+//! apart. Its number only rises: carriers with lower numbers are of no use to either end.
 //!
-//! *What it does not do.* It does not say when to change.
+//! *What it does not do.* It does not decide when to change.
 
 use alloc::collections::BTreeMap;
 
 use super::carrier::Carrier;
 use super::values::CarrierNumber;
 
-/// One active carrier at most, and those that stand by.
+/// At most one active carrier, and the standbys.
 #[derive(Debug, Default)]
 pub(super) struct Carriers {
     active: Option<(CarrierNumber, Carrier)>,
-    /// Each with a number above that of the active one.
+    /// Standbys, each with a number above that of the active carrier.
     standing_by: BTreeMap<CarrierNumber, Carrier>,
 }
 
@@ -49,17 +49,17 @@ impl Carriers {
         self.active.as_ref().map(|(number, _)| *number)
     }
 
-    /// Returns the one that would take over.
+    /// Returns the standby that would take over.
     pub(super) fn standby(&self) -> Option<CarrierNumber> {
         self.standing_by.keys().next().copied()
     }
 
-    /// Adds one that stands by.
+    /// Adds a standby.
     pub(super) fn insert(&mut self, number: CarrierNumber, carrier: Carrier) {
         self.standing_by.insert(number, carrier);
     }
 
-    /// Takes one out; if it was the active one, none is.
+    /// Removes a carrier; if it was the active one, none is active.
     pub(super) fn remove(&mut self, number: CarrierNumber) -> Option<Carrier> {
         let active = self.active.take_if(|(active, _)| *active == number);
         match active {
@@ -68,7 +68,7 @@ impl Carriers {
         }
     }
 
-    /// Makes one that stands by the active one, in place of the one before; returns it.
+    /// Makes a standby the active carrier in place of the one before; returns it.
     pub(super) fn activate(&mut self, number: CarrierNumber) -> Option<&mut Carrier> {
         let mut above = self.standing_by.split_off(&number);
         self.active = above.remove_entry(&number);

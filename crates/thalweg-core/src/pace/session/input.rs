@@ -1,10 +1,10 @@
-//! What the peer says, frame by frame.
+//! Input from the peer, frame by frame.
 //!
-//! *The idea.* One match; whoever the frame is about takes it in and says what there is to tell.
+//! *The idea.* One match; the owner of each frame's subject handles it and returns what to report.
 //!
-//! *What it does not do.* It answers nothing at once: answers wait in `control` until they are asked for.
+//! *What it does not do.* It answers nothing at once: answers wait in `control` until they are polled.
 
-use super::carrier::{Tell, What};
+use super::carrier::{ReportPolicy, SentItem};
 use super::values::{CarrierNumber, Event, SessionError};
 use super::{End, Session};
 use crate::hop::StreamCode;
@@ -12,9 +12,9 @@ use crate::pace::frame::{Frame, StreamNumber};
 use crate::time::Instant;
 
 impl Session {
-    /// Takes in bytes that came over a carrier; those of a carrier that was left are ignored.
+    /// Handles bytes that arrived over a carrier; bytes of a retired carrier are ignored.
     ///
-    /// Fails   the peer broke the protocol; the session is of no use any more
+    /// Fails   the peer violated the protocol; the session is of no use any more
     pub fn handle_bytes(
         &mut self,
         number: CarrierNumber,
@@ -24,15 +24,15 @@ impl Session {
         let Some(carrier) = self.carriers.get_mut(number) else {
             return Ok(());
         };
-        self.heard = now;
+        self.last_heard = now;
         carrier.decoder.handle_bytes(bytes);
-        // A frame may make this carrier one that was left.
+        // A frame may retire this very carrier.
         while let Some(carrier) = self.carriers.get_mut(number) {
             let Some((frame, size)) = carrier.decoder.poll_frame()? else {
                 break;
             };
             if frame.is_counted() {
-                carrier.handle_counted(now, size, &self.tell);
+                carrier.handle_counted(now, size, &self.report_policy);
             }
             self.handle_frame(number, frame, now)?;
             if self.end == End::Over {
@@ -52,13 +52,15 @@ impl Session {
             Frame::Hello { .. } => return Err(SessionError::Greeting),
             Frame::Received { position } => self.handle_received(number, position, now)?,
             Frame::Takeover => self.handle_takeover(number, now),
-            Frame::Close { code, reason } => self.over(Event::Closed { code, reason }),
+            Frame::Close { code, reason } => self.end_with(Event::Closed { code, reason }),
             Frame::Ping => {
                 if let Some(carrier) = self.carriers.get_mut(number) {
                     carrier.handle_ping(now);
                 }
             }
-            Frame::Tell { bytes, delay_ms } => self.tell = Tell::asked(bytes, delay_ms),
+            Frame::Tell { bytes, delay_ms } => {
+                self.report_policy = ReportPolicy::asked(bytes, delay_ms)
+            }
             Frame::Open { stream } => {
                 if self.receiving.handle_open(stream)? {
                     self.events.push_back(Event::Opened(stream));
@@ -76,7 +78,7 @@ impl Session {
                 {
                     self.events.push_back(Event::Readable(stream));
                 }
-                self.receiving.tell(&mut self.control);
+                self.receiving.advertise(&mut self.control);
             }
             Frame::Reset {
                 stream,
@@ -86,21 +88,21 @@ impl Session {
                 if self.receiving.handle_reset(stream, code, offset)? {
                     self.events.push_back(Event::Readable(stream));
                 }
-                self.receiving.tell(&mut self.control);
+                self.receiving.advertise(&mut self.control);
             }
             Frame::Stop { stream, code } => self.handle_stop(stream, code)?,
             Frame::Window { stream, limit } => {
-                self.sent_once(stream)?;
+                self.check_opened(stream)?;
                 let event = self.sending.handle_window(stream, limit);
                 self.events.extend(event);
             }
             Frame::Total { limit } => {
                 self.sending.handle_total(limit);
-                self.tell_room();
+                self.report_room();
             }
             Frame::Streams { limit } => {
                 self.sending.handle_streams(limit);
-                self.tell_room();
+                self.report_room();
             }
             Frame::Datagram { bytes } => {
                 self.receiving.handle_datagram(bytes);
@@ -124,27 +126,27 @@ impl Session {
         if is_active && arrived > 0 {
             self.failover.handle_progress(now, carrier.is_outstanding());
         }
-        for what in carrier.take_oldest(arrived) {
-            if let What::Chunk(stream) = what
+        for item in carrier.take_oldest(arrived) {
+            if let SentItem::Chunk(stream) = item
                 && self.sending.handle_acknowledged(stream)
             {
                 self.events.push_back(Event::Acknowledged(stream));
             }
         }
-        self.tell_room();
+        self.report_room();
         Ok(())
     }
 
-    /// The peer has changed to this carrier; so does this end, unless it has gone further.
+    /// Handles that the peer changed to this carrier; this end follows, unless it has gone further.
     fn handle_takeover(&mut self, number: CarrierNumber, now: Instant) {
         if let Some(from) = self.active().filter(|active| *active < number) {
-            self.leave(from);
+            self.retire(from);
             self.switch(from, number, now);
         }
     }
 
     fn handle_stop(&mut self, stream: StreamNumber, code: StreamCode) -> Result<(), SessionError> {
-        self.sent_once(stream)?;
+        self.check_opened(stream)?;
         if let Some(offset) = self.sending.handle_stop(stream, code) {
             let frame = Frame::Reset {
                 stream,
@@ -153,19 +155,19 @@ impl Session {
             };
             self.control.push_back(frame);
             self.events.push_back(Event::Stopped(stream, code));
-            self.tell_room();
+            self.report_room();
         }
         Ok(())
     }
 
-    fn tell_room(&mut self) {
+    fn report_room(&mut self) {
         if self.sending.poll_room() {
             self.events.push_back(Event::Room);
         }
     }
 
-    /// Refuses words about a stream of ours that there never was.
-    fn sent_once(&self, stream: StreamNumber) -> Result<(), SessionError> {
+    /// Rejects frames about a stream of this end that was never opened.
+    fn check_opened(&self, stream: StreamNumber) -> Result<(), SessionError> {
         if self.sending.is_known(stream) {
             Ok(())
         } else {

@@ -1,18 +1,20 @@
-//! A link over TCP connections that come and go: streams, windows, acknowledgements, and who carries them.
+//! A link over TCP connections that come and go: streams, windows, acknowledgements, and the
+//! carriers below them.
 //!
-//! *The idea.* Streams and windows belong to the session, positions and pacing to a carrier. What a carrier was given is
-//! logged until the peer has it; when another takes over, what the log still holds goes over that one, before anything
-//! new: small frames as they were, chunks by the rank of their streams. The receiver knows streams that are over by their
-//! number and bytes that are here by their offset, so nothing arrives twice. Carriers are numbered by who dials, and the
-//! active number only rises: when both ends change at once, the higher wins.
+//! *The idea.* Streams and windows belong to the session, positions and pacing to a carrier. What a
+//! carrier was handed is logged until the peer has it. When another takes over, the rest of the log
+//! goes over that one, before anything new: control frames unchanged, chunks by the rank of their
+//! streams. The receiver recognizes finished streams by their number and bytes by their offset, so
+//! nothing arrives twice. The dialling end numbers the carriers, and the active number only rises:
+//! when both ends change at once, the higher number wins.
 //!
 //! ```text
-//! poll_transmit(carrier):  received ▸ takeover ▸ open, reset, stop, windows ▸ datagrams ▸ chunks by rank ▸ ping
-//!                          (always)                                         (while the pacer gives credit)
+//! poll_transmit(carrier):  report ▸ takeover ▸ open, reset, stop, windows ▸ datagrams ▸ chunks ▸ ping
+//!                          (always)                                       (while the pacer gives credit)
 //! ```
 //!
-//! *What it does not do.* It opens no connection: [`Session::carriers_missing`] says how many are wanted. A datagram that was
-//! under way when a carrier failed is not sent again: it is counted.
+//! *What it does not do.* It opens no connection: [`Session::carriers_missing`] says how many are
+//! wanted. A datagram in flight on a carrier that failed is not resent: it is counted.
 //!
 //! *Sources.* PL-6 to PL-13; RFC 9000 §3, §4; docs/tcp.md.
 
@@ -32,14 +34,14 @@ use alloc::string::String;
 
 use bytes::Bytes;
 
-use self::carrier::{Carrier, Tell, What};
+use self::carrier::{Carrier, ReportPolicy, SentItem};
 use self::carriers::Carriers;
-use self::receiving::Receiving;
-use self::sending::Sending;
+use self::receiving::ReceiveStreams;
+use self::sending::SendStreams;
 use super::failover::{Failover, Verdict};
 use super::frame::{Decoder, Frame, StreamNumber};
 use super::kernel::KernelPath;
-use super::settings::{CARRIERS_MAX, STANDBY_PATIENCE, TELL_BYTES_SELDOM, TELL_DELAY_SELDOM};
+use super::settings::{CARRIERS_MAX, RARE_REPORT_BYTES, RARE_REPORT_DELAY, STANDBY_PATIENCE};
 use crate::hop::settings::{IDLE_TIMEOUT, Patience};
 use crate::hop::{CloseCode, StreamCode};
 use crate::outbox::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_TIME};
@@ -55,19 +57,19 @@ pub use self::values::{
 pub struct Session {
     pacing: Pacing,
     carriers: Carriers,
-    /// The number below which carriers have been left.
-    least: CarrierNumber,
+    /// The lowest number in use: carriers below it are retired.
+    number_min: CarrierNumber,
     standbys: usize,
     failover: Failover,
     control: VecDeque<Frame>,
     is_takeover_due: bool,
-    sending: Sending,
-    receiving: Receiving,
+    sending: SendStreams,
+    receiving: ReceiveStreams,
     events: VecDeque<Event>,
-    heard: Instant,
+    last_heard: Instant,
     patience: Patience,
-    /// How often the peer wants to be told what has arrived.
-    tell: Tell,
+    /// How often the peer wants reports of what has arrived.
+    report_policy: ReportPolicy,
     end: End,
     carried: Carried,
 }
@@ -76,43 +78,45 @@ pub struct Session {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     No,
-    /// The last word is to be said.
+    /// The close frame is still to be sent.
     Closing,
     Over,
 }
 
 impl Session {
-    /// Begins without a carrier.
+    /// Returns a session without a carrier.
     pub fn new(pacing: Pacing, standbys: usize, now: Instant) -> Self {
         Self {
             pacing,
             carriers: Carriers::default(),
-            least: CarrierNumber(0),
+            number_min: CarrierNumber(0),
             standbys: standbys.min(CARRIERS_MAX - 1),
             failover: Failover::default(),
-            control: seldom(pacing).into_iter().collect(),
+            control: request_rare_reports(pacing).into_iter().collect(),
             is_takeover_due: false,
-            sending: Sending::new(),
-            receiving: Receiving::new(),
+            sending: SendStreams::new(),
+            receiving: ReceiveStreams::new(),
             events: VecDeque::new(),
-            heard: now,
+            last_heard: now,
             patience: Patience::new(IDLE_TIMEOUT),
-            tell: Tell::default(),
+            report_policy: ReportPolicy::default(),
             end: End::No,
             carried: Carried::default(),
         }
     }
 
-    /// Takes in a connection over which both ends have said hello; `decoder` may hold what came behind that.
+    /// Adds a connection over which both ends have exchanged greetings; `decoder` may hold bytes
+    /// that came after that.
     ///
-    /// The first is the active one, others stand by. Returns whether it is of use: its number is new and there is room.
+    /// The first becomes active, others stand by. Returns whether it is of use: its number is new
+    /// and there is room.
     pub fn handle_carrier(
         &mut self,
         number: CarrierNumber,
         decoder: Decoder,
         now: Instant,
     ) -> bool {
-        let is_of_use = number >= self.least
+        let is_of_use = number >= self.number_min
             && !self.carriers.contains(number)
             && self.carriers.len() < CARRIERS_MAX
             && self.end == End::No;
@@ -122,10 +126,11 @@ impl Session {
         let keep_alive = Duration::from_nanos(self.keep_alive().as_nanos() * STANDBY_PATIENCE);
         let carrier = Carrier::new(self.pacing, decoder, keep_alive, now);
         self.carriers.insert(number, carrier);
-        self.heard = now;
-        match (self.active(), self.least.0.checked_sub(1)) {
+        self.last_heard = now;
+        match (self.active(), self.number_min.0.checked_sub(1)) {
             (Some(_), _) => {}
-            // The first carrier of all is known to be the active one; one that ends an interruption says so.
+            // Both ends know that the very first carrier is active. One that ends an interruption
+            // announces it.
             (None, None) => self.activate(number, now),
             (None, Some(before)) => {
                 self.is_takeover_due = true;
@@ -135,10 +140,10 @@ impl Session {
         true
     }
 
-    /// Takes in that a connection is gone.
+    /// Handles the loss of a connection.
     pub fn handle_carrier_lost(&mut self, number: CarrierNumber, now: Instant) {
         if self.active() == Some(number) {
-            self.leave(number);
+            self.retire(number);
             if let Some(next) = self.carriers.standby() {
                 self.is_takeover_due = true;
                 self.switch(number, next, now);
@@ -148,7 +153,7 @@ impl Session {
         }
     }
 
-    /// Takes in what the kernel says of a carrier.
+    /// Handles the kernel's state of a carrier.
     pub fn handle_kernel(&mut self, number: CarrierNumber, path: KernelPath, now: Instant) {
         if let Some(carrier) = self.carriers.get_mut(number) {
             carrier.handle_kernel(path);
@@ -158,8 +163,8 @@ impl Session {
         }
     }
 
-    /// Returns whether the active carrier has been silent for so long that the kernel is to be asked, where it can be, before
-    /// [`Session::handle_timeout`] judges.
+    /// Returns whether the kernel is to be asked about the active carrier before
+    /// [`Session::handle_timeout`] judges its silence.
     pub fn wants_kernel(&self, now: Instant) -> bool {
         let wants = |carrier: &Carrier| {
             carrier.asks_kernel() && self.failover.wants_kernel(now, carrier.rtt())
@@ -167,25 +172,25 @@ impl Session {
         self.carriers.active().is_some_and(wants)
     }
 
-    /// Returns whether the active carrier was handed so much on what the kernel said that it is to be asked again; never if it is
-    /// the peer that paces.
+    /// Returns whether the active carrier has spent so much credit that the kernel is to be asked
+    /// again; never if the peer's reports pace.
     pub fn is_used_up(&self) -> bool {
         self.carriers.active().is_some_and(Carrier::is_used_up)
     }
 
-    /// Returns whether nothing more is handed over until the peer says that it has what it was given before.
+    /// Returns whether nothing more is handed over until the peer reports earlier bytes.
     pub fn awaits_word(&self, now: Instant) -> bool {
         let active = self.carriers.active();
         active.is_some_and(|carrier| carrier.is_unread(now))
     }
 
-    /// Takes in that time has passed: looks for a stall, and for a peer that is gone.
+    /// Handles the passing of time: checks for a stall, and for a dead peer.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.end == End::Over {
             return;
         }
-        if now >= self.heard + self.idle() {
-            self.over(Event::Lost);
+        if now >= self.last_heard + self.idle() {
+            self.end_with(Event::Lost);
             return;
         }
         let (Some(number), Some(carrier)) = (self.active(), self.carriers.active()) else {
@@ -195,16 +200,17 @@ impl Session {
         let standby = self.carriers.standby();
         let verdict = self.failover.judge(now, rtt, timeouts, standby.is_some());
         if let (Verdict::Switch, Some(next)) = (verdict, standby) {
-            self.leave(number);
+            self.retire(number);
             self.is_takeover_due = true;
             self.switch(number, next, now);
         }
     }
 
-    /// Returns when whoever looks after a carrier is to call [`Session::handle_timeout`] or [`Session::poll_transmit`] for it, if
-    /// nothing happens before.
+    /// Returns when the driver of a carrier is to call [`Session::handle_timeout`] or
+    /// [`Session::poll_transmit`] for it, if nothing happens before.
     ///
-    /// What is due on another carrier is none of his: he can do nothing about it, and would ask at once again.
+    /// Other carriers' deadlines are left out: this driver could do nothing about them, and would
+    /// be woken at once again.
     pub fn poll_timeout(&self, number: CarrierNumber) -> Instant {
         if self.end == End::Over {
             return Instant::NEVER;
@@ -216,17 +222,18 @@ impl Session {
         });
         let own = self.carriers.get(number);
         let own = own.map_or(Instant::NEVER, Carrier::poll_timeout);
-        own.min(stall).min(self.heard + self.idle())
+        own.min(stall).min(self.last_heard + self.idle())
     }
 
-    /// Gives out what has happened.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Opens a stream whose bytes go before those of lower rank, and of equal rank after those opened before.
+    /// Opens a stream that has precedence over streams of lower rank; at equal rank, older streams
+    /// go first.
     ///
-    /// Nothing while the peer admits no more: [`Event::Room`] follows when it does.
+    /// `None` while the peer admits no more: [`Event::Room`] follows when it does.
     pub fn open(&mut self, rank: i32) -> Option<StreamNumber> {
         if self.end != End::No {
             return None;
@@ -236,7 +243,7 @@ impl Session {
         Some(stream)
     }
 
-    /// Hands over bytes of a stream; takes from the front of `bytes` what there is room for.
+    /// Writes to a stream; takes as many bytes from the front of `bytes` as there is room for.
     pub fn write(&mut self, stream: StreamNumber, bytes: &mut Bytes) -> Written {
         match self.end {
             End::No => self.sending.write(stream, bytes),
@@ -244,12 +251,12 @@ impl Session {
         }
     }
 
-    /// Says that nothing more will be written; [`Event::Acknowledged`] follows when the peer has every byte.
+    /// Finishes a stream; [`Event::Acknowledged`] follows when the peer has every byte.
     pub fn finish(&mut self, stream: StreamNumber) {
         self.sending.finish(stream);
     }
 
-    /// Gives a stream up: what is not sent is not, and the peer forgets what it has.
+    /// Resets a stream: unsent bytes are dropped, and the peer drops what it has.
     pub fn reset(&mut self, stream: StreamNumber, code: StreamCode) {
         if let Some(offset) = self.sending.reset(stream) {
             let frame = Frame::Reset {
@@ -263,7 +270,7 @@ impl Session {
 
     /// Sends a message once, before the bytes of all streams.
     ///
-    /// Fails   gives it back if it is too large, if those before it have not left, or if the session is over
+    /// Fails   returns the datagram if it is too large, if the queue is full, or if the session is over
     pub fn send_datagram(&mut self, datagram: Bytes) -> Result<(), (DatagramError, Bytes)> {
         match self.end {
             End::No => self.sending.send_datagram(datagram),
@@ -271,24 +278,24 @@ impl Session {
         }
     }
 
-    /// Returns the next bytes of an arriving stream, without waiting.
+    /// Returns the next bytes of an arriving stream, without blocking.
     pub fn read(&mut self, stream: StreamNumber) -> Read {
         self.receiving.read(stream, &mut self.control)
     }
 
-    /// Wants no more of an arriving stream; what has arrived is forgotten.
+    /// Stops an arriving stream; bytes that have arrived are dropped.
     pub fn stop(&mut self, stream: StreamNumber, code: StreamCode) {
         if self.receiving.stop(stream, &mut self.control) {
             self.control.push_back(Frame::Stop { stream, code });
         }
     }
 
-    /// Gives out the next datagram that has arrived.
+    /// Returns the next datagram that has arrived.
     pub fn poll_datagram(&mut self) -> Option<Bytes> {
         self.receiving.poll_datagram()
     }
 
-    /// Ends the session: the reason is said over the active carrier, and nothing after it.
+    /// Closes the session: the reason goes over the active carrier, and nothing after it.
     pub fn close(&mut self, code: CloseCode, reason: String) {
         if self.end == End::No {
             self.end = End::Closing;
@@ -296,9 +303,9 @@ impl Session {
         }
     }
 
-    /// Returns how much may be written now so that no more than a sliver lies below whoever writes.
+    /// Returns how much may be written now so that no more than a sliver lies below the session.
     ///
-    /// Nothing while the peer reads nothing of what its kernel takes in its name.
+    /// Zero while the peer does not read what its kernel accepts.
     pub fn credit(&self, now: Instant) -> DataSize {
         let Some(carrier) = self.carriers.active() else {
             return DataSize::ZERO;
@@ -312,25 +319,28 @@ impl Session {
         self.carriers.active()?.rate()
     }
 
-    /// Returns the smoothed time between sending and the peer's word, on the active carrier; zero before one was measured.
+    /// Returns the smoothed time from sending to the peer's report, on the active carrier; zero
+    /// before the first sample.
     pub fn rtt(&self) -> Duration {
         self.carriers.active().map_or(Duration::ZERO, Carrier::rtt)
     }
 
-    /// Returns how long a byte is on its way over the active carrier at least: half of its least round trip; zero before
-    /// one was measured.
+    /// Returns the minimum one-way delay of the active carrier: half of its minimum round trip;
+    /// zero before the first sample.
     pub fn transit(&self) -> Duration {
         let active = self.carriers.active();
         let rtt_min = active.map_or(Duration::ZERO, Carrier::rtt_min);
         Duration::from_nanos(rtt_min.as_nanos() / 2)
     }
 
-    /// Returns whether the active carrier was ever found to carry no more: before, its rate says what was tried.
+    /// Returns whether the active carrier was ever full: until then its rate shows only how much
+    /// was tried.
     pub fn has_been_full(&self) -> bool {
         self.carriers.active().is_some_and(Carrier::has_been_full)
     }
 
-    /// Returns how much may lie unsent in the kernel of the active carrier, if it is the kernel that is asked.
+    /// Returns how much may lie unsent in the kernel of the active carrier; `None` if the peer's
+    /// reports pace.
     pub fn unsent_max(&self) -> Option<DataSize> {
         self.carriers.active()?.unsent_max()
     }
@@ -340,27 +350,27 @@ impl Session {
         self.sending.has_more()
     }
 
-    /// Returns whether there is something for the active carrier that needs no credit.
+    /// Returns whether a frame waits for the active carrier that needs no credit.
     pub fn has_word(&self) -> bool {
         self.is_takeover_due || !self.control.is_empty()
     }
 
-    /// Returns whether a carrier is of use still.
+    /// Returns whether a carrier is still of use.
     pub fn has_carrier(&self, number: CarrierNumber) -> bool {
         self.carriers.contains(number)
     }
 
-    /// Returns the carrier that is being used.
+    /// Returns the active carrier.
     pub fn active(&self) -> Option<CarrierNumber> {
         self.carriers.active_number()
     }
 
-    /// Returns how many carriers there are, the active one among them.
+    /// Returns the number of carriers, including the active one.
     pub fn carriers(&self) -> usize {
         self.carriers.len()
     }
 
-    /// Returns how many connections are to be dialled so that one is active and the wanted number stands by.
+    /// Returns how many connections to dial, for one active carrier and the wanted number of standbys.
     pub fn carriers_missing(&self) -> usize {
         match self.end {
             End::No => (1 + self.standbys).saturating_sub(self.carriers.len()),
@@ -368,7 +378,7 @@ impl Session {
         }
     }
 
-    /// Returns from when on they may be: later, if the peer was too busy for what it had; at once, if nothing carries.
+    /// Returns when to dial those: later, if the peer was too busy; at once, if no carrier is active.
     pub fn dial_at(&self) -> Instant {
         match self.active() {
             Some(_) => self.failover.dial_at(),
@@ -376,17 +386,17 @@ impl Session {
         }
     }
 
-    /// Returns whether the session is over and its last word said.
+    /// Returns whether the session is over and the close frame sent.
     pub fn is_over(&self) -> bool {
         self.end == End::Over
     }
 
-    /// Returns whether everything that was written, and is still wanted, has been acknowledged.
+    /// Returns whether every byte written, except of reset streams, is acknowledged.
     pub fn is_settled(&self) -> bool {
         self.control.is_empty() && self.sending.is_settled()
     }
 
-    /// Returns what has happened so far, in numbers.
+    /// Returns the counters of the session.
     pub fn carried(&self) -> Carried {
         Carried {
             failovers: self.failover.count(),
@@ -401,10 +411,10 @@ impl Session {
         Duration::from_millis(self.patience.idle_ms.into())
     }
 
-    /// Returns how long the active carrier may be silent until this end asks whether it lives.
+    /// Returns the keep-alive interval of the active carrier.
     ///
-    /// Whoever sees to it that connections stand by asks first, and who was just asked need not ask: of two that wait equally long
-    /// both would.
+    /// The end that keeps standbys pings first, and a ping makes the other end's own ping needless.
+    /// At equal intervals both would ping.
     fn keep_alive(&self) -> Duration {
         let keep_alive = self.patience.keep_alive;
         match self.standbys {
@@ -413,23 +423,23 @@ impl Session {
         }
     }
 
-    /// Lets go of a carrier; what it did not deliver is to be sent again.
-    fn leave(&mut self, number: CarrierNumber) {
+    /// Retires a carrier; what it did not deliver is to be resent.
+    fn retire(&mut self, number: CarrierNumber) {
         let Some(carrier) = self.carriers.remove(number) else {
             return;
         };
-        self.least = self.least.max(CarrierNumber(number.0 + 1));
-        for what in carrier.into_unacknowledged().into_iter().rev() {
-            match what {
-                What::Control(frame) => self.control.push_front(frame),
-                What::Datagram => self.carried.datagrams_lost += 1,
-                What::Chunk(_) | What::Passing => {}
+        self.number_min = self.number_min.max(CarrierNumber(number.0 + 1));
+        for item in carrier.into_unacknowledged().into_iter().rev() {
+            match item {
+                SentItem::Control(frame) => self.control.push_front(frame),
+                SentItem::Datagram => self.carried.datagrams_lost += 1,
+                SentItem::Chunk(_) | SentItem::Transient => {}
             }
         }
         self.carried.resent_bytes += self.sending.rewind();
     }
 
-    /// Makes a carrier the active one, after [`Session::leave`] let go of the one before.
+    /// Makes a carrier the active one, after [`Session::leave`] retired the one before.
     fn switch(&mut self, from: CarrierNumber, to: CarrierNumber, now: Instant) {
         self.failover.handle_switched(now);
         self.events.push_back(Event::FailedOver { from, to });
@@ -437,7 +447,7 @@ impl Session {
     }
 
     fn activate(&mut self, number: CarrierNumber, now: Instant) {
-        self.least = self.least.max(number);
+        self.number_min = self.number_min.max(number);
         let keep_alive = self.keep_alive();
         if let Some(carrier) = self.carriers.activate(number) {
             carrier.handle_activated(self.pacing, keep_alive, now);
@@ -445,13 +455,13 @@ impl Session {
         self.events.push_back(Event::Room);
     }
 
-    fn over(&mut self, event: Event) {
+    fn end_with(&mut self, event: Event) {
         self.end = End::Over;
         self.events.push_back(event);
     }
 
-    /// Returns how many bytes take [`CHUNK_TIME`]; the least while the rate is unknown, for a chunk that takes long looks
-    /// like a stall.
+    /// Returns how many bytes take [`CHUNK_TIME`]; the minimum while the rate is unknown, for a
+    /// chunk that takes long looks like a stall.
     fn chunk_bytes(&self) -> usize {
         let bytes = self
             .sendable_rate()
@@ -460,11 +470,11 @@ impl Session {
     }
 }
 
-/// Returns what asks the peer to say seldom what it has, where its word paces nobody.
-fn seldom(pacing: Pacing) -> Option<Frame> {
-    let delay_ms = TELL_DELAY_SELDOM.as_nanos() / 1_000_000;
+/// Returns the frame that requests rare reports, where reports do not pace.
+fn request_rare_reports(pacing: Pacing) -> Option<Frame> {
+    let delay_ms = RARE_REPORT_DELAY.as_nanos() / 1_000_000;
     (pacing == Pacing::Kernel).then_some(Frame::Tell {
-        bytes: TELL_BYTES_SELDOM,
+        bytes: RARE_REPORT_BYTES,
         delay_ms,
     })
 }

@@ -1,7 +1,8 @@
-//! Streams with something to send: the highest rank first, the oldest of a rank first.
+//! Streams with bytes to send: the highest rank first, within a rank the oldest first.
 //!
-//! *The idea.* The outbox above hands over little ahead of time, so there are none or one nearly always; the first lies at the
-//! end of a row, where it is put and taken without a search.
+//! *The idea.* The outbox above hands over little ahead of time, so there is nearly always one such
+//! stream or none. The first lies at the end of a vector, where it is pushed and popped without a
+//! search.
 //!
 //! *What it does not do.* It does not know what they have to send.
 
@@ -13,7 +14,7 @@ use crate::pace::frame::StreamNumber;
 /// Streams in the order in which they are to send.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
-    /// The first is the last; none comes twice.
+    /// The first stream lies last; no stream occurs twice.
     streams: Vec<(i32, Reverse<StreamNumber>)>,
 }
 
@@ -28,13 +29,13 @@ impl Ready {
         self.streams.is_empty()
     }
 
-    /// Returns the first, with its rank.
+    /// Returns the first stream, with its rank.
     pub(super) fn first(&self) -> Option<(i32, StreamNumber)> {
         let (rank, Reverse(stream)) = *self.streams.last()?;
         Some((rank, stream))
     }
 
-    /// Adds a stream, if it is not there.
+    /// Adds a stream, unless it is present.
     ///
     /// Cost    O(1) for the first, O(n) otherwise
     pub(super) fn insert(&mut self, rank: i32, stream: StreamNumber) {
@@ -43,7 +44,7 @@ impl Ready {
         }
     }
 
-    /// Adds many.
+    /// Adds many streams.
     ///
     /// Cost    O(n log n)
     pub(super) fn extend(&mut self, streams: impl IntoIterator<Item = (i32, StreamNumber)>) {
@@ -54,9 +55,9 @@ impl Ready {
         self.streams.dedup();
     }
 
-    /// Takes a stream out, if it is there.
+    /// Removes a stream, if it is present.
     ///
-    /// Cost    as to insert it
+    /// Cost    as `insert`
     pub(super) fn remove(&mut self, rank: i32, stream: StreamNumber) {
         if let Ok(at) = self.search(rank, stream) {
             self.streams.remove(at);
@@ -83,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set_in_order(
+        fn ready_equals_btree_set(
             steps in proptest::collection::vec((0_u8..3, -2_i32..3, 0_u64..6), 0..200),
         ) {
             let (mut ready, mut set) = (Ready::new(), BTreeSet::new());

@@ -1,10 +1,11 @@
 //! The streams that this end receives.
 //!
-//! *The idea.* Each stream may have a window unread, and all together another; both are moved on when half of them has been
-//! read, so that a stream that nobody reads costs the others nothing until it is the sum that is full. A stream below
-//! `next` that is not in the table is over, and whatever comes for it was here before.
+//! *The idea.* Each stream has a receive window, and all streams together have another. Both are
+//! extended when half of them has been read, so that an unread stream costs the others nothing
+//! until the common window is full. A stream below `next` that is not in the table is over, and a
+//! frame for it is a duplicate.
 //!
-//! *What it does not do.* It waits for nobody.
+//! *What it does not do.* It never blocks.
 //!
 //! *Sources.* RFC 9000 §4.
 
@@ -23,14 +24,14 @@ use crate::pace::settings::{
 };
 
 #[derive(Debug)]
-pub(super) struct Receiving {
-    streams: Numbered<StreamNumber, Incoming>,
+pub(super) struct ReceiveStreams {
+    streams: Numbered<StreamNumber, ReceiveStream>,
     next: u64,
-    streams_told: u64,
+    streams_advertised: u64,
     ended: u64,
     received: u64,
     consumed: u64,
-    told: u64,
+    advertised: u64,
     datagrams: VecDeque<Bytes>,
     datagram_bytes: usize,
     datagrams_dropped: u64,
@@ -38,32 +39,32 @@ pub(super) struct Receiving {
 }
 
 #[derive(Debug)]
-struct Incoming {
+struct ReceiveStream {
     pieces: VecDeque<BytesMut>,
     received: u64,
     consumed: u64,
-    told: u64,
+    advertised: u64,
     last: Option<u64>,
-    end: Option<Early>,
+    end: Option<EarlyEnd>,
 }
 
-/// Why a stream is of no more interest before its end.
+/// Why a stream ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Early {
+enum EarlyEnd {
     Reset(StreamCode),
     Stopped,
 }
 
-impl Receiving {
+impl ReceiveStreams {
     pub(super) const fn new() -> Self {
         Self {
             streams: Numbered::new(),
             next: 0,
-            streams_told: STREAMS_MAX,
+            streams_advertised: STREAMS_MAX,
             ended: 0,
             received: 0,
             consumed: 0,
-            told: SESSION_WINDOW_BYTES,
+            advertised: SESSION_WINDOW_BYTES,
             datagrams: VecDeque::new(),
             datagram_bytes: 0,
             datagrams_dropped: 0,
@@ -71,7 +72,7 @@ impl Receiving {
         }
     }
 
-    /// Takes in that a stream begins; returns whether that is news.
+    /// Handles the opening of a stream; returns whether it is new.
     pub(super) fn handle_open(&mut self, stream: StreamNumber) -> Result<bool, SessionError> {
         if stream.0 < self.next {
             return Ok(false);
@@ -80,13 +81,17 @@ impl Receiving {
             let expected = self.next;
             return Err(SessionError::Order { stream, expected });
         }
-        check("the number of streams", stream.0 + 1, self.streams_told)?;
+        check(
+            "the number of streams",
+            stream.0 + 1,
+            self.streams_advertised,
+        )?;
         self.next += 1;
-        self.streams.insert(stream, Incoming::new());
+        self.streams.insert(stream, ReceiveStream::new());
         Ok(true)
     }
 
-    /// Takes in bytes of a stream; returns whether there is something to read where there was nothing before.
+    /// Handles bytes of a stream; returns whether it became readable.
     pub(super) fn handle_data(
         &mut self,
         stream: StreamNumber,
@@ -94,7 +99,7 @@ impl Receiving {
         is_last: bool,
         bytes: &[u8],
     ) -> Result<bool, SessionError> {
-        let Some(incoming) = self.known(stream)? else {
+        let Some(incoming) = self.open_stream(stream)? else {
             self.duplicate_bytes += bytes.len() as u64;
             return Ok(false);
         };
@@ -114,7 +119,7 @@ impl Receiving {
         {
             return Err(SessionError::TwoEnds(stream));
         }
-        check("a stream", end, incoming.told)?;
+        check("a stream", end, incoming.advertised)?;
         let was_readable = incoming.is_readable();
         let known = incoming.received - offset;
         let news = bytes.get(known as usize..).unwrap_or_default();
@@ -123,7 +128,7 @@ impl Receiving {
         if is_last {
             incoming.last = Some(end);
         }
-        let is_stopped = incoming.end == Some(Early::Stopped);
+        let is_stopped = incoming.end == Some(EarlyEnd::Stopped);
         if is_stopped {
             incoming.consumed += fresh;
         } else {
@@ -133,7 +138,7 @@ impl Receiving {
         let is_done = is_stopped && incoming.is_consumed();
         self.duplicate_bytes += bytes.len() as u64 - fresh;
         self.received += fresh;
-        check("the bytes of all streams", self.received, self.told)?;
+        check("the bytes of all streams", self.received, self.advertised)?;
         if is_stopped {
             self.consumed += fresh;
         }
@@ -143,21 +148,21 @@ impl Receiving {
         Ok(is_readable && !is_stopped)
     }
 
-    /// Takes in that the sender gave a stream up; returns whether somebody is to read that.
+    /// Handles a reset by the sender; returns whether the stream became readable.
     pub(super) fn handle_reset(
         &mut self,
         stream: StreamNumber,
         code: StreamCode,
         offset: u64,
     ) -> Result<bool, SessionError> {
-        let Some(incoming) = self.known(stream)? else {
+        let Some(incoming) = self.open_stream(stream)? else {
             return Ok(false);
         };
         if offset < incoming.received || incoming.last.is_some_and(|last| offset > last) {
             return Err(SessionError::TwoEnds(stream));
         }
-        check("a stream", offset, incoming.told)?;
-        if matches!(incoming.end, Some(Early::Reset(_))) {
+        check("a stream", offset, incoming.advertised)?;
+        if matches!(incoming.end, Some(EarlyEnd::Reset(_))) {
             return Ok(false);
         }
         let (skipped, unread) = (offset - incoming.received, offset - incoming.consumed);
@@ -166,9 +171,9 @@ impl Receiving {
         incoming.consumed = offset;
         incoming.last = Some(offset);
         incoming.pieces = VecDeque::new();
-        incoming.end = Some(Early::Reset(code));
+        incoming.end = Some(EarlyEnd::Reset(code));
         self.received += skipped;
-        check("the bytes of all streams", self.received, self.told)?;
+        check("the bytes of all streams", self.received, self.advertised)?;
         self.consumed += unread;
         if was_stopped {
             self.forget(stream);
@@ -179,7 +184,7 @@ impl Receiving {
     pub(super) fn handle_datagram(&mut self, datagram: Bytes) {
         self.datagram_bytes += datagram.len() + DATAGRAM_OVERHEAD_BYTES;
         self.datagrams.push_back(datagram);
-        // The oldest goes: it is the most likely to be of no use any more.
+        // Drop the oldest: it is the most likely to be too late.
         while self.datagram_bytes > DATAGRAM_BUFFER_BYTES {
             self.poll_datagram();
             self.datagrams_dropped += 1;
@@ -192,16 +197,16 @@ impl Receiving {
         Some(datagram)
     }
 
-    /// Gives out the next bytes of a stream; what the peer is to hear of it goes to `control`.
+    /// Returns the next bytes of a stream; window updates are appended to `control`.
     pub(super) fn read(&mut self, stream: StreamNumber, control: &mut VecDeque<Frame>) -> Read {
         let Some(incoming) = self.streams.get_mut(stream) else {
             return Read::Unknown;
         };
         match incoming.end {
-            Some(Early::Stopped) => return Read::Unknown,
-            Some(Early::Reset(code)) => {
+            Some(EarlyEnd::Stopped) => return Read::Unknown,
+            Some(EarlyEnd::Reset(code)) => {
                 self.forget(stream);
-                self.tell(control);
+                self.advertise(control);
                 return Read::Reset(code);
             }
             None => {}
@@ -211,31 +216,33 @@ impl Receiving {
                 return Read::Blocked;
             }
             self.forget(stream);
-            self.tell(control);
+            self.advertise(control);
             return Read::Finished;
         };
         incoming.consumed += piece.len() as u64;
         self.consumed += piece.len() as u64;
-        // A stream whose end is known needs no more window.
-        if incoming.last.is_none() && incoming.told - incoming.consumed <= STREAM_WINDOW_BYTES / 2 {
-            incoming.told = incoming.consumed + STREAM_WINDOW_BYTES;
-            let limit = incoming.told;
+        // A stream with a known end needs no more window.
+        if incoming.last.is_none()
+            && incoming.advertised - incoming.consumed <= STREAM_WINDOW_BYTES / 2
+        {
+            incoming.advertised = incoming.consumed + STREAM_WINDOW_BYTES;
+            let limit = incoming.advertised;
             control.push_back(Frame::Window { stream, limit });
         }
-        self.tell(control);
+        self.advertise(control);
         Read::Bytes(piece.freeze())
     }
 
-    /// Wants no more of a stream; returns whether the sender is to hear of it.
+    /// Stops a stream; returns whether the sender is to be notified.
     pub(super) fn stop(&mut self, stream: StreamNumber, control: &mut VecDeque<Frame>) -> bool {
         let Some(incoming) = self.streams.get_mut(stream) else {
             return false;
         };
         match incoming.end {
-            Some(Early::Stopped) => return false,
-            Some(Early::Reset(_)) => {
+            Some(EarlyEnd::Stopped) => return false,
+            Some(EarlyEnd::Reset(_)) => {
                 self.forget(stream);
-                self.tell(control);
+                self.advertise(control);
                 return false;
             }
             None => {}
@@ -243,23 +250,23 @@ impl Receiving {
         self.consumed += incoming.received - incoming.consumed;
         incoming.consumed = incoming.received;
         incoming.pieces = VecDeque::new();
-        incoming.end = Some(Early::Stopped);
+        incoming.end = Some(EarlyEnd::Stopped);
         let is_whole = incoming.is_consumed();
         if is_whole {
             self.forget(stream);
         }
-        self.tell(control);
+        self.advertise(control);
         !is_whole
     }
 
-    /// Returns how much of a stream has arrived and was not read.
+    /// Returns how many bytes of a stream have arrived and are unread.
     #[cfg(test)]
     pub(super) fn unread_bytes(&self, stream: StreamNumber) -> u64 {
         let incoming = self.streams.get(stream);
         incoming.map_or(0, |incoming| incoming.received - incoming.consumed)
     }
 
-    /// Returns whether no stream is arriving.
+    /// Returns whether no stream is open.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.streams.is_empty()
@@ -273,21 +280,26 @@ impl Receiving {
         self.datagrams_dropped
     }
 
-    /// Moves on what all streams may have, when it is time to.
-    pub(super) fn tell(&mut self, control: &mut VecDeque<Frame>) {
-        if self.told - self.consumed <= SESSION_WINDOW_BYTES / 2 {
-            self.told = self.consumed + SESSION_WINDOW_BYTES;
-            control.push_back(Frame::Total { limit: self.told });
+    /// Extends the common window and the stream limit, once half of each is used.
+    pub(super) fn advertise(&mut self, control: &mut VecDeque<Frame>) {
+        if self.advertised - self.consumed <= SESSION_WINDOW_BYTES / 2 {
+            self.advertised = self.consumed + SESSION_WINDOW_BYTES;
+            control.push_back(Frame::Total {
+                limit: self.advertised,
+            });
         }
-        if self.streams_told - self.ended <= STREAMS_MAX / 2 {
-            self.streams_told = self.ended + STREAMS_MAX;
-            let limit = self.streams_told;
+        if self.streams_advertised - self.ended <= STREAMS_MAX / 2 {
+            self.streams_advertised = self.ended + STREAMS_MAX;
+            let limit = self.streams_advertised;
             control.push_back(Frame::Streams { limit });
         }
     }
 
     /// Returns a stream that is not over; an error if it was never opened.
-    fn known(&mut self, stream: StreamNumber) -> Result<Option<&mut Incoming>, SessionError> {
+    fn open_stream(
+        &mut self,
+        stream: StreamNumber,
+    ) -> Result<Option<&mut ReceiveStream>, SessionError> {
         if stream.0 >= self.next {
             return Err(SessionError::NeverOpened(stream));
         }
@@ -301,13 +313,13 @@ impl Receiving {
     }
 }
 
-impl Incoming {
+impl ReceiveStream {
     const fn new() -> Self {
         Self {
             pieces: VecDeque::new(),
             received: 0,
             consumed: 0,
-            told: STREAM_WINDOW_BYTES,
+            advertised: STREAM_WINDOW_BYTES,
             last: None,
             end: None,
         }
@@ -321,7 +333,7 @@ impl Incoming {
         self.last == Some(self.consumed)
     }
 
-    /// Keeps bytes; small pieces are joined, for each piece costs what a small one does not hold.
+    /// Stores bytes; small pieces are joined, for each piece has an overhead above its size.
     fn append(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;

@@ -1,8 +1,9 @@
 //! The streams that this end sends.
 //!
-//! *The idea.* A stream is a queue of bytes that can still be taken back, and a row of chunks, each in the pieces in which it
-//! came, that were given to the active carrier and are not acknowledged. When another carrier takes over, the row is begun
-//! again from its head. Whoever has the highest rank and something to send is first in `ready`.
+//! *The idea.* A stream is a queue of bytes that can still be taken back, and a list of
+//! unacknowledged chunks that were handed to the active carrier, each in the pieces in which it was
+//! written. When another carrier takes over, the list is sent from its head again. The stream of
+//! the highest rank with bytes to send is first in `ready`.
 //!
 //! *What it does not do.* It knows no carrier.
 
@@ -23,35 +24,36 @@ use crate::pace::settings::{
     SEND_WINDOW_BYTES, SESSION_WINDOW_BYTES, STOPS_KEPT, STREAM_WINDOW_BYTES, STREAMS_MAX,
 };
 
-/// A chunk is kept as it came in so many pieces, and one more for each so many bytes of it.
+/// A chunk keeps this many pieces, and one more for each [`PIECE_BYTES`] of it; more are joined.
 const PIECES_FEW: usize = 4;
 const PIECE_BYTES: usize = 512;
 
-/// Places that are kept for streams to come, and how much each may hold: those of a few short ones.
+/// Empty buffers that are kept for new streams, and the capacity that each may have: that of a
+/// short stream.
 const SPARES_MAX: usize = 8;
 const SPARE_PLACES_MAX: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct Sending {
-    streams: Numbered<StreamNumber, Outgoing>,
+pub(super) struct SendStreams {
+    streams: Numbered<StreamNumber, SendStream>,
     ready: Ready,
     stopped: BTreeMap<StreamNumber, StreamCode>,
     next: u64,
     streams_limit: u64,
     total_limit: u64,
-    /// What was taken of all streams and not taken back.
-    taken: u64,
+    /// Bytes written to all streams and not taken back.
+    accepted: u64,
     queued: u64,
     unacknowledged: u64,
-    /// What of that is to be given to the active carrier again.
-    again: u64,
+    /// The part of `unacknowledged` that is to be handed to the active carrier again.
+    to_resend: u64,
     datagrams: VecDeque<Bytes>,
     datagram_bytes: usize,
     wants_room: bool,
     spares: Spares,
 }
 
-/// Places without a use, for streams to come: a short one costs as much to find its places and let go of them as all else of it.
+/// Empty buffers for new streams: allocating and freeing them is half of a short stream's cost.
 #[derive(Debug)]
 struct Spares {
     pieces: Vec<VecDeque<Bytes>>,
@@ -59,14 +61,14 @@ struct Spares {
 }
 
 #[derive(Debug)]
-struct Outgoing {
+struct SendStream {
     rank: i32,
     queue: VecDeque<Bytes>,
     queued: usize,
     chunks: VecDeque<Chunk>,
-    /// How many of `chunks` were given to the active carrier.
-    given: usize,
-    /// Where the next chunk begins.
+    /// How many of `chunks` were handed to the active carrier.
+    handed_over: usize,
+    /// The offset of the next chunk.
     offset: u64,
     limit: u64,
     is_finished: bool,
@@ -82,7 +84,7 @@ struct Chunk {
     is_last: bool,
 }
 
-impl Sending {
+impl SendStreams {
     pub(super) const fn new() -> Self {
         Self {
             streams: Numbered::new(),
@@ -91,10 +93,10 @@ impl Sending {
             next: 0,
             streams_limit: STREAMS_MAX,
             total_limit: SESSION_WINDOW_BYTES,
-            taken: 0,
+            accepted: 0,
             queued: 0,
             unacknowledged: 0,
-            again: 0,
+            to_resend: 0,
             datagrams: VecDeque::new(),
             datagram_bytes: 0,
             wants_room: false,
@@ -112,7 +114,7 @@ impl Sending {
         }
         let stream = StreamNumber(self.next);
         self.next += 1;
-        let outgoing = Outgoing::new(rank, &mut self.spares);
+        let outgoing = SendStream::new(rank, &mut self.spares);
         self.streams.insert(stream, outgoing);
         Some(stream)
     }
@@ -132,7 +134,7 @@ impl Sending {
             outgoing.queue.push_back(split_to(bytes, take));
             outgoing.queued += take;
             self.queued += take as u64;
-            self.taken += take as u64;
+            self.accepted += take as u64;
             self.ready.insert(outgoing.rank, stream);
         }
         if bytes.is_empty() {
@@ -155,24 +157,25 @@ impl Sending {
         }
     }
 
-    /// Forgets a stream; returns how many of its bytes were given to a carrier, nothing if there is no such stream.
+    /// Removes a stream; returns how many of its bytes were handed to a carrier, `None` if there is
+    /// no such stream.
     pub(super) fn reset(&mut self, stream: StreamNumber) -> Option<u64> {
         self.stopped.remove(&stream);
         let outgoing = self.streams.remove(stream)?;
         self.ready.remove(outgoing.rank, stream);
         self.queued -= outgoing.queued as u64;
-        self.taken -= outgoing.queued as u64;
+        self.accepted -= outgoing.queued as u64;
         self.unacknowledged -= outgoing.chunks.iter().map(Chunk::size).sum::<u64>();
-        self.again -= outgoing
+        self.to_resend -= outgoing
             .chunks
             .iter()
-            .skip(outgoing.given)
+            .skip(outgoing.handed_over)
             .map(Chunk::size)
             .sum::<u64>();
         Some(outgoing.offset)
     }
 
-    /// Takes in that the peer wants no more of a stream; returns how many of its bytes were given to a carrier.
+    /// Handles that the peer stopped a stream; returns how many of its bytes were handed to a carrier.
     pub(super) fn handle_stop(&mut self, stream: StreamNumber, code: StreamCode) -> Option<u64> {
         let offset = self.reset(stream)?;
         self.stopped.insert(stream, code);
@@ -182,16 +185,16 @@ impl Sending {
         Some(offset)
     }
 
-    /// Takes in that the peer has the oldest chunk of a stream; returns whether that was its last.
+    /// Handles that the peer has the oldest chunk of a stream; returns whether that was its last.
     pub(super) fn handle_acknowledged(&mut self, stream: StreamNumber) -> bool {
-        // A stream that was reset since is no longer here.
+        // The stream may have been reset since.
         let Some(outgoing) = self.streams.get_mut(stream) else {
             return false;
         };
         let Some(chunk) = outgoing.chunks.pop_front() else {
             return false;
         };
-        outgoing.given = outgoing.given.saturating_sub(1);
+        outgoing.handed_over = outgoing.handed_over.saturating_sub(1);
         self.unacknowledged -= chunk.size();
         let is_last = chunk.is_last;
         self.spares.keep_pieces(chunk.pieces);
@@ -204,7 +207,7 @@ impl Sending {
     pub(super) fn handle_window(&mut self, stream: StreamNumber, limit: u64) -> Option<Event> {
         let outgoing = self.streams.get_mut(stream)?;
         outgoing.limit = outgoing.limit.max(limit);
-        outgoing.told_room(stream)
+        outgoing.take_writable(stream)
     }
 
     pub(super) fn handle_total(&mut self, limit: u64) {
@@ -215,34 +218,34 @@ impl Sending {
         self.streams_limit = self.streams_limit.max(limit);
     }
 
-    /// Returns whether a stream number was given out.
+    /// Returns whether a stream of this number was opened.
     pub(super) const fn is_known(&self, stream: StreamNumber) -> bool {
         stream.0 < self.next
     }
 
-    /// Returns whether someone waits for room on the link and there is some; he is told once.
+    /// Returns once whether a blocked writer can go on, because the link has room.
     pub(super) fn poll_room(&mut self) -> bool {
-        // A whole queue, so that a writer is not woken for a byte.
+        // Require room for a whole queue, so that no writer is woken for a byte.
         let has_room = self.room() >= QUEUE_BYTES_MAX as u64 && self.next < self.streams_limit;
-        let is_told = self.wants_room && has_room;
-        self.wants_room &= !is_told;
-        is_told
+        let is_reported = self.wants_room && has_room;
+        self.wants_room &= !is_reported;
+        is_reported
     }
 
-    /// Begins every row of chunks again; returns how many bytes are in them.
+    /// Marks all chunks to be resent; returns how many bytes they have.
     pub(super) fn rewind(&mut self) -> u64 {
-        let before = self.again;
+        let before = self.to_resend;
         let mut ready = Vec::new();
         for (stream, outgoing) in self.streams.iter_mut() {
-            let given = outgoing.chunks.iter().take(outgoing.given);
-            self.again += given.map(Chunk::size).sum::<u64>();
-            outgoing.given = 0;
+            let given = outgoing.chunks.iter().take(outgoing.handed_over);
+            self.to_resend += given.map(Chunk::size).sum::<u64>();
+            outgoing.handed_over = 0;
             if outgoing.has_more() {
                 ready.push((outgoing.rank, stream));
             }
         }
         self.ready.extend(ready);
-        self.again - before
+        self.to_resend - before
     }
 
     pub(super) fn send_datagram(&mut self, datagram: Bytes) -> Result<(), (DatagramError, Bytes)> {
@@ -260,7 +263,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Gives out the next datagram, if the credit is enough for it.
+    /// Returns the next datagram, if the credit suffices.
     pub(super) fn poll_datagram(&mut self, credit: u64) -> Option<Frame> {
         let bytes = self.datagrams.front()?;
         if (bytes.len() as u64) > credit {
@@ -271,7 +274,8 @@ impl Sending {
         Some(Frame::Datagram { bytes })
     }
 
-    /// Appends the next chunk of the stream with the highest rank, if the credit is worth it; returns of which it is.
+    /// Appends the next chunk of the stream with the highest rank, if the credit suffices; returns
+    /// that stream.
     pub(super) fn poll_chunk(
         &mut self,
         credit: u64,
@@ -280,7 +284,7 @@ impl Sending {
     ) -> Option<StreamNumber> {
         let (rank, stream) = self.ready.first()?;
         let outgoing = self.streams.get_mut(stream)?;
-        // Half a packet, so that the headers of the frames before it do not cost a whole one.
+        // Half a packet suffices, so that the headers of earlier frames do not cost a whole one.
         let least = outgoing
             .next_bytes()
             .clamp(1, u64::from(CHUNK_BYTES_MIN) / 2);
@@ -288,16 +292,16 @@ impl Sending {
             return None;
         }
         let bytes_max = chunk_bytes.min(usize::try_from(credit).unwrap_or(usize::MAX));
-        if outgoing.given == outgoing.chunks.len() {
+        if outgoing.handed_over == outgoing.chunks.len() {
             let chunk = outgoing.cut(bytes_max);
             self.queued -= chunk.size();
             self.unacknowledged += chunk.size();
             outgoing.chunks.push_back(chunk);
         } else {
             outgoing.split(bytes_max);
-            self.again -= outgoing.chunks[outgoing.given].size();
+            self.to_resend -= outgoing.chunks[outgoing.handed_over].size();
         }
-        let chunk = outgoing.chunks.get(outgoing.given)?;
+        let chunk = outgoing.chunks.get(outgoing.handed_over)?;
         put_data(
             out.words(),
             stream,
@@ -308,16 +312,16 @@ impl Sending {
         for piece in &chunk.pieces {
             out.push(piece);
         }
-        outgoing.given += 1;
+        outgoing.handed_over += 1;
         if !outgoing.has_more() {
             self.ready.remove(rank, stream);
         }
         Some(stream)
     }
 
-    /// Says once that a stream has room again after a chunk left.
+    /// Returns once that a stream has room again, after a chunk left.
     pub(super) fn poll_writable(&mut self, stream: StreamNumber) -> Option<Event> {
-        self.streams.get_mut(stream)?.told_room(stream)
+        self.streams.get_mut(stream)?.take_writable(stream)
     }
 
     /// Returns whether anything waits for credit.
@@ -325,9 +329,9 @@ impl Sending {
         !self.ready.is_empty() || !self.datagrams.is_empty()
     }
 
-    /// Returns how many bytes wait to be cut into chunks, or sent again.
+    /// Returns how many bytes wait to be cut into chunks, or to be resent.
     pub(super) const fn queued(&self) -> u64 {
-        self.queued + self.again + self.datagram_bytes as u64
+        self.queued + self.to_resend + self.datagram_bytes as u64
     }
 
     pub(super) fn is_settled(&self) -> bool {
@@ -340,7 +344,7 @@ impl Sending {
     }
 
     fn room(&self) -> u64 {
-        let peers = self.total_limit.saturating_sub(self.taken);
+        let peers = self.total_limit.saturating_sub(self.accepted);
         peers.min(SEND_WINDOW_BYTES.saturating_sub(self.queued + self.unacknowledged))
     }
 }
@@ -357,7 +361,7 @@ impl Spares {
     }
 }
 
-/// Keeps an empty place for later, unless it is large or there are enough.
+/// Keeps an empty buffer for reuse, unless it is large or there are enough.
 fn keep<T>(spares: &mut Vec<VecDeque<T>>, place: VecDeque<T>) {
     let is_fit = (1..=SPARE_PLACES_MAX).contains(&place.capacity());
     if is_fit && spares.len() < SPARES_MAX {
@@ -365,14 +369,14 @@ fn keep<T>(spares: &mut Vec<VecDeque<T>>, place: VecDeque<T>) {
     }
 }
 
-impl Outgoing {
+impl SendStream {
     fn new(rank: i32, spares: &mut Spares) -> Self {
         Self {
             rank,
             queue: spares.pieces.pop().unwrap_or_default(),
             queued: 0,
             chunks: spares.chunks.pop().unwrap_or_default(),
-            given: 0,
+            handed_over: 0,
             offset: 0,
             limit: STREAM_WINDOW_BYTES,
             is_finished: false,
@@ -386,7 +390,7 @@ impl Outgoing {
         peers.min((QUEUE_BYTES_MAX - self.queued) as u64)
     }
 
-    fn told_room(&mut self, stream: StreamNumber) -> Option<Event> {
+    fn take_writable(&mut self, stream: StreamNumber) -> Option<Event> {
         let has_room = self.wants_room && self.room() >= QUEUE_BYTES_MAX as u64 / 2;
         has_room.then(|| {
             self.wants_room = false;
@@ -395,17 +399,19 @@ impl Outgoing {
     }
 
     fn has_more(&self) -> bool {
-        self.given < self.chunks.len() || self.queued > 0 || (self.is_finished && !self.is_last_cut)
+        self.handed_over < self.chunks.len()
+            || self.queued > 0
+            || (self.is_finished && !self.is_last_cut)
     }
 
-    /// Returns how many bytes the next chunk has at most.
+    /// Returns the largest size of the next chunk.
     fn next_bytes(&self) -> u64 {
         self.chunks
-            .get(self.given)
+            .get(self.handed_over)
             .map_or(self.queued as u64, Chunk::size)
     }
 
-    /// Takes a chunk off the queue.
+    /// Cuts a chunk off the queue.
     fn cut(&mut self, bytes_max: usize) -> Chunk {
         let bytes = bytes_max.min(self.queued);
         let pieces = if bytes == self.queued {
@@ -426,9 +432,9 @@ impl Outgoing {
         chunk
     }
 
-    /// Makes the next chunk to be given again no longer than this: it was cut for another carrier.
+    /// Splits the next chunk to resend if it exceeds this size: it was cut for another carrier.
     fn split(&mut self, bytes_max: usize) {
-        let Some(chunk) = self.chunks.get_mut(self.given) else {
+        let Some(chunk) = self.chunks.get_mut(self.handed_over) else {
             return;
         };
         if chunk.bytes <= bytes_max {
@@ -442,7 +448,7 @@ impl Outgoing {
             is_last: core::mem::take(&mut chunk.is_last),
         };
         chunk.bytes = bytes_max;
-        self.chunks.insert(self.given + 1, tail);
+        self.chunks.insert(self.handed_over + 1, tail);
     }
 }
 
@@ -452,7 +458,7 @@ impl Chunk {
     }
 }
 
-/// Takes the first so many bytes, or all, in the pieces in which they lie.
+/// Takes the first `bytes`, or all, in the pieces in which they lie.
 fn take(queue: &mut VecDeque<Bytes>, mut bytes: usize) -> VecDeque<Bytes> {
     let mut taken = VecDeque::new();
     while bytes > 0
@@ -468,7 +474,7 @@ fn take(queue: &mut VecDeque<Bytes>, mut bytes: usize) -> VecDeque<Bytes> {
     taken
 }
 
-/// Puts many small pieces together: to keep each until it is acknowledged costs more than its bytes.
+/// Joins many small pieces: keeping each until it is acknowledged costs more than its bytes.
 fn compact(pieces: VecDeque<Bytes>, bytes: usize) -> VecDeque<Bytes> {
     if pieces.len() <= PIECES_FEW + bytes / PIECE_BYTES {
         return pieces;
@@ -478,7 +484,8 @@ fn compact(pieces: VecDeque<Bytes>, bytes: usize) -> VecDeque<Bytes> {
     VecDeque::from([whole.freeze()])
 }
 
-/// Takes the first bytes; all of them without one more owner, whom to count costs something where many share them.
+/// Splits off the first bytes; all of them without another reference, for a shared reference count
+/// costs a contended access.
 fn split_to(bytes: &mut Bytes, count: usize) -> Bytes {
     if count == bytes.len() {
         core::mem::take(bytes)

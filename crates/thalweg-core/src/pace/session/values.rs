@@ -1,4 +1,4 @@
-//! What goes into a session and comes out of it.
+//! The inputs and outputs of a session.
 //!
 //! *The idea.* Plain values, so that a driver and a test can compare them.
 
@@ -13,171 +13,171 @@ use crate::pace::frame::StreamNumber;
 
 use alloc::string::String;
 
-/// One TCP connection of a session, numbered by who dials.
+/// One TCP connection of a session, numbered by the end that dials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CarrierNumber(pub u64);
 
-/// Who says how much may be handed over.
+/// The source of a carrier's credit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pacing {
-    /// The kernel: [`crate::pace::PaceK`].
+    /// The kernel's state: [`crate::pace::PaceK`].
     #[default]
     Kernel,
-    /// The peer: [`crate::pace::PaceA`].
+    /// The peer's reports: [`crate::pace::PaceA`].
     Acked,
 }
 
-/// What became of bytes handed over.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// All were taken.
+    /// All bytes were taken.
     All,
-    /// The link has no room for more; [`Event::Room`] follows.
+    /// The link has no more room; [`Event::Room`] follows.
     Blocked,
-    /// This stream has none; [`Event::Writable`] follows.
+    /// The stream has no more room; [`Event::Writable`] follows.
     StreamBlocked,
-    /// The peer wants no more of this stream.
+    /// The peer stopped the stream.
     Stopped(StreamCode),
-    /// The session is over, or the stream is.
+    /// The session or the stream is over.
     Lost,
 }
 
-/// What reading a stream gives.
+/// The result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The next bytes.
     Bytes(Bytes),
-    /// None yet; [`Event::Readable`] follows.
+    /// No bytes yet; [`Event::Readable`] follows.
     Blocked,
-    /// There are no more; the stream is forgotten.
+    /// The stream has ended and is removed.
     Finished,
-    /// The sender gave up; the stream is forgotten.
+    /// The sender reset the stream, and it is removed.
     Reset(StreamCode),
     /// There is no such stream, or it is over.
     Unknown,
 }
 
-/// A datagram was not taken.
+/// Why a datagram was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatagramError {
-    /// It is larger than a datagram may be.
+    /// It exceeds the size limit.
     #[error("the datagram has {bytes} bytes, above the limit of {limit}")]
     TooLarge {
-        /// Its size.
+        /// Its size in bytes.
         bytes: usize,
-        /// What may be sent.
+        /// The largest size in bytes.
         limit: usize,
     },
-    /// Those before it have not left.
-    #[error("too many datagrams wait to be sent")]
+    /// The queue is full.
+    #[error("the datagram queue is full")]
     Full,
     /// The session is over.
     #[error("the link was lost")]
     Lost,
 }
 
-/// Something has happened.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A stream arrives.
+    /// The peer opened a stream.
     Opened(StreamNumber),
     /// An arriving stream has something to read: bytes, its end, or its reset.
     Readable(StreamNumber),
     /// A datagram has arrived.
     Datagram,
-    /// A stream that had no room has some.
+    /// A blocked stream has room again.
     Writable(StreamNumber),
     /// The link has room, or the peer admits another stream.
     Room,
     /// The peer has every byte of a finished stream.
     Acknowledged(StreamNumber),
-    /// The peer wants no more of a stream; it has been reset.
+    /// The peer stopped a stream; it is reset.
     Stopped(StreamNumber, StreamCode),
-    /// Another carrier is the active one; connections of lower numbers are to be cut.
+    /// Another carrier is active; connections with lower numbers are to be closed.
     FailedOver {
-        /// The one that failed.
+        /// The carrier that failed.
         from: CarrierNumber,
-        /// The one that is used now.
+        /// The carrier that is active now.
         to: CarrierNumber,
     },
     /// The peer ended the session.
     Closed {
-        /// Why, as a number.
+        /// The reason as a number.
         code: CloseCode,
-        /// Why, in words.
+        /// The reason in words.
         reason: String,
     },
-    /// Nothing came from the peer for too long.
+    /// Nothing arrived from the peer for too long.
     Lost,
 }
 
-/// What has happened on a session so far, in numbers.
+/// The counters of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// How often another carrier became the active one.
+    /// Fail-overs to another carrier.
     pub failovers: u64,
-    /// Stalls that had to be sat out, for want of a standby or because the last fail-over was too recent.
+    /// Stalls without a fail-over, for want of a standby or because the last one was too recent.
     pub stalls_held: u64,
-    /// Bytes of streams that were to be sent again over another carrier.
+    /// Stream bytes to be resent over another carrier.
     pub resent_bytes: u64,
-    /// Bytes of streams that had arrived before.
+    /// Stream bytes that arrived again.
     pub duplicate_bytes: u64,
-    /// Datagrams that were under way on a carrier that failed: they may have arrived, or not.
+    /// Datagrams in flight on a carrier that failed: they may have arrived or not.
     pub datagrams_lost: u64,
-    /// Datagrams that arrived and found no room.
+    /// Datagrams that arrived and were dropped for want of room.
     pub datagrams_dropped: u64,
 }
 
-/// The peer broke the protocol; the session is to be closed.
+/// How the peer violated the protocol; the session is to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// Bytes that are no frame.
+    /// Bytes that form no frame.
     #[error(transparent)]
     Wire(#[from] WireError),
     /// A second greeting.
-    #[error("a greeting in the middle of a connection")]
+    #[error("unexpected greeting on an established connection")]
     Greeting,
-    /// A stream opened out of its order.
-    #[error("{stream} was opened where stream {expected} is due")]
+    /// A stream opened out of order.
+    #[error("{stream} was opened, but stream {expected} is next")]
     Order {
-        /// Which.
+        /// The stream.
         stream: StreamNumber,
-        /// Which was to be opened.
+        /// The number that was due.
         expected: u64,
     },
     /// A frame about a stream that was never opened.
     #[error("{0} was never opened")]
     NeverOpened(StreamNumber),
-    /// More than was allowed.
-    #[error("{what} reaches {value}, above the limit of {limit} that was granted")]
+    /// A limit was exceeded.
+    #[error("{what} reaches {value}, above the granted limit of {limit}")]
     AboveLimit {
-        /// Of what.
+        /// The limited quantity.
         what: &'static str,
-        /// What the peer sent.
+        /// The value that the peer reached.
         value: u64,
-        /// What it was told.
+        /// The advertised limit.
         limit: u64,
     },
-    /// Bytes with a gap before them, which a line in order does not make.
-    #[error("{stream} goes on at {offset}, and bytes from {expected} on are missing")]
+    /// Bytes after a gap, which an ordered connection cannot produce.
+    #[error("{stream} continues at {offset}, but bytes from {expected} on are missing")]
     Gap {
-        /// Of which stream.
+        /// The stream.
         stream: StreamNumber,
-        /// Where the bytes stand.
+        /// The offset of the bytes.
         offset: u64,
-        /// What has arrived.
+        /// The offset up to which bytes have arrived.
         expected: u64,
     },
-    /// A stream that ends at two places.
-    #[error("{0} has two ends")]
+    /// A stream with two different ends.
+    #[error("{0} ends at two different offsets")]
     TwoEnds(StreamNumber),
-    /// An acknowledgement of what was never sent.
-    #[error("{position} bytes are acknowledged, and {sent} were sent")]
+    /// An acknowledgement of bytes never sent.
+    #[error("{position} bytes are acknowledged, but only {sent} were sent")]
     NeverSent {
-        /// What the peer says.
+        /// The acknowledged position.
         position: u64,
-        /// What is true.
+        /// The bytes sent.
         sent: u64,
     },
 }

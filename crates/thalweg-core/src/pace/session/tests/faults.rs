@@ -1,4 +1,4 @@
-//! Carriers that stall, are cut, come back: every byte arrives once all the same.
+//! Carriers that stall, are cut and come back: every byte still arrives once.
 
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn assert_whole(world: &World, sizes: &[usize]) {
 const SIZES: [usize; 6] = [400_000, 3, 0, 70_000, 1_200, 250_000];
 
 #[test]
-fn a_stalled_carrier_is_left_and_every_byte_arrives_once() {
+fn stalled_carrier_loses_no_byte() {
     for pacing in [Pacing::Kernel, Pacing::Acked] {
         let mut world = World::new(pacing);
         offer(&mut world, &SIZES);
@@ -43,7 +43,7 @@ fn a_stalled_carrier_is_left_and_every_byte_arrives_once() {
             assert_eq!(side.session.carried().failovers, 1);
             assert!(side.session.carried().resent_bytes > 0);
         }
-        // What had arrived and was not yet acknowledged came again, and was known.
+        // Bytes that had arrived and were not yet acknowledged came again, and were recognized.
         let known = world
             .sides
             .iter()
@@ -54,7 +54,7 @@ fn a_stalled_carrier_is_left_and_every_byte_arrives_once() {
 }
 
 #[test]
-fn a_cut_carrier_is_left_at_once_and_without_a_standby_waited_for() {
+fn cut_carrier_waits_for_redial() {
     let mut world = World::new(Pacing::Kernel);
     offer(&mut world, &SIZES);
     world.steps(25);
@@ -75,7 +75,7 @@ fn a_cut_carrier_is_left_at_once_and_without_a_standby_waited_for() {
 }
 
 #[test]
-fn when_one_way_stalls_the_other_way_moves_too() {
+fn one_way_stall_moves_both_ways() {
     let mut world = World::new(Pacing::Kernel);
     offer(&mut world, &SIZES);
     world.steps(25);
@@ -93,7 +93,7 @@ fn when_one_way_stalls_the_other_way_moves_too() {
 }
 
 #[test]
-fn a_carrier_that_stalls_for_a_moment_is_kept() {
+fn brief_stall_keeps_carrier() {
     let mut world = World::new(Pacing::Kernel);
     offer(&mut world, &SIZES);
     world.steps(25);
@@ -106,7 +106,7 @@ fn a_carrier_that_stalls_for_a_moment_is_kept() {
 }
 
 #[test]
-fn carriers_that_all_stall_are_changed_rarely() {
+fn stalling_carriers_change_rarely() {
     let mut world = World::new(Pacing::Kernel);
     offer(&mut world, &[40_000_000]);
     world.steps(25);
@@ -123,7 +123,7 @@ fn carriers_that_all_stall_are_changed_rarely() {
 }
 
 #[test]
-fn a_datagram_under_way_on_a_failed_carrier_is_counted_and_not_doubled() {
+fn failed_carrier_counts_datagram() {
     let mut world = World::new(Pacing::Kernel);
     world.stall(0, true);
     world.sides[0]
@@ -136,7 +136,7 @@ fn a_datagram_under_way_on_a_failed_carrier_is_counted_and_not_doubled() {
 }
 
 #[test]
-fn streams_reset_around_a_failover_end_and_hold_up_nobody() {
+fn reset_around_failover_ends_stream() {
     let mut world = World::new(Pacing::Kernel);
     offer(&mut world, &SIZES);
     world.steps(25);
@@ -156,18 +156,18 @@ fn streams_reset_around_a_failover_end_and_hold_up_nobody() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
-    fn whatever_happens_to_carriers_every_byte_arrives_once_and_in_order(seed: u64, is_acked: bool) {
-        let mut dice = SplitMix::new(seed);
+    fn random_faults_lose_no_byte(seed: u64, is_acked: bool) {
+        let mut rng = SplitMix::new(seed);
         let mut world = World::new(if is_acked { Pacing::Acked } else { Pacing::Kernel });
-        let sizes: Vec<usize> = (0..12).map(|_| dice.next_below(90_000) as usize).collect();
+        let sizes: Vec<usize> = (0..12).map(|_| rng.next_below(90_000) as usize).collect();
         offer(&mut world, &sizes);
         for _ in 0..1_500 {
             world.step();
             let numbers: Vec<u64> = world.pipes.keys().copied().collect();
-            let Some(number) = numbers.get(dice.next_below(3) as usize).copied() else {
+            let Some(number) = numbers.get(rng.next_below(3) as usize).copied() else {
                 continue;
             };
-            match dice.next_below(300) {
+            match rng.next_below(300) {
                 0 => world.lose(number),
                 1 | 2 => world.stall(number, true),
                 3..=9 => world.stall(number, false),

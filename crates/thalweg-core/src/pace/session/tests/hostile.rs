@@ -1,4 +1,5 @@
-//! A peer that lies or breaks the protocol: an error that says what, and never a panic or an unbounded buffer.
+//! A peer that lies or violates the protocol: a specific error, and never a panic or an unbounded
+//! buffer.
 
 use alloc::vec;
 
@@ -16,7 +17,7 @@ fn session() -> Session {
     session
 }
 
-fn say(session: &mut Session, frames: &[Frame]) -> Result<(), SessionError> {
+fn receive(session: &mut Session, frames: &[Frame]) -> Result<(), SessionError> {
     let mut bytes = Vec::new();
     for frame in frames {
         frame.encode(&mut bytes);
@@ -40,45 +41,48 @@ fn data(stream: u64, offset: u64, is_last: bool, bytes: usize) -> Frame {
 }
 
 #[test]
-fn what_was_never_sent_cannot_be_acknowledged() {
+fn unsent_bytes_cannot_be_acknowledged() {
     let mut session = session();
     let position = 1;
-    let error = say(&mut session, &[Frame::Received { position }]);
+    let error = receive(&mut session, &[Frame::Received { position }]);
     assert_eq!(error, Err(SessionError::NeverSent { position, sent: 0 }));
 }
 
 #[test]
-fn streams_are_opened_in_order_and_only_so_many() {
+fn streams_open_in_order_up_to_limit() {
     assert!(matches!(
-        say(&mut session(), &[open(1)]),
+        receive(&mut session(), &[open(1)]),
         Err(SessionError::Order { .. })
     ));
     assert_eq!(
-        say(&mut session(), &[data(0, 0, false, 1)]),
+        receive(&mut session(), &[data(0, 0, false, 1)]),
         Err(SessionError::NeverOpened(StreamNumber(0)))
     );
     let mut session = session();
     let all: Vec<Frame> = (0..STREAMS_MAX).map(open).collect();
-    assert_eq!(say(&mut session, &all), Ok(()));
+    assert_eq!(receive(&mut session, &all), Ok(()));
     assert!(matches!(
-        say(&mut session, &[open(STREAMS_MAX)]),
+        receive(&mut session, &[open(STREAMS_MAX)]),
         Err(SessionError::AboveLimit { .. })
     ));
 }
 
 #[test]
-fn gaps_and_second_ends_are_refused_and_repetition_is_not() {
+fn gaps_and_second_ends_are_refused() {
     let mut session = session();
-    assert_eq!(say(&mut session, &[open(0), data(0, 0, false, 10)]), Ok(()));
+    assert_eq!(
+        receive(&mut session, &[open(0), data(0, 0, false, 10)]),
+        Ok(())
+    );
     assert!(matches!(
-        say(&mut session, &[data(0, 11, false, 1)]),
+        receive(&mut session, &[data(0, 11, false, 1)]),
         Err(SessionError::Gap { .. })
     ));
-    assert_eq!(say(&mut session, &[data(0, 5, true, 10)]), Ok(()));
+    assert_eq!(receive(&mut session, &[data(0, 5, true, 10)]), Ok(()));
     assert_eq!(session.carried().duplicate_bytes, 5);
     for wrong in [data(0, 15, false, 1), data(0, 0, true, 15 - 1)] {
         assert_eq!(
-            say(&mut session, &[wrong]),
+            receive(&mut session, &[wrong]),
             Err(SessionError::TwoEnds(StreamNumber(0)))
         );
     }
@@ -88,21 +92,21 @@ fn gaps_and_second_ends_are_refused_and_repetition_is_not() {
         offset,
     };
     assert_eq!(
-        say(&mut session, &[reset(14)]),
+        receive(&mut session, &[reset(14)]),
         Err(SessionError::TwoEnds(StreamNumber(0)))
     );
-    assert_eq!(say(&mut session, &[reset(15), reset(15)]), Ok(()));
+    assert_eq!(receive(&mut session, &[reset(15), reset(15)]), Ok(()));
 }
 
-/// Fills streams up to a sum of bytes.
+/// Fills streams with this many bytes in total.
 fn fill(session: &mut Session, bytes: u64) -> Result<(), SessionError> {
     let (mut left, mut stream) = (bytes, 0);
     while left > 0 {
-        say(session, &[open(stream)])?;
+        receive(session, &[open(stream)])?;
         let (mut offset, size) = (0, left.min(STREAM_WINDOW_BYTES));
         while offset < size {
             let piece = (size - offset).min(60_000);
-            say(session, &[data(stream, offset, false, piece as usize)])?;
+            receive(session, &[data(stream, offset, false, piece as usize)])?;
             offset += piece;
         }
         left -= size;
@@ -112,12 +116,12 @@ fn fill(session: &mut Session, bytes: u64) -> Result<(), SessionError> {
 }
 
 #[test]
-fn a_window_may_be_filled_and_not_exceeded() {
+fn window_limit_is_exact() {
     let mut one = session();
     assert_eq!(fill(&mut one, STREAM_WINDOW_BYTES), Ok(()));
     let beyond = data(0, STREAM_WINDOW_BYTES, false, 1);
     assert!(matches!(
-        say(&mut one, &[beyond]),
+        receive(&mut one, &[beyond]),
         Err(SessionError::AboveLimit {
             what: "a stream",
             ..
@@ -135,7 +139,7 @@ fn a_window_may_be_filled_and_not_exceeded() {
 }
 
 #[test]
-fn a_reset_beyond_the_window_is_refused() {
+fn reset_beyond_window_is_refused() {
     let mut session = session();
     let reset = Frame::Reset {
         stream: StreamNumber(0),
@@ -143,17 +147,17 @@ fn a_reset_beyond_the_window_is_refused() {
         offset: STREAM_WINDOW_BYTES + 1,
     };
     assert!(matches!(
-        say(&mut session, &[open(0), reset]),
+        receive(&mut session, &[open(0), reset]),
         Err(SessionError::AboveLimit { .. })
     ));
 }
 
 #[test]
-fn single_bytes_are_joined_and_cost_no_more_than_large_pieces() {
+fn single_bytes_are_joined() {
     let mut session = session();
-    say(&mut session, &[open(0)]).expect("in order");
+    receive(&mut session, &[open(0)]).expect("in order");
     for offset in 0..12_000 {
-        say(&mut session, &[data(0, offset, false, 1)]).expect("within the window");
+        receive(&mut session, &[data(0, offset, false, 1)]).expect("within the window");
     }
     let mut pieces = 0;
     while let Read::Bytes(_) = session.read(StreamNumber(0)) {
@@ -163,28 +167,31 @@ fn single_bytes_are_joined_and_cost_no_more_than_large_pieces() {
 }
 
 #[test]
-fn words_about_streams_that_are_over_are_ignored_and_about_none_refused() {
+fn late_stop_is_ignored() {
     let mut session = session();
     let stop = |stream| Frame::Stop {
         stream: StreamNumber(stream),
         code: StreamCode::Whole,
     };
     assert_eq!(
-        say(&mut session, &[stop(0)]),
+        receive(&mut session, &[stop(0)]),
         Err(SessionError::NeverOpened(StreamNumber(0)))
     );
     let stream = session.open(0).expect("the first");
     session.reset(stream, StreamCode::Expired);
-    assert_eq!(say(&mut session, &[stop(0), stop(0)]), Ok(()));
+    assert_eq!(receive(&mut session, &[stop(0), stop(0)]), Ok(()));
     let greeting = Frame::Hello {
         session: crate::pace::SessionId::default(),
         carrier: 0,
     };
-    assert_eq!(say(&mut session, &[greeting]), Err(SessionError::Greeting));
+    assert_eq!(
+        receive(&mut session, &[greeting]),
+        Err(SessionError::Greeting)
+    );
 }
 
 #[test]
-fn stops_are_remembered_only_so_many() {
+fn remembered_stops_are_bounded() {
     let mut session = session();
     for stream in 0..3_000 {
         session.open(0).expect("within the bound");
@@ -192,7 +199,7 @@ fn stops_are_remembered_only_so_many() {
             stream: StreamNumber(stream),
             code: StreamCode::Overload,
         };
-        say(&mut session, &[stop]).expect("the stream is open");
+        receive(&mut session, &[stop]).expect("the stream is open");
     }
     let write = |session: &mut Session, n| session.write(StreamNumber(n), &mut pattern(0, 1));
     assert_eq!(write(&mut session, 0), Written::Lost);
@@ -240,7 +247,7 @@ fn small_frames() -> impl Strategy<Value = Frame> {
 
 proptest! {
     #[test]
-    fn any_frames_are_taken_in_or_refused_and_the_session_goes_on(
+    fn random_frames_never_panic(
         frames in many(small_frames(), 0..60),
         raw in many(any::<u8>(), 0..200),
     ) {

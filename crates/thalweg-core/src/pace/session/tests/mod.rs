@@ -1,8 +1,8 @@
-//! Proves what a session promises, on carriers in memory and in virtual time.
+//! Proves a session's guarantees, on carriers in memory and in virtual time.
 //!
-//! A `World` is two sessions and the pipes between them: bytes arrive after a delay in order, in pieces; a pipe can be
-//! stalled, for a while or for ever, or cut. What each end reads is kept by stream, so that a byte that is missing, doubled
-//! or misplaced shows.
+//! A `World` is two sessions and the pipes between them. Bytes arrive after a delay, in order and
+//! in pieces; a pipe can be stalled, for a while or for ever, or cut. What each end reads is kept
+//! by stream, so that a missing, doubled or misplaced byte shows.
 
 mod faults;
 mod hostile;
@@ -25,7 +25,7 @@ struct Pipe {
     is_cut: bool,
 }
 
-/// One end and what its application has.
+/// One end, with the state of its application.
 struct Side {
     session: Session,
     read: BTreeMap<StreamNumber, Vec<u8>>,
@@ -34,7 +34,7 @@ struct Side {
     unread: Vec<StreamNumber>,
     acknowledged: Vec<StreamNumber>,
     events: Vec<Event>,
-    /// What is still to be written: stream, its rest, in order of writing.
+    /// Streams with bytes left to write, in order of writing.
     writing: Vec<(StreamNumber, Bytes)>,
 }
 
@@ -43,7 +43,7 @@ struct World {
     sides: [Side; 2],
     pipes: BTreeMap<u64, [Pipe; 2]>,
     delay: Duration,
-    /// What a pipe takes in a millisecond.
+    /// Bytes that a pipe takes in a millisecond.
     bytes_per_step: u64,
     redials: bool,
     next: u64,
@@ -157,7 +157,8 @@ impl World {
         }
     }
 
-    /// Gives a pipe what its end has for it: the kernel below has a window of what goes in a round trip.
+    /// Hands a pipe what its end has for it: the kernel's window is what the line carries in a
+    /// round trip.
     fn transmit(&mut self, number: u64, end: usize) {
         let Some(pipe) = self.pipes.get_mut(&number).map(|pipes| &mut pipes[end]) else {
             return;
@@ -200,7 +201,7 @@ impl World {
         }
     }
 
-    /// Closes the connections that one of the ends has left.
+    /// Closes the connections that one of the ends has retired.
     fn forget_left(&mut self) {
         let left: Vec<u64> = self
             .pipes
@@ -250,14 +251,14 @@ impl World {
     }
 }
 
-/// Bytes that differ along the way and from stream to stream.
+/// Bytes that differ from place to place and from stream to stream.
 fn pattern(seed: u64, bytes: usize) -> Bytes {
     let place = |place: usize| ((place as u64).wrapping_mul(7 + seed) % 251) as u8;
     (0..bytes).map(place).collect()
 }
 
 #[test]
-fn what_is_due_on_the_standby_does_not_wake_the_active_one() {
+fn standby_deadline_wakes_standby_only() {
     let mut world = World::new(Pacing::Kernel);
     world.steps(4_000);
     world.sides[0].send(0, pattern(1, 9_000));
@@ -265,7 +266,7 @@ fn what_is_due_on_the_standby_does_not_wake_the_active_one() {
     let session = &mut world.sides[0].session;
     let active = session.active().expect("two were dialled");
     let standby = session.carriers.standby().expect("two were dialled");
-    // Nothing has gone over the standby, so it is asked first whether it lives.
+    // Nothing has gone over the standby, so its ping is due first.
     let due = session.poll_timeout(standby);
     assert!(due < session.poll_timeout(active));
     let mut out = Out::new();
@@ -280,7 +281,7 @@ fn what_is_due_on_the_standby_does_not_wake_the_active_one() {
 }
 
 #[test]
-fn many_streams_arrive_whole_and_are_acknowledged() {
+fn many_streams_arrive_whole() {
     for pacing in [Pacing::Kernel, Pacing::Acked] {
         let mut world = World::new(pacing);
         let sizes: Vec<usize> = (0..200).map(|n| (n * n * 7) % 30_000).collect();
@@ -303,7 +304,7 @@ fn many_streams_arrive_whole_and_are_acknowledged() {
 }
 
 #[test]
-fn what_is_urgent_overtakes_what_is_half_sent() {
+fn urgent_stream_overtakes_bulk() {
     for pacing in [Pacing::Kernel, Pacing::Acked] {
         let mut world = World::new(pacing);
         world.bytes_per_step = 1_250;
@@ -319,7 +320,7 @@ fn what_is_urgent_overtakes_what_is_half_sent() {
             world.step();
         }
         let between = world.sides[1].read[&bulk].len() - before;
-        // What was on the way, in the window and in the sliver when it came: no queue of the session's.
+        // What was in flight, in the window and in the sliver when it came: no queue of the session's.
         assert!(between <= 70_000, "{between} bytes of bulk went before");
         world.settle(20_000);
         assert_eq!(world.sides[1].read[&bulk], pattern(1, 500_000));
@@ -327,7 +328,7 @@ fn what_is_urgent_overtakes_what_is_half_sent() {
 }
 
 #[test]
-fn a_reset_frees_the_receiver_and_gives_its_window_back() {
+fn reset_returns_window() {
     let mut world = World::new(Pacing::Kernel);
     for round in 0..40 {
         let stream = world.sides[0].send(0, pattern(round, 1_000_000));
@@ -342,14 +343,14 @@ fn a_reset_frees_the_receiver_and_gives_its_window_back() {
         );
         assert_eq!(world.sides[1].session.read(stream), Read::Unknown);
     }
-    // 40 MB have gone through a window of 16: it has been given back each time.
+    // 40 MB have gone through a window of 16: it was released each time.
     let stream = world.sides[0].send(0, pattern(99, 1_000_000));
     world.settle(5_000);
     assert_eq!(world.sides[1].read[&stream], pattern(99, 1_000_000));
 }
 
 #[test]
-fn a_stream_that_nobody_reads_does_not_stall_the_others() {
+fn unread_stream_stalls_alone() {
     let mut world = World::new(Pacing::Kernel);
     let unread = world.sides[0].send(9, pattern(1, 3_000_000));
     world.sides[1].unread.push(unread);
@@ -367,7 +368,7 @@ fn a_stream_that_nobody_reads_does_not_stall_the_others() {
 }
 
 #[test]
-fn a_stopped_stream_is_reset_and_its_writer_told_why() {
+fn stopped_stream_reports_code() {
     let mut world = World::new(Pacing::Kernel);
     let stream = world.sides[0].send(0, pattern(1, 3_000_000));
     world.steps(40);
@@ -384,7 +385,7 @@ fn a_stopped_stream_is_reset_and_its_writer_told_why() {
 }
 
 #[test]
-fn as_many_streams_as_are_admitted_open_and_one_more_when_one_is_over() {
+fn ended_stream_admits_another() {
     let mut world = World::new(Pacing::Kernel);
     let session = &mut world.sides[0].session;
     let first = session.open(0).expect("the first of many");
@@ -401,7 +402,7 @@ fn as_many_streams_as_are_admitted_open_and_one_more_when_one_is_over() {
 }
 
 #[test]
-fn datagrams_arrive_once_and_a_flood_is_bounded() {
+fn datagram_flood_is_bounded() {
     let mut world = World::new(Pacing::Kernel);
     for n in 0..20 {
         let sent = world.sides[0].session.send_datagram(pattern(n, 1_200));
@@ -425,7 +426,7 @@ fn datagrams_arrive_once_and_a_flood_is_bounded() {
 }
 
 #[test]
-fn a_silent_peer_is_lost_after_the_idle_time_and_not_before() {
+fn silent_peer_is_lost_at_idle_timeout() {
     let mut session = Session::new(Pacing::Kernel, 0, Instant::ZERO);
     session.handle_carrier(CarrierNumber(0), Decoder::default(), Instant::ZERO);
     while session.poll_event().is_some() {}
@@ -438,7 +439,7 @@ fn a_silent_peer_is_lost_after_the_idle_time_and_not_before() {
 }
 
 #[test]
-fn an_idle_session_lives_by_its_pings() {
+fn pings_keep_idle_session() {
     let mut world = World::new(Pacing::Acked);
     world.steps(30_000);
     assert!(world.sides.iter().all(|side| !side.session.is_over()));
@@ -451,7 +452,7 @@ fn an_idle_session_lives_by_its_pings() {
 }
 
 #[test]
-fn what_has_arrived_is_acknowledged_before_the_last_word() {
+fn close_follows_acknowledgements() {
     let mut world = World::new(Pacing::Kernel);
     let stream = world.sides[0].send(0, pattern(1, 100));
     while !world.sides[1].finished.contains(&stream) {
@@ -466,7 +467,7 @@ fn what_has_arrived_is_acknowledged_before_the_last_word() {
 }
 
 #[test]
-fn the_last_word_arrives_and_ends_both() {
+fn close_ends_both_sides() {
     let mut world = World::new(Pacing::Kernel);
     world.sides[0]
         .session
