@@ -1,10 +1,10 @@
-//! Who is let in, and who makes room.
+//! Admission: which ADUs are accepted, and which make room.
 //!
-//! *The idea.* An ADU that cannot be of use is refused at once, with the reason: its producer can still do better. When a
-//! bound is reached, room comes from the flow that holds most for its weight, so none can crowd out another: what that
-//! one would send last is dropped, if it is worth less than what comes.
+//! *The idea.* A useless ADU is refused at once, with the reason: its producer can still react. At
+//! a bound, the flow that holds most for its weight makes room, so no flow can crowd out another:
+//! the ADU that it would send last is dropped, if its value is below the new one's.
 //!
-//! *What it does not do.* It takes no ADU for late because of what is queued before it: that may still change.
+//! *What it does not do.* It refuses no ADU because of what is queued before it: that may still change.
 //!
 //! *Sources.* RFC 8290 §4.1 for dropping from the longest queue.
 
@@ -15,7 +15,7 @@ use crate::time::{Duration, Instant};
 use crate::units::DataSize;
 
 impl Outbox {
-    /// Returns the slot that an ADU will have, once there is room and reason for it.
+    /// Returns the slot for an ADU, once it is useful and has room.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -56,7 +56,7 @@ impl Outbox {
         if !self.make_room(&slot) {
             return Err(overflow);
         }
-        // Its base may have made the room.
+        // Making room may have dropped its base.
         self.check_base(flow, entry)?;
         Ok(slot)
     }
@@ -78,7 +78,7 @@ impl Outbox {
         }
     }
 
-    /// Drops what is worth less than this ADU until it has room; returns whether it has.
+    /// Drops ADUs of lower value until this one has room; returns whether it has.
     fn make_room(&mut self, slot: &Slot) -> bool {
         let bytes = u64::from(slot.bytes);
         let bytes_max = self.settings.bytes_max.as_bytes();
@@ -88,10 +88,10 @@ impl Outbox {
         loop {
             let is_full = self.live >= self.settings.adus_max;
             if !is_full && self.queued_bytes + bytes <= bytes_max {
-                // Those dropped and not yet polled keep their slots; they are bounded as well.
+                // Dropped ADUs that are not yet polled keep their slots, which are bounded as well.
                 return self.slab.used() < 2 * self.settings.adus_max;
             }
-            let victim = self.greediest(slot.flow, bytes, is_full);
+            let victim = self.largest_flow(slot.flow, bytes, is_full);
             let flow = &mut self.flows[victim as usize];
             let Some((key, last)) = flow.queue.last(&self.slab) else {
                 return false;
@@ -103,8 +103,9 @@ impl Outbox {
         }
     }
 
-    /// Returns the flow that would hold most for its weight, counting what is about to come; that one's own in doubt.
-    fn greediest(&self, arriving: u32, bytes: u64, by_number: bool) -> u32 {
+    /// Returns the flow that would hold most for its weight, counting the new ADU; in a tie, that
+    /// ADU's own flow.
+    fn largest_flow(&self, arriving: u32, bytes: u64, by_number: bool) -> u32 {
         let held = |index: u32| {
             let flow = &self.flows[index as usize];
             let comes = u64::from(index == arriving);
@@ -115,22 +116,22 @@ impl Outbox {
             };
             (held, u64::from(flow.weight.get()))
         };
-        let mut greediest = (arriving, held(arriving));
+        let mut largest_flow = (arriving, held(arriving));
         for index in 0..self.flows.len() as u32 {
             let (held, weight) = held(index);
-            let (most, its_weight) = greediest.1;
+            let (most, its_weight) = largest_flow.1;
             if u128::from(held) * u128::from(its_weight) > u128::from(most) * u128::from(weight) {
-                greediest = (index, (held, weight));
+                largest_flow = (index, (held, weight));
             }
         }
-        greediest.0
+        largest_flow.0
     }
 
-    pub(super) fn enter(&mut self, mut slot: Slot) -> Ticket {
+    pub(super) fn insert(&mut self, mut slot: Slot) -> Ticket {
         let (flow_index, sequence, base) = (slot.flow, slot.sequence, slot.base);
         slot.state = State::Queued;
-        self.stamp += 1;
-        slot.arrival = self.stamp;
+        self.version += 1;
+        slot.arrival = self.version;
         self.live += 1;
         self.queued_bytes += u64::from(slot.bytes);
         let flow = &mut self.flows[flow_index as usize];
@@ -142,9 +143,9 @@ impl Outbox {
             self.families
                 .add_child(&mut self.slab, flow_index, base, index);
         }
-        self.alarms.set(&mut self.slab, index, self.stamp);
-        flow.queue.insert(&mut self.slab, index, self.stamp);
-        self.call(flow_index);
+        self.deadlines.set(&mut self.slab, index, self.version);
+        flow.queue.insert(&mut self.slab, index, self.version);
+        self.activate(flow_index);
         self.slab.ticket(index)
     }
 }

@@ -1,11 +1,11 @@
-//! What waits in an outbox now, counted: by flow and by importance.
+//! Counts of what is queued in an outbox, by flow and by importance.
 //!
-//! *The idea.* Nobody pays for counting but who asks: the slots are looked through once, 0.3 ms with 100,000 waiting.
-//! What is read off a link for people and machines, an [`OutboxReading`], is that census with what its driver knows
-//! besides.
+//! *The idea.* Counting costs nothing until it is requested: then all slots are scanned once, 0.3
+//! ms with 100,000 queued. An [`OutboxReading`], as shown to people and machines, is that census
+//! with what the driver knows besides.
 //!
-//! *What it does not do.* It knows no age: a slot does not remember when it was filled. The first deadline is
-//! [`Outbox::poll_timeout`].
+//! *What it does not do.* It knows no age: a slot does not store when it was filled. The first
+//! deadline is [`Outbox::poll_timeout`].
 //!
 //! *Sources.* docs/outbox.md §5.
 
@@ -21,70 +21,70 @@ use crate::histogram::Percentiles;
 use crate::id::{Epoch, StreamId};
 use crate::units::{Bitrate, DataSize};
 
-/// How many bands the importances are counted in.
+/// Number of bands of importance.
 pub const BANDS: usize = 8;
 
-/// How many importances a band has.
+/// Importances per band.
 pub const BAND_WIDTH: u8 = 32;
 
-/// ADUs of which not all is handed over, and what of them is not.
+/// ADUs that are not handed over whole, and their remaining bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// How many.
+    /// The number of ADUs.
     pub adus: usize,
-    /// Their bytes that were not handed over; of an ADU that still arrives, those to come too.
+    /// Their bytes not handed over, including bytes still to arrive.
     pub bytes: DataSize,
 }
 
-/// What waits in an outbox.
+/// What is queued in an outbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// All of it.
+    /// The total.
     pub waiting: Waiting,
-    /// The same by importance: the first has the importances 0 to 31, the last 224 to 255.
+    /// By importance: the first band has the importances 0 to 31, the last 224 to 255.
     pub by_importance: [Waiting; BANDS],
-    /// The same by flow; those that are open and have nothing are in it.
+    /// By flow, including open flows with nothing queued.
     pub flows: Vec<FlowCensus>,
 }
 
-/// What waits of one flow.
+/// What is queued of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowCensus {
-    /// Which.
+    /// The flow.
     pub flow: FlowId,
-    /// Its weight now.
+    /// Its present weight.
     pub weight: NonZeroU8,
-    /// What waits of it.
+    /// What is queued of it.
     pub waiting: Waiting,
 }
 
-/// How the outbox of a link is at a moment, with what its driver knows of the path.
+/// The state of a link's outbox, with what its driver knows of the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxReading {
-    /// The estimate of what the path can send, if there is one.
+    /// The estimated rate of the path, if there is one.
     pub sendable_rate: Option<Bitrate>,
-    /// What waits.
+    /// The total queued.
     pub waiting: Waiting,
-    /// The same by importance, in bands of [`BAND_WIDTH`].
+    /// By importance, in bands of [`BAND_WIDTH`].
     pub by_importance: [Waiting; BANDS],
-    /// How long ADUs took from being sent to being acknowledged, over the last ten seconds; none if none was.
+    /// Times from sending to acknowledgement of ADUs, over the last ten seconds; `None` without any.
     pub latency: Option<Percentiles>,
-    /// ADUs that this link gave up or refused since it is up.
+    /// ADUs that this link dropped or refused since it came up.
     pub drops: DropCounts,
-    /// What waits by flow.
+    /// By flow.
     pub flows: Vec<FlowReading>,
 }
 
-/// How a flow is: a stream under one plan.
+/// The state of a flow: a stream under one plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowReading {
     /// Its stream.
     pub stream: StreamId,
-    /// The number of its plan.
+    /// The epoch of its plan.
     pub epoch: Epoch,
     /// Its weight.
     pub weight: NonZeroU8,
-    /// What waits of it.
+    /// What is queued of it.
     pub waiting: Waiting,
 }
 
@@ -107,11 +107,11 @@ impl AddAssign for Waiting {
 }
 
 impl Outbox {
-    /// Returns what waits now.
+    /// Counts what is queued now.
     ///
-    /// What was handed over and is not acknowledged does not wait: it is in [`Outbox::len`] still.
+    /// ADUs handed over whole and not acknowledged are not counted, though they are in [`Outbox::len`].
     ///
-    /// Cost    O(slots) for as many as ever were in use at once, 3 ns each; two allocations for the flows
+    /// Cost    O(slots) for as many as were ever in use at once, 3 ns each; two allocations for the flows
     pub fn census(&self) -> Census {
         let mut census = Census::default();
         let mut by_flow = alloc::vec![Waiting::default(); self.flows.len()];
@@ -142,9 +142,10 @@ impl Outbox {
 }
 
 impl OutboxReading {
-    /// Joins a census with what the driver knows: rate, latency, drops, and which stream and plan a flow is of.
+    /// Joins a census with what the driver knows: rate, latency, drops, and the stream and plan of
+    /// each flow.
     ///
-    /// A flow that the driver does not know (any more) is left out, and stays in the sums.
+    /// A flow that the driver does not know (any more) is left out, but stays in the sums.
     pub fn new(
         census: &Census,
         sendable_rate: Option<Bitrate>,

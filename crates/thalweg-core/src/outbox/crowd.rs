@@ -1,65 +1,66 @@
-//! What was given up for want of the path.
+//! ADUs dropped because the path is too slow.
 //!
-//! *The idea.* What waits shows that a path is full. But of video on a path that is too slow, little may wait: a picture that
-//! others need expires, all that need it go with it, those that come later are refused as they come, and meanwhile the path is
-//! idle, although three times what it carries was to be sent. So what was given up here counts like what waits, if it would
-//! have gone had there been more credit:
+//! *The idea.* A long queue shows that a path is full. But of video on a path that is too slow,
+//! little may be queued: a key frame expires, all its dependants go with it, later ones are refused
+//! on arrival, and meanwhile the path is idle, although three times its capacity was offered. So
+//! dropped bytes count like queued ones if more credit would have let them go:
 //!
-//! - what expired or was pre-empted with bytes that could go, while others were wanted for which there was no credit;
-//! - what needs such a one, whether it waits or comes later.
+//! - bytes that could be sent of an ADU that expired or was pre-empted, while chunks lacked credit;
+//! - the dependants of such an ADU, whether queued or arriving later.
 //!
-//! What came late, or lacks bytes that have yet to arrive, was given up for want of another path, and what needs it as well.
+//! An ADU that came late, or of which bytes are still to arrive, was dropped because of an earlier
+//! hop; so were its dependants.
 //!
-//! *What it does not do.* It gives up nothing.
+//! *What it does not do.* It drops nothing.
 
 use super::slab::State;
 use super::{Outbox, Refused};
 use crate::event::DropCause;
 use crate::units::DataSize;
 
-/// What was given up, and how the outbox was meanwhile.
+/// Bytes crowded out, and the present lack of credit.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
-    /// Bytes since they were last taken.
+pub(super) struct CrowdedOut {
+    /// Bytes since the last call of [`Outbox::take_crowded_out`].
     bytes: u64,
-    /// Whether, when last asked for a chunk, there was one and no credit for it.
-    pub(super) is_short: bool,
+    /// Whether the last poll for a chunk found one and no credit for it.
+    pub(super) lacks_credit: bool,
 }
 
 impl Outbox {
-    /// Gives out how many bytes were given up since this was last asked that would have gone, had the path carried more.
+    /// Returns how many bytes were dropped since the last call that a faster path would have carried.
     pub fn take_crowded_out(&mut self) -> DataSize {
         DataSize::from_bytes(core::mem::take(&mut self.crowd.bytes))
     }
 
-    /// Takes in that an ADU is about to be given up.
+    /// Counts an ADU that is about to be dropped.
     pub(super) fn crowd_out(&mut self, index: u32, cause: DropCause) {
         let slot = &self.slab[index];
-        // What was handed over whole may have arrived.
+        // An ADU handed over whole may have arrived.
         if slot.state == State::Queued {
             let left = u64::from(slot.bytes - slot.sent);
             self.count_crowded(slot.flow, cause, left, slot.sendable().is_some());
         }
     }
 
-    /// Takes in that an ADU is not let in.
+    /// Counts an ADU that is refused.
     pub(super) fn crowd_out_refused(&mut self, flow: u32, refused: &Refused, bytes: usize) {
-        // One whose deadline is over when it comes was late before.
+        // An ADU that arrives after its deadline was late before this hop.
         let could_go = !matches!(refused, Refused::Expired { .. });
         self.count_crowded(flow, refused.drop_cause(), bytes as u64, could_go);
     }
 
     fn count_crowded(&mut self, flow: u32, cause: DropCause, bytes: u64, could_go: bool) {
         let lost = &mut self.flows[flow as usize].lost;
-        lost.is_crowded = match cause {
-            DropCause::Dependant => lost.is_crowded,
+        lost.was_crowded_out = match cause {
+            DropCause::Dependant => lost.was_crowded_out,
             DropCause::Expired
             | DropCause::Preempted
             | DropCause::Oversized
-            | DropCause::Overflow => could_go && self.crowd.is_short,
+            | DropCause::Overflow => could_go && self.crowd.lacks_credit,
             _ => false,
         };
-        if lost.is_crowded {
+        if lost.was_crowded_out {
             self.crowd.bytes = self.crowd.bytes.saturating_add(bytes);
         }
     }

@@ -1,4 +1,4 @@
-//! What goes into an outbox and what comes out: values without behaviour.
+//! The inputs and outputs of an outbox: values without behaviour.
 
 use core::ops::Range;
 
@@ -11,99 +11,100 @@ use crate::units::DataSize;
 /// What the outbox knows of an ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// How much it matters within its flow.
+    /// Its importance within its flow.
     pub importance: Importance,
-    /// When it is of no use any more, on this node's clock.
+    /// When it expires, on this node's clock.
     pub deadline: Instant,
-    /// Its place in its flow.
+    /// Its sequence number in its flow.
     pub sequence: Sequence,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub bytes: usize,
-    /// How many of them are here; more are announced by [`Outbox::handle_available`](super::Outbox::handle_available).
+    /// Bytes that have arrived; [`Outbox::handle_available`](super::Outbox::handle_available)
+    /// reports more.
     pub available_bytes: usize,
-    /// The ADU of the same flow that it cannot be used without.
+    /// The ADU of the same flow without which it is useless.
     pub depends_on: Option<Sequence>,
 }
 
-/// Names an ADU in an outbox, until it has ended.
+/// Identifies an ADU in an outbox, until it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
     pub(super) index: u32,
     pub(super) generation: u32,
 }
 
-/// Names a flow of an outbox, until it is closed.
+/// Identifies a flow of an outbox, until it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId {
     pub(super) index: u32,
     pub(super) generation: u32,
 }
 
-/// A piece of an ADU that is to be handed to the transport now.
+/// A piece of an ADU, to be handed to the transport now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Of which ADU.
+    /// The ADU.
     pub ticket: Ticket,
-    /// Of which flow.
+    /// The flow.
     pub flow: FlowId,
-    /// Which of its bytes; none of an empty ADU.
+    /// The byte range in the ADU; empty for an empty ADU.
     pub range: Range<usize>,
     /// Whether nothing of the ADU was handed over before.
     pub is_first: bool,
-    /// Whether nothing follows: the ADU stays known until [`Outbox::finish`](super::Outbox::finish).
+    /// Whether nothing follows; the ADU stays pending until [`Outbox::finish`](super::Outbox::finish).
     pub is_last: bool,
 }
 
-/// An ADU that goes no further.
+/// A dropped ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dropped {
-    /// Which; the ticket is void now.
+    /// The ADU; its ticket is void now.
     pub ticket: Ticket,
-    /// Of which flow; it may be closed already.
+    /// The flow; it may be closed already.
     pub flow: FlowId,
-    /// Its place there.
+    /// Its sequence number in the flow.
     pub sequence: Sequence,
-    /// How much it mattered.
+    /// Its importance.
     pub importance: Importance,
-    /// Why.
+    /// The cause.
     pub cause: DropCause,
-    /// Whether some of it had been handed over, so that the transport has to abort it.
+    /// Whether part of it was handed over, so that the transport must reset it.
     pub has_begun: bool,
 }
 
-/// An ADU was not taken into an outbox.
+/// Why an ADU was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// There is no such flow (any more).
+    /// The flow does not exist, or no longer.
     #[error("the flow is closed")]
     UnknownFlow,
-    /// It came too late.
+    /// It came after its deadline.
     #[error("the deadline passed {late} ago")]
     Expired {
-        /// How much too late.
+        /// By how much.
         late: Duration,
     },
     /// It would be late even if nothing else was sent.
-    #[error("{size} do not fit on the path before the deadline, {carried} do")]
+    #[error("the path carries {carried} before the deadline, not {size}")]
     Oversized {
-        /// What was to be sent.
+        /// Its size.
         size: DataSize,
-        /// What the path carries until the deadline.
+        /// What the path carries before the deadline.
         carried: DataSize,
     },
-    /// What it depends on is lost.
-    #[error("sequence {} on which it depends is lost", base.0)]
+    /// The ADU on which it depends is lost.
+    #[error("sequence {}, on which it depends, is lost", base.0)]
     Dependant {
-        /// What it depends on.
+        /// The ADU on which it depends.
         base: Sequence,
     },
-    /// There is no room and nothing matters less.
-    #[error("{adus} ADUs of {queued} are queued, and none of them is worth less")]
+    /// There is no room, and nothing of lower value.
+    #[error("{adus} ADUs of {queued} are queued, and none has a lower value")]
     Overflow {
-        /// How many ADUs have not ended.
+        /// Pending ADUs.
         adus: usize,
-        /// What is queued of them.
+        /// Bytes queued of them.
         queued: DataSize,
     },
 }
@@ -117,7 +118,7 @@ impl Entry {
         }
     }
 
-    /// Returns the entry of an ADU of which nothing but the header is here.
+    /// Returns the entry of an ADU of which only the header has arrived.
     pub fn arriving(header: &Header, bytes: usize) -> Self {
         let base = match header.depends_on {
             0 => None,
@@ -135,14 +136,14 @@ impl Entry {
 }
 
 impl Ticket {
-    /// Returns a small number that no other ADU has until this one has ended: a place in an array.
+    /// Returns a small number, unique among pending ADUs: an array index.
     pub const fn index(self) -> usize {
         self.index as usize
     }
 }
 
 impl FlowId {
-    /// Returns a small number that no other flow has until this one is closed: a place in an array.
+    /// Returns a small number, unique among open flows: an array index.
     pub const fn index(self) -> usize {
         self.index as usize
     }

@@ -1,14 +1,15 @@
-//! Who is needed by whom, and which sequences are lost for good.
+//! The dependencies between ADUs, and the sequences that are lost for good.
 //!
-//! *The idea.* An ADU names the sequence without which it is of no use. A table by flow and sequence leads from there to
-//! the ADU and to the list of those that need it, whichever came first; so when one is dropped, its dependants are found
-//! without a search. Those that come later find its sequence among the lost ones of their flow.
+//! *The idea.* An ADU names the sequence without which it is useless. A table by flow and sequence
+//! leads from there to the ADU and to the list of its dependants, whichever came first; so when an
+//! ADU is dropped, its dependants are found without a search. Dependants that come later find its
+//! sequence among the lost ones of their flow.
 //!
-//! The table is open, with linear probing; removal closes the gap. Sequences come from peers, so places are drawn with
-//! a seed that no peer knows.
+//! The table has open addressing with linear probing; removal closes the gap. Sequences come from
+//! peers, so the hash has a secret seed.
 //!
-//! *What it does not do.* It remembers a lost sequence only among the last [`LOST_REACH`] of its flow: what depends on
-//! an older one is sent, and its receiver will see.
+//! *What it does not do.* It remembers a lost sequence only among the last [`LOST_REACH`] of its
+//! flow: a dependant of an older one is sent, and its receiver will notice.
 //!
 //! *Sources.* Knuth, TAOCP 3, 6.4, algorithm R; the finaliser of `SplitMix64`.
 
@@ -17,24 +18,24 @@ use alloc::vec::Vec;
 use super::NONE;
 use super::slab::Slab;
 
-/// How far back a lost sequence is remembered: 34 s of video of 30 frames a second and one layer.
+/// How far back lost sequences are remembered: 34 s of video with 30 frames a second and one layer.
 pub(super) const LOST_REACH: u64 = 1024;
 
-/// Families by flow and sequence.
+/// Dependencies by flow and sequence.
 #[derive(Debug)]
 pub(super) struct Families {
     seed: u64,
     len: usize,
-    /// A power of two of them, three quarters full at most.
+    /// A power of two in length, at most three quarters full.
     places: Vec<Family>,
 }
 
-/// An ADU and those that need it.
+/// An ADU and its dependants.
 #[derive(Clone, Copy, Debug)]
 struct Family {
-    /// `NONE` where nothing is.
+    /// `NONE` in an empty place.
     flow: u32,
-    /// `NONE` if it is not queued.
+    /// `NONE` if the ADU is not pending.
     adu: u32,
     first_child: u32,
     sequence: u64,
@@ -46,8 +47,8 @@ pub(super) struct Lost {
     highest: u64,
     /// Bit `s % LOST_REACH` is sequence `s`, for those less than `LOST_REACH` below the highest.
     bits: [u64; (LOST_REACH / 64) as usize],
-    /// Whether the last that was given up for its own sake was so for want of the path.
-    pub(super) is_crowded: bool,
+    /// Whether the last drop that was no dependant was for want of capacity.
+    pub(super) was_crowded_out: bool,
 }
 
 const EMPTY: Family = Family {
@@ -66,9 +67,9 @@ impl Families {
         }
     }
 
-    /// Enters an ADU; returns whether it is the only one of its sequence.
+    /// Adds an ADU; returns whether it is the only one of its sequence.
     pub(super) fn add_adu(&mut self, flow: u32, sequence: u64, slot: u32) -> bool {
-        let place = self.make(flow, sequence);
+        let place = self.find_or_insert(flow, sequence);
         let family = &mut self.places[place];
         if family.adu == NONE {
             family.adu = slot;
@@ -80,19 +81,19 @@ impl Families {
     pub(super) fn remove_adu(&mut self, flow: u32, sequence: u64) {
         if let Some(place) = self.find(flow, sequence) {
             self.places[place].adu = NONE;
-            self.tidy(place);
+            self.remove_if_empty(place);
         }
     }
 
-    /// Returns whether the ADU of this sequence is here.
+    /// Returns whether the ADU of this sequence is pending.
     pub(super) fn has_adu(&self, flow: u32, sequence: u64) -> bool {
         self.find(flow, sequence)
             .is_some_and(|place| self.places[place].adu != NONE)
     }
 
-    /// Enters an ADU among those that need a sequence.
+    /// Adds an ADU to the dependants of a sequence.
     pub(super) fn add_child(&mut self, slab: &mut Slab, flow: u32, base: u64, slot: u32) {
-        let place = self.make(flow, base);
+        let place = self.find_or_insert(flow, base);
         let family = &mut self.places[place];
         let next = core::mem::replace(&mut family.first_child, slot);
         if next != NONE {
@@ -111,11 +112,11 @@ impl Families {
             slab[before].sibling_after = after;
         } else if let Some(place) = self.find(flow, base) {
             self.places[place].first_child = after;
-            self.tidy(place);
+            self.remove_if_empty(place);
         }
     }
 
-    /// Returns the first of those that need a sequence, or `NONE`; the slab leads on.
+    /// Returns the first dependant of a sequence, or `NONE`; the slab links the others.
     pub(super) fn first_child(&self, flow: u32, sequence: u64) -> u32 {
         self.find(flow, sequence)
             .map_or(NONE, |place| self.places[place].first_child)
@@ -138,7 +139,7 @@ impl Families {
         (z ^ (z >> 31)) as usize & (self.places.len() - 1)
     }
 
-    /// Returns where a family is, or else the empty place where it would be.
+    /// Returns the place of a family, or else the empty place where it belongs.
     fn seek(&self, flow: u32, sequence: u64) -> usize {
         let mut place = self.home(flow, sequence);
         loop {
@@ -154,7 +155,7 @@ impl Families {
         Some(self.seek(flow, sequence)).filter(|place| self.places[*place].flow != NONE)
     }
 
-    fn make(&mut self, flow: u32, sequence: u64) -> usize {
+    fn find_or_insert(&mut self, flow: u32, sequence: u64) -> usize {
         let place = self.seek(flow, sequence);
         if self.places[place].flow != NONE {
             return place;
@@ -184,8 +185,8 @@ impl Families {
         }
     }
 
-    /// Removes a family that has nobody left.
-    fn tidy(&mut self, place: usize) {
+    /// Removes a family without members.
+    fn remove_if_empty(&mut self, place: usize) {
         let family = &self.places[place];
         if family.adu != NONE || family.first_child != NONE {
             return;
@@ -215,13 +216,13 @@ impl Default for Lost {
         Self {
             highest: 0,
             bits: [0; (LOST_REACH / 64) as usize],
-            is_crowded: false,
+            was_crowded_out: false,
         }
     }
 }
 
 impl Lost {
-    /// Remembers that a sequence will not come.
+    /// Marks a sequence as lost.
     pub(super) fn add(&mut self, sequence: u64) {
         if sequence > self.highest {
             if sequence - self.highest >= LOST_REACH {
@@ -240,7 +241,7 @@ impl Lost {
         }
     }
 
-    /// Forgets a loss: the sequence has come after all.
+    /// Unmarks a sequence, which came after all.
     pub(super) fn remove(&mut self, sequence: u64) {
         if self.contains(sequence) {
             let (word, bit) = place(sequence);

@@ -1,45 +1,47 @@
-//! How much may lie below the outbox.
+//! The credit: how much may lie below the outbox.
 //!
-//! *The idea.* What has been handed to the transport can no longer be reordered. So only as much is handed over as may be
-//! in flight, and a sliver beyond it that keeps the transport from running dry until it is asked again.
+//! *The idea.* Bytes handed to the transport can no longer be reordered. So only as much is handed
+//! over as may be in flight, and a sliver beyond it that keeps the transport busy until it is asked
+//! again.
 //!
 //! ```text
 //! in flight + unsent  ≤  congestion window + sliver
 //! sliver = rate · min(wake, RTT)       2 packets at least, one window at most
 //! ```
 //!
-//! Room is noticed when it is half a sliver ([`Gate::is_open`]): the other half keeps the transport busy until it is filled,
-//! and whoever fills it is woken for more than a packet.
+//! *Wake* is the longest time until new room is noticed and filled. On a path of 150 kbit/s the
+//! sliver is the two packets; at 1 Gbit/s it is 250 kB, which are 2 ms. Room is signalled when it
+//! is half a sliver ([`Gate::is_open`]): the other half keeps the transport busy until it is
+//! filled, and the sender is woken for more than a packet.
 //!
-//! With *wake* how long it takes at most until room is noticed and filled. On a path of 150 kbit/s the sliver is the two
-//! packets; at 1 Gbit/s it is 250 kB, which are 2 ms.
+//! Bytes in flight are known exactly. Unsent bytes are not: a transport reports packets, which also
+//! contain headers and its own frames. So a packet is assumed to carry less than it may, and less
+//! seems to have left than has. Whenever the transport reports that it ran dry, everything has
+//! left. The error holds back a sliver at most, and never lets more through.
 //!
-//! What is in flight is known to the byte. What is unsent is not: a transport tells of packets, in which there are headers
-//! and its own frames besides. So a packet is taken to have carried less than it can have, and less seems to have gone
-//! than has; whenever the transport says that it ran dry, all is known to have gone. The error holds back a sliver at
-//! most, never lets more through.
-//!
-//! *What it does not do.* It measures nothing: window, round trip and packets are the transport's. A transport that says
-//! nothing of a window (its first packets are not acknowledged yet) is given [`WINDOW_UNKNOWN`].
+//! *What it does not do.* It measures nothing: window, round trip and packets are the transport's.
+//! While a transport reports no window (before the first acknowledgement), [`WINDOW_UNKNOWN`]
+//! applies.
 //!
 //! *Sources.* RFC 9002 §7; Linux `tcp_notsent_lowat`; spec PL-6.
 
 use crate::time::Duration;
 use crate::units::{Bitrate, DataSize};
 
-/// How long room in the transport may go unnoticed: a task's wake-up on a busy machine is well below.
+/// How long room in the transport may go unnoticed: a task's wake-up on a busy machine takes much less.
 pub const WAKE: Duration = Duration::from_millis(2);
 
-/// The window of a path of which nothing is known: the initial window of RFC 9002 §7.2.
+/// The window of an unknown path: the initial window of RFC 9002 §7.2.
 pub const WINDOW_UNKNOWN: DataSize = DataSize::from_bytes(12_000);
 
 /// The least sliver: two packets, so that one can be filled while the other is sent.
 pub const SLIVER_MIN: DataSize = DataSize::from_bytes(2_400);
 
-/// Of a packet, what is surely not payload: headers of packet and frame, and the seal.
+/// Bytes of a packet that are certainly not payload: headers of packet and frame, and the AEAD tag.
 const PACKET_OVERHEAD_BYTES: u64 = 40;
 
-/// Of the rest, one part in so many may be the transport's own frames: acknowledgements of what comes the other way.
+/// One part in this many of the rest may be the transport's own frames: acknowledgements of the
+/// opposite direction.
 const FRAMES_PART: u64 = 16;
 
 /// Lets through what the transport can send soon.
@@ -48,25 +50,25 @@ pub struct Gate {
     window: DataSize,
     sliver: DataSize,
     in_flight: DataSize,
-    /// What may be in flight beyond the window until something is acknowledged.
+    /// Allowance beyond the window, until something is acknowledged.
     beyond: DataSize,
-    /// All that was ever handed over.
+    /// All bytes ever handed over.
     written: u64,
-    /// Of that, what has surely left in packets.
+    /// The part of those that has certainly left in packets.
     left: u64,
-    /// What had been handed over when the last packet left.
+    /// Bytes handed over when the last packet left.
     written_at_packet: u64,
     false_acknowledged: DataSize,
 }
 
-/// What the transport says of its path.
+/// The transport's report of its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// What may be unacknowledged; zero if that is not known.
+    /// The congestion window; zero if unknown.
     pub window: DataSize,
-    /// The smoothed round trip; zero if it was not measured.
+    /// The smoothed round trip; zero before the first sample.
     pub rtt: Duration,
-    /// The estimate of the sendable rate; zero if there is none, and then it is window over round trip.
+    /// The estimated rate; zero if there is none, and then it is window over round trip.
     pub rate: Bitrate,
 }
 
@@ -86,7 +88,7 @@ impl Default for Gate {
 }
 
 impl Path {
-    /// Returns the rate at which the path can be expected to send, if anything is known of it.
+    /// Returns the expected rate of the path, if anything is known of it.
     pub fn sendable_rate(&self) -> Option<Bitrate> {
         if self.rate != Bitrate::ZERO {
             return Some(self.rate);
@@ -97,7 +99,7 @@ impl Path {
 }
 
 impl Gate {
-    /// Takes in what the transport says now.
+    /// Handles the transport's present report.
     pub fn handle_path(&mut self, path: &Path) {
         self.window = match path.window {
             DataSize::ZERO => WINDOW_UNKNOWN,
@@ -112,45 +114,45 @@ impl Gate {
         self.sliver = (rate * wake).min(self.window).max(SLIVER_MIN);
     }
 
-    /// Takes in that so much has been handed over.
+    /// Handles that `bytes` were handed over.
     pub fn handle_written(&mut self, bytes: DataSize) {
         self.written += bytes.as_bytes();
     }
 
-    /// Takes in that a packet of this size has left.
+    /// Handles that a packet of this size was sent.
     pub fn handle_packet(&mut self, packet: DataSize) {
         self.in_flight += packet;
-        // What is not ours, such as a handshake, carries nothing that was handed over.
+        // Packets of the transport's own, such as a handshake's, carry nothing that was handed over.
         self.left = (self.left + payload(packet)).min(self.written);
         self.written_at_packet = self.written;
     }
 
-    /// Takes in that a packet of this size has arrived.
+    /// Handles the acknowledgement of a packet of this size.
     ///
-    /// One that never left cannot have: it is counted, and opens nothing.
+    /// One that was never sent is counted, and opens nothing.
     pub fn handle_acknowledged(&mut self, packet: DataSize) {
         self.beyond = DataSize::ZERO;
         self.false_acknowledged += packet.saturating_sub(self.in_flight);
         self.in_flight = self.in_flight.saturating_sub(packet);
     }
 
-    /// Takes in that a packet of this size was lost: what it carried has to be sent again.
+    /// Handles the loss of a packet of this size: its bytes are to be retransmitted.
     pub fn handle_lost(&mut self, packet: DataSize) {
         self.in_flight = self.in_flight.saturating_sub(packet);
         self.left = self.left.saturating_sub(payload(packet));
     }
 
-    /// Takes in what is in flight as the transport counts it, and whether it had nothing more to send.
+    /// Handles the transport's count of bytes in flight, and whether it had nothing more to send.
     pub fn handle_in_flight(&mut self, in_flight: DataSize, is_dry: bool) {
         self.in_flight = in_flight;
         if is_dry {
-            // What was handed over since the last packet may still wait for its turn.
+            // Bytes handed over since the last packet may still wait for their turn.
             self.left = self.left.max(self.written_at_packet);
         }
     }
 
-    /// Lets a packet of this size go, however much is in flight, until something is acknowledged; returns how much may be in
-    /// flight beyond the window till then.
+    /// Lets one packet of this size go, whatever is in flight, until something is acknowledged;
+    /// returns the allowance beyond the window till then.
     pub fn let_one_through(&mut self, packet: DataSize) -> DataSize {
         let below = self.in_flight + self.unsent().saturating_sub(self.sliver);
         self.beyond = (below + packet).saturating_sub(self.window);
@@ -167,28 +169,28 @@ impl Gate {
         self.limit().saturating_sub(self.in_flight + self.unsent())
     }
 
-    /// Returns whether there is so much credit that it is worth a wake-up.
+    /// Returns whether the credit is worth a wake-up.
     pub fn is_open(&self) -> bool {
         self.credit().as_bytes() >= self.sliver.as_bytes() / 2
     }
 
-    /// Returns how much is in packets that are neither acknowledged nor lost.
+    /// Returns the bytes in packets that are neither acknowledged nor lost.
     pub const fn in_flight(&self) -> DataSize {
         self.in_flight
     }
 
-    /// Returns how much may have been handed over and not have left: never less than there is.
+    /// Returns an upper bound of the bytes handed over and not sent.
     pub const fn unsent(&self) -> DataSize {
         DataSize::from_bytes(self.written - self.left)
     }
 
-    /// Returns how much was said to be acknowledged that was not in flight.
+    /// Returns the bytes acknowledged that were not in flight.
     pub const fn false_acknowledged(&self) -> DataSize {
         self.false_acknowledged
     }
 }
 
-/// Returns how much of what was handed over a packet has surely carried.
+/// Returns how many bytes of what was handed over a packet has certainly carried.
 fn payload(packet: DataSize) -> u64 {
     let rest = packet.as_bytes().saturating_sub(PACKET_OVERHEAD_BYTES);
     rest - rest / FRAMES_PART

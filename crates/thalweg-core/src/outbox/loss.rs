@@ -1,7 +1,7 @@
-//! Leaving early, and who goes along.
+//! Drops, with their dependants.
 //!
-//! *The idea.* Whoever is dropped joins the list of drops; that list is worked through from there, and each takes its
-//! dependants with it onto its end. So a chain of any length needs neither recursion nor memory.
+//! *The idea.* A dropped ADU joins the list of drops. That list is worked through from there, and
+//! each ADU appends its dependants. So a chain of any length needs neither recursion nor memory.
 //!
 //! *What it does not do.* It does not judge: the cause is given.
 
@@ -29,8 +29,8 @@ impl Outbox {
         self.drop_dependants(self.slab.dropped_after(before));
     }
 
-    /// Notes that a sequence will not come, and drops what needs it.
-    pub(super) fn lose(&mut self, flow: u32, sequence: u64) {
+    /// Marks a sequence as lost, and drops its dependants.
+    pub(super) fn mark_lost(&mut self, flow: u32, sequence: u64) {
         if self.families.has_adu(flow, sequence) {
             return;
         }
@@ -40,7 +40,8 @@ impl Outbox {
         self.drop_dependants(self.slab.dropped_after(before));
     }
 
-    /// Drops what needs the ADUs from here to the end of the list of drops, which grows by it.
+    /// Drops the dependants of the ADUs from here to the end of the list of drops, which grows
+    /// meanwhile.
     fn drop_dependants(&mut self, mut from: u32) {
         while from != NONE {
             let slot = &self.slab[from];
@@ -66,7 +67,7 @@ impl Outbox {
         let slot = &mut self.slab[index];
         let (flow_index, sequence, bytes) = (slot.flow, slot.sequence, u64::from(slot.bytes));
         let was_queued = slot.state == State::Queued;
-        // What was handed over whole may have arrived.
+        // An ADU handed over whole may have arrived.
         slot.is_lost = was_queued && slot.is_known;
         if slot.is_lost {
             self.flows[flow_index as usize].lost.add(sequence);
@@ -76,7 +77,7 @@ impl Outbox {
             flow.queue.remove(&mut self.slab, index);
             flow.bytes -= bytes;
             self.queued_bytes -= bytes;
-            // It may have held up those behind it.
+            // It may have blocked those behind it.
             self.join(flow_index);
         }
         self.forget(index);
@@ -85,10 +86,10 @@ impl Outbox {
         self.drops.add(cause);
     }
 
-    /// Takes an ADU that has left its queue out of everything else.
+    /// Removes an ADU that has left its queue from everything else.
     pub(super) fn forget(&mut self, index: u32) {
         self.live -= 1;
-        self.alarms.clear(&mut self.slab, index);
+        self.deadlines.clear(&mut self.slab, index);
         let slot = &self.slab[index];
         let (flow, sequence, base, is_known) = (slot.flow, slot.sequence, slot.base, slot.is_known);
         if is_known {

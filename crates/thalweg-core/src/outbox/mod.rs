@@ -1,36 +1,38 @@
-//! What waits to be sent over one link, and what of it goes next.
+//! The send queue of one link: which bytes go next.
 //!
-//! *The idea.* A queue decides best when it decides last. The outbox holds every ADU of a link until the transport can
-//! send it now, and then gives out one chunk: of the flow whose turn it is, by weight; in that flow of what matters most,
-//! is due first, came first. A chunk takes the path [`CHUNK_TIME`], so what is urgent overtakes what is large.
+//! *The idea.* A queue decides best when it decides last. The outbox holds every ADU of a link
+//! until the transport can send it now, and then returns one chunk: from the flow in turn
+//! by weight, and within that flow from the ADU that is most important, due first, queued first. A
+//! chunk takes [`CHUNK_TIME`] of the path, so an urgent ADU overtakes a large one.
 //!
 //! ```text
 //! push ──► flow: importance, deadline, sequence ─┐  turns by weight
-//! push ──► flow: first in, first out ────────────┴──► poll_chunk (credit of the Gate) ──► transport ──► finish
+//! push ──► flow: first in, first out ────────────┴──► poll_chunk (within credit) ──► transport ──► finish
 //!    │            │ expired · pre-empted · cancelled · dependant                             │
 //!    └─ Refused   └──────────────────────────► poll_drop ◄──────────── abort what has begun ─┘
 //! ```
 //!
-//! An ADU is given up at its deadline wherever it is: queued, half handed over, or handed over and not acknowledged. What
-//! depends on one that can no longer arrive whole goes with it; of one that was handed over whole that cannot be said. When
-//! a bound is reached, the flow that holds most for its weight gives up what it would send last.
+//! An ADU is dropped at its deadline in any state: queued, half handed over, or handed over and not
+//! acknowledged. Its dependants go with it once it can no longer arrive whole, so not if it was
+//! handed over whole. At a bound, the flow that holds most for its weight drops what it would send
+//! last.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `entry` | what goes in and comes out |
-//! | `admission` | who is let in, and who makes room |
-//! | `loss` | leaving early, and who goes along |
-//! | `crowd` | what left early because the path is too slow |
-//! | `promise` | what can be through in time, and what is worth finishing |
-//! | `turns` | whose turn it is: deficit round robin |
+//! | `entry` | inputs and outputs |
+//! | `admission` | which ADUs are accepted, and which make room |
+//! | `loss` | drops, with their dependants |
+//! | `crowd` | drops because the path is too slow |
+//! | `promise` | what can be in time, and what is worth finishing |
+//! | `turns` | which flow has the turn: deficit round robin |
 //! | `queue`, `spread` | the order within a flow, and deadlines |
 //! | `family` | dependants |
 //! | `slab` | slots |
-//! | [`census`] | what waits, counted for those who ask |
-//! | [`gate`] | how much credit there is |
+//! | [`census`] | counts of what is queued, on request |
+//! | [`gate`] | the credit |
 //!
-//! *What it does not do.* It holds no payload, opens no stream and knows no clock: its driver does, by tickets. Whoever
-//! drives it empties [`Outbox::poll_drop`] after whatever it put in.
+//! *What it does not do.* It holds no payload, opens no stream and has no clock: its driver has, by
+//! tickets. The driver drains [`Outbox::poll_drop`] after every input.
 //!
 //! *Sources.* docs/outbox.md; spec PL-2, PL-3, PL-6, PL-9.
 
@@ -54,9 +56,9 @@ use core::num::NonZeroU8;
 
 pub use entry::{Chunk, Dropped, Entry, FlowId, Refused, Ticket};
 
-use self::crowd::Crowd;
+use self::crowd::CrowdedOut;
 use self::family::Families;
-use self::queue::Alarms;
+use self::queue::Deadlines;
 use self::slab::{Slab, Slot, State};
 use self::turns::{Flow, Turns};
 use crate::adu::Importance;
@@ -68,22 +70,24 @@ pub use crate::needs::WEIGHT_USUAL;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
-/// How long a chunk occupies the path: what is urgent waits so long at most for the chunk before it.
+/// How long a chunk occupies the path: the longest that an urgent ADU waits for the chunk before it.
 pub const CHUNK_TIME: Duration = Duration::from_millis(2);
 
-/// The smallest chunk worth a choice: a packet is sent whole anyway.
+/// The smallest chunk that is cut: a packet is sent whole anyway.
 pub const CHUNK_BYTES_MIN: u32 = 1_200;
 
-/// The largest: on a faster path than 256 Mbit/s it takes less than [`CHUNK_TIME`], and costs no more a byte.
+/// The largest chunk: above 256 Mbit/s it takes less than [`CHUNK_TIME`], and a larger one saves
+/// nothing per byte.
 pub const CHUNK_BYTES_MAX: u32 = 64 << 10;
 
 /// The chunk on a path of unknown rate: [`CHUNK_TIME`] at 64 Mbit/s.
 pub const CHUNK_BYTES_UNKNOWN: u32 = 16 << 10;
 
-/// Of a packet, what is not payload at most: 13 bytes of header, 15 of frame, the seal's 16, and a frame's own header.
+/// Most bytes of a packet that are not payload: 13 of header, 15 of frame, 16 of AEAD tag, and a
+/// frame's own header.
 const PACKET_OVERHEAD_BYTES: u64 = 48;
 
-/// What the first chunk of an ADU is charged besides its bytes, so that empty ADUs are not for nothing.
+/// Charged for the first chunk of an ADU besides its bytes, so that empty ADUs are not free.
 const CHUNK_OVERHEAD_BYTES: u32 = crate::limits::ADU_HEADER_BYTES_MAX as u32;
 
 /// No slot.
@@ -92,13 +96,13 @@ const NONE: u32 = u32::MAX;
 /// The bounds of an outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// ADUs that have not ended, those handed over and not acknowledged included.
+    /// ADUs that have not ended, including those handed over and not acknowledged.
     pub adus_max: usize,
-    /// Bytes of the ADUs of which not all is handed over.
+    /// Bytes of ADUs that are not handed over whole.
     pub bytes_max: DataSize,
     /// Flows at once.
     pub flows_max: usize,
-    /// A number that no peer knows, for the places of sequences in a table.
+    /// A secret seed for the hash table of sequences.
     pub seed: u64,
 }
 
@@ -107,25 +111,25 @@ pub struct Settings {
 pub struct Outbox {
     settings: Settings,
     rate: Option<Bitrate>,
-    /// How long the path is busy with a chunk.
+    /// How long a chunk occupies the path.
     chunk_time: Duration,
     ceiling: Option<Bitrate>,
     transit: Duration,
     chunk_bytes: u32,
-    /// What a packet carries.
+    /// The payload of a packet.
     chunk_least: u32,
     slab: Slab,
     flows: Vec<Flow>,
     free_flows: Vec<u32>,
     turns: Turns,
-    alarms: Alarms,
+    deadlines: Deadlines,
     families: Families,
     /// ADUs that have not ended.
     live: usize,
     queued_bytes: u64,
-    stamp: u64,
+    version: u64,
     drops: DropCounts,
-    crowd: Crowd,
+    crowd: CrowdedOut,
 }
 
 impl Default for Settings {
@@ -154,17 +158,17 @@ impl Outbox {
             flows: Vec::new(),
             free_flows: Vec::new(),
             turns: Turns::default(),
-            alarms: Alarms::EMPTY,
+            deadlines: Deadlines::EMPTY,
             families: Families::new(settings.seed),
             live: 0,
             queued_bytes: 0,
-            stamp: 0,
+            version: 0,
             drops: DropCounts::ZERO,
-            crowd: Crowd::default(),
+            crowd: CrowdedOut::default(),
         }
     }
 
-    /// Begins a flow; none if there are too many.
+    /// Opens a flow; `None` if there are too many.
     pub fn open_flow(&mut self, weight: NonZeroU8, order: Order) -> Option<FlowId> {
         let index = match self.free_flows.pop() {
             Some(index) => {
@@ -181,7 +185,7 @@ impl Outbox {
         Some(self.flow_id(index))
     }
 
-    /// Ends a flow; what is left of it is dropped as cancelled.
+    /// Closes a flow; its remaining ADUs are dropped as cancelled.
     ///
     /// Cost    O(slots)
     pub fn close_flow(&mut self, flow: FlowId) {
@@ -196,24 +200,27 @@ impl Outbox {
         self.free_flows.push(index);
     }
 
-    /// Changes a flow's share of the link from its next turn on; returns whether there is such a flow.
+    /// Changes a flow's weight from its next turn on; returns whether the flow exists.
     pub fn set_weight(&mut self, flow: FlowId, weight: NonZeroU8) -> bool {
         let Some(index) = self.find_flow(flow) else {
             return false;
         };
-        self.turns.reweigh(&mut self.flows[index as usize], weight);
+        self.turns
+            .set_weight(&mut self.flows[index as usize], weight);
         true
     }
 
-    /// Takes how large the path's packets are; zero if that is not known.
+    /// Sets the packet size of the path; zero if unknown.
     ///
-    /// On a slow path each chunk finds room for one packet and leaves in it, so it is as long as a packet has room.
+    /// On a slow path each chunk finds credit for one packet and leaves in it, so a chunk is as
+    /// long as a packet's payload.
     pub fn set_packet(&mut self, packet: DataSize) {
         let carried = packet.as_bytes().saturating_sub(PACKET_OVERHEAD_BYTES);
         self.chunk_least = carried.clamp(CHUNK_BYTES_MIN.into(), CHUNK_BYTES_MAX.into()) as u32;
     }
 
-    /// Takes the estimate of what the path can send, on which depend the size of chunks, and what is begun.
+    /// Sets the estimated rate of the path, which determines the size of chunks and which ADUs are
+    /// begun.
     pub fn set_rate(&mut self, rate: Option<Bitrate>) {
         self.rate = rate;
         self.chunk_bytes = rate.map_or(CHUNK_BYTES_UNKNOWN, |rate| {
@@ -224,40 +231,41 @@ impl Outbox {
         self.chunk_time = rate.map_or(Duration::ZERO, |rate| rate.time_for(chunk));
     }
 
-    /// Takes what the path can send at most: an ADU that would be late even alone is refused. Without it none is.
+    /// Sets the path's maximum rate: an ADU that would be late even alone is refused. `None`
+    /// refuses none.
     pub fn set_ceiling(&mut self, ceiling: Option<Bitrate>) {
         self.ceiling = ceiling;
     }
 
-    /// Takes how long a byte is on its way at least. What would be late even if it went now does not go.
+    /// Sets the minimum one-way delay. An ADU that would be late even if it went now does not go.
     ///
-    /// It holds for what is pushed from now on, and a quarter of an ADU's time at most: a path may be quick one way and slow
-    /// the other.
+    /// It applies to ADUs pushed from now on, and takes at most a quarter of an ADU's time: a path
+    /// may be fast one way and slow the other.
     pub fn set_transit(&mut self, transit: Duration) {
         self.transit = transit;
     }
 
-    /// Takes an ADU.
+    /// Queues an ADU.
     ///
-    /// Cost    O(log n) for n ADUs in the flow; no allocation once as many were queued before; when a bound is reached,
-    ///         O(flows) besides
-    /// Fails   it is of no use, or there is no room; what waits for it here is dropped then
+    /// Cost    O(log n) for n ADUs in the flow, O(flows) more at a bound; allocates only for a new maximum
+    /// Fails   it is useless, or there is no room; its dependants are then dropped
     pub fn push(&mut self, now: Instant, flow: FlowId, entry: Entry) -> Result<Ticket, Refused> {
         let index = self.find_flow(flow).ok_or(Refused::UnknownFlow)?;
         match self.admit(now, index, &entry) {
-            Ok(slot) => Ok(self.enter(slot)),
+            Ok(slot) => Ok(self.insert(slot)),
             Err(refused) => {
                 self.drops.add(refused.drop_cause());
                 self.crowd_out_refused(index, &refused, entry.bytes);
-                self.lose(index, entry.sequence.0);
+                self.mark_lost(index, entry.sequence.0);
                 Err(refused)
             }
         }
     }
 
-    /// Takes word of how many bytes of an ADU are here by now.
+    /// Handles how many bytes of an ADU have arrived by now.
     ///
-    /// Returns whether the ADU has not ended. Fewer than before, or more than it has, are not believed.
+    /// Returns whether the ADU is still pending. A lower count, or one above its length, is ignored
+    /// or capped.
     pub fn handle_available(&mut self, ticket: Ticket, available_bytes: usize) -> bool {
         let Some(index) = self.slab.find(ticket) else {
             return false;
@@ -267,14 +275,14 @@ impl Outbox {
         if slot.state != State::Queued || available <= slot.available {
             return true;
         }
-        self.reshape(index, |slot| slot.available = available);
+        self.update_sendable(index, |slot| slot.available = available);
         true
     }
 
-    /// Takes back the last bytes of what was handed over: the transport took less of the chunk. They are sent again; so is
-    /// an empty ADU.
+    /// Returns the last bytes of a chunk to the queue, because the transport took less; also an
+    /// empty ADU.
     ///
-    /// Returns whether the ADU has not ended. More than was handed over is not believed.
+    /// Returns whether the ADU is still pending. A count above what was handed over is capped.
     pub fn handle_unsent(&mut self, ticket: Ticket, bytes: usize) -> bool {
         let Some(index) = self.slab.find(ticket) else {
             return false;
@@ -282,63 +290,66 @@ impl Outbox {
         let slot = &mut self.slab[index];
         let bytes = u32::try_from(bytes).map_or(slot.sent, |bytes| bytes.min(slot.sent));
         if slot.bytes == 0 {
-            // An empty ADU is handed over by one chunk without a byte.
+            // An empty ADU is handed over by one chunk without bytes.
             slot.begun = false;
         } else if bytes == 0 {
             return true;
         }
         if slot.state == State::Queued {
-            self.reshape(index, |slot| slot.sent -= bytes);
+            self.update_sendable(index, |slot| slot.sent -= bytes);
             return true;
         }
         slot.sent -= bytes;
         slot.state = State::Queued;
         let (flow_index, whole) = (slot.flow, u64::from(slot.bytes));
         self.queued_bytes += whole;
-        self.stamp += 1;
+        self.version += 1;
         let flow = &mut self.flows[flow_index as usize];
         flow.bytes += whole;
-        flow.queue.insert(&mut self.slab, index, self.stamp);
-        self.call(flow_index);
+        flow.queue.insert(&mut self.slab, index, self.version);
+        self.activate(flow_index);
         true
     }
 
-    /// Takes word whether the transport takes no more of this ADU for now, for a reason of its own such as a reader who
-    /// does not read: it keeps out of the way of others, and its deadline stands.
+    /// Sets whether the transport takes no more of this ADU for now, for instance because its
+    /// reader has stalled. It then lets others pass, and its deadline stands.
     ///
-    /// Returns whether the ADU has not ended.
+    /// Returns whether the ADU is still pending.
     pub fn set_blocked(&mut self, ticket: Ticket, is_blocked: bool) -> bool {
         let Some(index) = self.slab.find(ticket) else {
             return false;
         };
         if self.slab[index].state == State::Queued {
-            self.reshape(index, |slot| slot.is_blocked = is_blocked);
+            self.update_sendable(index, |slot| slot.is_blocked = is_blocked);
         }
         true
     }
 
-    /// Changes how much an ADU matters; returns whether it has not ended.
+    /// Changes an ADU's importance; returns whether it is still pending.
     pub fn set_importance(&mut self, ticket: Ticket, importance: Importance) -> bool {
         self.reorder(ticket, |slot| slot.importance = importance.0)
     }
 
-    /// Changes when an ADU is of no use any more; returns whether it has not ended.
+    /// Changes an ADU's deadline; returns whether it is still pending.
     ///
-    /// A deadline that has passed takes effect at the next [`Outbox::handle_timeout`] or [`Outbox::poll_chunk`].
+    /// A deadline that has passed takes effect at the next [`Outbox::handle_timeout`] or
+    /// [`Outbox::poll_chunk`].
     pub fn set_deadline(&mut self, ticket: Ticket, deadline: Instant) -> bool {
         let change = |slot: &mut Slot| {
             (slot.deadline, slot.send_by) = (deadline, deadline);
-            slot.is_doubtful = false;
+            slot.is_postponed = false;
         };
         if !self.reorder(ticket, change) {
             return false;
         }
-        self.stamp += 1;
-        self.alarms.set(&mut self.slab, ticket.index, self.stamp);
+        self.version += 1;
+        self.deadlines
+            .set(&mut self.slab, ticket.index, self.version);
         true
     }
 
-    /// Gives an ADU up, and its dependants unless all of it was handed over; returns whether it had not ended.
+    /// Drops an ADU, and its dependants unless it was handed over whole; returns whether it was
+    /// still pending.
     pub fn cancel(&mut self, ticket: Ticket, cause: DropCause) -> bool {
         let Some(index) = self.slab.find(ticket) else {
             return false;
@@ -347,14 +358,14 @@ impl Outbox {
         true
     }
 
-    /// Gives everything up.
+    /// Drops every ADU.
     pub fn cancel_all(&mut self, cause: DropCause) {
         self.drop_where(cause, |_| true);
     }
 
-    /// Takes word that an ADU has arrived, or that the transport will not say.
+    /// Ends an ADU that has arrived, or of which the transport will report nothing more.
     ///
-    /// Returns whether that can be: all of it has been handed over, and it has not ended.
+    /// Returns whether it was handed over whole and was still pending.
     pub fn finish(&mut self, ticket: Ticket) -> bool {
         let Some(index) = self.slab.find(ticket) else {
             return false;
@@ -367,15 +378,15 @@ impl Outbox {
         true
     }
 
-    /// Returns whether all of an ADU has been handed over and its end is not known.
+    /// Returns whether an ADU is handed over whole and still pending.
     pub fn has_departed(&self, ticket: Ticket) -> bool {
         let index = self.slab.find(ticket);
         index.is_some_and(|index| self.slab[index].state == State::Departed)
     }
 
-    /// Gives up what is of no use any more.
+    /// Drops expired ADUs.
     pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some((at, index)) = self.alarms.first()
+        while let Some((at, index)) = self.deadlines.first()
             && at <= now
         {
             self.drop_with_dependants(index, DropCause::Expired);
@@ -384,22 +395,22 @@ impl Outbox {
 
     /// Returns when the next ADU expires.
     pub fn poll_timeout(&self) -> Instant {
-        self.alarms.first().map_or(Instant::NEVER, |(at, _)| at)
+        self.deadlines.first().map_or(Instant::NEVER, |(at, _)| at)
     }
 
-    /// Returns whether anything waits that can be handed over, were there credit; what is of no use any more is given up.
+    /// Returns whether anything could be handed over, given credit; expired ADUs are dropped.
     ///
-    /// Cost    O(1) but for what is given up: who must ask a transport for credit need not where nothing waits
+    /// Cost    O(1) besides the drops: it saves asking a transport for credit while nothing is queued
     pub fn has_chunk(&mut self, now: Instant) -> bool {
         self.handle_timeout(now);
         let next = self
             .turns
             .next(&mut self.flows, &self.slab, self.chunk_bytes);
-        self.crowd.is_short &= next.is_some();
+        self.crowd.lacks_credit &= next.is_some();
         next.is_some()
     }
 
-    /// Returns what to hand over now, within this credit.
+    /// Returns the chunk to hand over now, within this credit.
     ///
     /// Nothing smaller than a packet is cut off for want of credit.
     ///
@@ -411,28 +422,28 @@ impl Outbox {
             let (flow, index) = self
                 .turns
                 .next(&mut self.flows, &self.slab, self.chunk_bytes)?;
-            if self.is_hopeless(now, index) {
+            if self.is_too_late(now, index) {
                 self.drop_with_dependants(index, DropCause::Expired);
-            } else if !self.puts_off(now, flow, index) {
-                break (flow, self.preferred(now, flow, index));
+            } else if !self.postpones(now, flow, index) {
+                break (flow, self.choose(now, flow, index));
             }
         };
         let slot = &self.slab[index];
         let wanted = slot.sendable()?.min(self.chunk_bytes);
-        self.crowd.is_short = credit < wanted.clamp(1, CHUNK_BYTES_MIN);
-        if self.crowd.is_short {
+        self.crowd.lacks_credit = credit < wanted.clamp(1, CHUNK_BYTES_MIN);
+        if self.crowd.lacks_credit {
             return None;
         }
         let bytes = wanted.min(credit);
         Some(self.hand_over(flow_index, index, bytes))
     }
 
-    /// Returns an ADU that goes no further, other than by being refused.
+    /// Returns the next ADU that was dropped; refusals are not among them.
     pub fn poll_drop(&mut self) -> Option<Dropped> {
         let index = self.slab.take_dropped()?;
         let slot = &self.slab[index];
         let State::Dropped(cause) = slot.state else {
-            unreachable!("only the dropped are in that list");
+            unreachable!("only dropped ADUs are in that list");
         };
         let dropped = Dropped {
             ticket: self.slab.ticket(index),
@@ -449,32 +460,32 @@ impl Outbox {
         Some(dropped)
     }
 
-    /// Returns how many ADUs have not ended.
+    /// Returns the number of pending ADUs.
     pub const fn len(&self) -> usize {
         self.live
     }
 
-    /// Returns whether every ADU has ended.
+    /// Returns whether no ADU is pending.
     pub const fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// Returns, after [`Outbox::poll_chunk`] had nothing to hand over, whether that was for want of credit.
+    /// Returns, after [`Outbox::poll_chunk`] returned `None`, whether that was for want of credit.
     pub fn is_waiting(&self) -> bool {
-        self.turns.is_anyone()
+        self.turns.has_flow()
     }
 
-    /// Returns how many bytes the ADUs have of which not all is handed over.
+    /// Returns the bytes of ADUs that are not handed over whole.
     pub const fn queued(&self) -> DataSize {
         DataSize::from_bytes(self.queued_bytes)
     }
 
-    /// Returns how large a chunk is at most.
+    /// Returns the largest size of a chunk.
     pub fn chunk(&self) -> DataSize {
         DataSize::from_bytes(self.chunk_bytes.into())
     }
 
-    /// Returns how many ADUs went no further, the refused included.
+    /// Returns the counts of dropped and refused ADUs.
     pub const fn drops(&self) -> &DropCounts {
         &self.drops
     }
@@ -491,21 +502,21 @@ impl Outbox {
         (found.is_open && found.generation == flow.generation).then_some(flow.index)
     }
 
-    /// Takes a flow into the turns if it has something to send.
+    /// Adds a flow to the turns if it has bytes to send.
     fn join(&mut self, flow: u32) {
         if self.flows[flow as usize].queue.first(&self.slab).is_some() {
             self.turns.join(&mut self.flows, flow, self.chunk_bytes);
         }
     }
 
-    /// The same for a flow that has more to send than before: what is urgent calls.
-    fn call(&mut self, flow: u32) {
+    /// The same for a flow that has more to send than before: an urgent ADU may take its turn early.
+    fn activate(&mut self, flow: u32) {
         let queue = &mut self.flows[flow as usize].queue;
         if let Some(first) = queue.first(&self.slab) {
             let rank = queue.rank(&self.slab[first]);
             self.turns.join(&mut self.flows, flow, self.chunk_bytes);
             self.turns
-                .call(&mut self.flows, flow, rank, self.chunk_bytes);
+                .take_turn_early(&mut self.flows, flow, rank, self.chunk_bytes);
         }
     }
 
@@ -521,13 +532,13 @@ impl Outbox {
         }
         queue.remove(&mut self.slab, index);
         change(&mut self.slab[index]);
-        self.stamp += 1;
-        queue.insert(&mut self.slab, index, self.stamp);
+        self.version += 1;
+        queue.insert(&mut self.slab, index, self.version);
         true
     }
 
     /// Changes what can be sent of a queued ADU.
-    fn reshape(&mut self, index: u32, change: impl FnOnce(&mut Slot)) {
+    fn update_sendable(&mut self, index: u32, change: impl FnOnce(&mut Slot)) {
         let slot = &self.slab[index];
         let (flow_index, could) = (slot.flow, slot.sendable().is_some());
         let mut changed = slot.clone();
@@ -537,19 +548,19 @@ impl Outbox {
         let moves = queue.order() == Order::Importance && can != could;
         if moves {
             queue.remove(&mut self.slab, index);
-            changed.place = 0;
+            changed.queue_version = 0;
         }
         self.slab[index] = changed;
         if moves {
-            self.stamp += 1;
-            queue.insert(&mut self.slab, index, self.stamp);
+            self.version += 1;
+            queue.insert(&mut self.slab, index, self.version);
         }
         if can && !could {
-            self.call(flow_index);
+            self.activate(flow_index);
         }
     }
 
-    /// Hands over the next bytes of the ADU whose turn it is.
+    /// Hands over the next bytes of the ADU in turn.
     fn hand_over(&mut self, flow_index: u32, index: u32, bytes: u32) -> Chunk {
         let slot = &mut self.slab[index];
         let (start, is_first) = (slot.sent, !slot.begun);
@@ -569,8 +580,8 @@ impl Outbox {
             flow.begun = Some(self.slab.ticket(index));
             if is_dry && flow.queue.order() == Order::Importance {
                 flow.queue.take(&mut self.slab, index);
-                self.stamp += 1;
-                flow.queue.insert(&mut self.slab, index, self.stamp);
+                self.version += 1;
+                flow.queue.insert(&mut self.slab, index, self.version);
             }
         }
         let overhead = if is_first { CHUNK_OVERHEAD_BYTES } else { 0 };

@@ -1,12 +1,13 @@
-//! The ADUs of one flow in their order, and all deadlines in theirs.
+//! The ADUs of one flow in sending order, and all deadlines in theirs.
 //!
-//! *The idea.* Heaps hold copies of what they are ordered by, and a stamp: an ADU that leaves from the middle, or whose
-//! importance changes, gets another stamp, and its old node is a husk that is thrown away when it comes to an end of the
-//! heap. When husks outnumber the rest by far the heap is swept, so they take at most half of it and sweeping costs a
-//! constant share of what made them.
+//! *The idea.* Heap entries are copies of a key with a version. When an ADU leaves from the middle,
+//! or its importance changes, its slot gets another version; the old entry is stale and is skipped
+//! when it reaches an end of the heap. When stale entries are the majority the heap is swept. So
+//! they take at most half of it, and sweeping costs a constant share of the operations that made
+//! them.
 //!
-//! An ADU of which nothing can be sent just now, for the rest is still arriving, waits in a second heap, out of the way
-//! of those that can be; where order is by sequence it stays at its place and holds up those behind it.
+//! An ADU that can send nothing now, because the rest is still arriving, waits in a second heap and
+//! lets others pass. In order of sequence it keeps its place and blocks those behind it.
 //!
 //! *What it does not do.* It decides nothing between flows.
 
@@ -14,35 +15,35 @@ use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 
 use super::slab::{Slab, Slot};
-use super::spread::Spread;
+use super::spread::MinMaxHeap;
 use crate::needs::Order;
 use crate::time::Instant;
 
-/// Husks that are not worth a sweep.
-const HUSKS_MIN: usize = 64;
+/// Stale entries up to this many are never swept.
+const STALE_MIN: usize = 64;
 
-/// What the ADUs of a flow are ordered by: the least goes first.
+/// The sort key of a flow's ADUs: the least goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     /// 255 less the importance.
     rank: u8,
-    is_doubtful: bool,
+    is_postponed: bool,
     deadline: Instant,
     sequence: u64,
 }
 
-/// An ADU in a heap. No two have the same stamp, and the later has the larger, so equal keys go first in first out.
+/// A heap entry. Versions are unique and ascending, so equal keys go first in, first out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Node {
     key: Key,
-    stamp: u64,
+    version: u64,
     slot: u32,
 }
 
-/// A heap of which some nodes are husks.
+/// A heap with stale entries.
 #[derive(Debug)]
 struct Heap {
-    nodes: Spread<Node>,
+    nodes: MinMaxHeap<Node>,
     live: usize,
 }
 
@@ -51,21 +52,21 @@ struct Heap {
 pub(super) struct Queue {
     order: Order,
     ready: Heap,
-    /// Of those that are ordered by importance.
+    /// Of the ADUs ordered by importance, those that can send nothing now.
     arriving: Heap,
 }
 
 /// The deadlines of all ADUs that have one.
 #[derive(Debug)]
-pub(super) struct Alarms {
-    nodes: BinaryHeap<Reverse<Alarm>>,
+pub(super) struct Deadlines {
+    nodes: BinaryHeap<Reverse<DeadlineNode>>,
     live: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Alarm {
+struct DeadlineNode {
     at: Instant,
-    stamp: u64,
+    version: u64,
     slot: u32,
 }
 
@@ -74,13 +75,13 @@ impl Key {
         match order {
             Order::Importance => Self {
                 rank: u8::MAX - slot.importance,
-                is_doubtful: slot.is_doubtful,
+                is_postponed: slot.is_postponed,
                 deadline: slot.deadline,
                 sequence: slot.sequence,
             },
             Order::Sequence => Self {
                 rank: 0,
-                is_doubtful: false,
+                is_postponed: false,
                 deadline: Instant::ZERO,
                 sequence: slot.arrival,
             },
@@ -90,7 +91,7 @@ impl Key {
 
 impl Heap {
     const EMPTY: Self = Self {
-        nodes: Spread::EMPTY,
+        nodes: MinMaxHeap::EMPTY,
         live: 0,
     };
 
@@ -99,10 +100,10 @@ impl Heap {
         self.nodes.push(node);
     }
 
-    /// Returns the slot at the front, past husks.
+    /// Returns the first slot, past stale entries.
     fn first(&mut self, slab: &Slab) -> Option<u32> {
         while let Some(node) = self.nodes.least() {
-            if slab[node.slot].place == node.stamp {
+            if slab[node.slot].queue_version == node.version {
                 return Some(node.slot);
             }
             self.nodes.pop_least();
@@ -110,10 +111,10 @@ impl Heap {
         None
     }
 
-    /// Returns the node at the back, past husks.
+    /// Returns the last entry, past stale ones.
     fn last(&mut self, slab: &Slab) -> Option<Node> {
         while let Some(node) = self.nodes.greatest() {
-            if slab[node.slot].place == node.stamp {
+            if slab[node.slot].queue_version == node.version {
                 return Some(*node);
             }
             self.nodes.pop_greatest();
@@ -121,20 +122,20 @@ impl Heap {
         None
     }
 
-    /// Takes out the front, which [`Heap::first`] has just returned.
+    /// Removes the first entry, just returned by [`Heap::first`].
     fn take_first(&mut self) {
         self.live -= 1;
         self.nodes.pop_least();
     }
 
-    /// Notes that a node has become a husk.
+    /// Counts an entry that became stale.
     fn forget(&mut self, slab: &Slab) {
         self.live -= 1;
         if self.live == 0 {
             self.nodes.clear();
-        } else if self.nodes.len() > 2 * self.live + HUSKS_MIN {
+        } else if self.nodes.len() > 2 * self.live + STALE_MIN {
             self.nodes
-                .retain(|node| slab[node.slot].place == node.stamp);
+                .retain(|node| slab[node.slot].queue_version == node.version);
         }
     }
 }
@@ -148,7 +149,7 @@ impl Queue {
         }
     }
 
-    /// Returns how many ADUs are in it.
+    /// Returns the number of ADUs.
     pub(super) fn len(&self) -> usize {
         self.ready.live + self.arriving.live
     }
@@ -157,7 +158,7 @@ impl Queue {
         Key::of(self.order, slot)
     }
 
-    /// Returns 255 less the importance, or 0 where that does not order.
+    /// Returns 255 less the importance, or 0 where the order is by sequence.
     pub(super) const fn rank(&self, slot: &Slot) -> u8 {
         match self.order {
             Order::Importance => u8::MAX - slot.importance,
@@ -173,33 +174,33 @@ impl Queue {
         }
     }
 
-    /// Puts an ADU at its place.
-    pub(super) fn insert(&mut self, slab: &mut Slab, slot: u32, stamp: u64) {
-        slab[slot].place = stamp;
+    /// Inserts an ADU at its place.
+    pub(super) fn insert(&mut self, slab: &mut Slab, slot: u32, version: u64) {
+        slab[slot].queue_version = version;
         let key = self.key(&slab[slot]);
-        self.heap(&slab[slot]).push(Node { key, stamp, slot });
+        self.heap(&slab[slot]).push(Node { key, version, slot });
     }
 
-    /// Takes an ADU out of the middle; what it can send must be as when it was put in.
+    /// Removes an ADU from the middle; what it can send must be as when it was inserted.
     pub(super) fn remove(&mut self, slab: &mut Slab, slot: u32) {
-        slab[slot].place = 0;
+        slab[slot].queue_version = 0;
         self.heap(&slab[slot]).forget(slab);
     }
 
-    /// Returns the ADU that is to be sent from now, if there is one.
+    /// Returns the ADU to send from now, if there is one.
     pub(super) fn first(&mut self, slab: &Slab) -> Option<u32> {
         let slot = self.ready.first(slab)?;
         slab[slot].sendable().map(|_| slot)
     }
 
-    /// Takes out an ADU of which something could be sent: mostly the one that [`Queue::first`] has just returned.
+    /// Removes an ADU that can send: mostly the one just returned by [`Queue::first`].
     pub(super) fn take(&mut self, slab: &mut Slab, slot: u32) {
-        let stamp = core::mem::take(&mut slab[slot].place);
+        let version = core::mem::take(&mut slab[slot].queue_version);
         if self
             .ready
             .nodes
             .least()
-            .is_some_and(|node| node.stamp == stamp)
+            .is_some_and(|node| node.version == version)
         {
             self.ready.take_first();
         } else {
@@ -224,37 +225,38 @@ impl Queue {
     }
 }
 
-impl Alarms {
+impl Deadlines {
     pub(super) const EMPTY: Self = Self {
         nodes: BinaryHeap::new(),
         live: 0,
     };
 
-    /// Sets the alarm of an ADU, in place of the one it has; without a deadline there is none.
-    pub(super) fn set(&mut self, slab: &mut Slab, slot: u32, stamp: u64) {
+    /// Sets the deadline of an ADU in place of the previous one; an ADU without a deadline gets no
+    /// entry.
+    pub(super) fn set(&mut self, slab: &mut Slab, slot: u32, version: u64) {
         self.clear(slab, slot);
         let at = slab[slot].deadline;
         if !at.is_never() {
-            slab[slot].alarm = stamp;
+            slab[slot].deadline_version = version;
             self.live += 1;
-            self.nodes.push(Reverse(Alarm { at, stamp, slot }));
+            self.nodes.push(Reverse(DeadlineNode { at, version, slot }));
         }
     }
 
     pub(super) fn clear(&mut self, slab: &mut Slab, slot: u32) {
-        if slab[slot].alarm == 0 {
+        if slab[slot].deadline_version == 0 {
             return;
         }
-        slab[slot].alarm = 0;
+        slab[slot].deadline_version = 0;
         self.live -= 1;
         if self.live == 0 {
             self.nodes.clear();
-        } else if self.nodes.len() > 2 * self.live + HUSKS_MIN {
+        } else if self.nodes.len() > 2 * self.live + STALE_MIN {
             self.nodes
-                .retain(|Reverse(node)| slab[node.slot].alarm == node.stamp);
+                .retain(|Reverse(node)| slab[node.slot].deadline_version == node.version);
         }
         while let Some(Reverse(node)) = self.nodes.peek()
-            && slab[node.slot].alarm != node.stamp
+            && slab[node.slot].deadline_version != node.version
         {
             self.nodes.pop();
         }
@@ -265,7 +267,7 @@ impl Alarms {
         self.nodes.capacity()
     }
 
-    /// Returns the first alarm; what it belongs to has not ended.
+    /// Returns the earliest deadline and its slot, which is pending.
     pub(super) fn first(&self) -> Option<(Instant, u32)> {
         self.nodes
             .peek()

@@ -1,8 +1,8 @@
-//! Where the queued ADUs are kept, and the list of those that were dropped.
+//! The slots of queued ADUs, and the list of dropped ones.
 //!
-//! *The idea.* One array of slots, reused; a slot's generation tells a new tenant from an old one's ticket. Whoever is
-//! dropped keeps its slot, linked into a list, until that has been told: so what waits to be told is bounded too, and
-//! the list is the work list of a drop that draws others with it.
+//! *The idea.* One array of reused slots; a slot's generation tells a new occupant from an old
+//! one's ticket. A dropped ADU keeps its slot, linked into a list, until its drop is polled. So
+//! unpolled drops are bounded too, and the list serves as the work list of a drop with dependants.
 //!
 //! *What it does not do.* It knows no order.
 
@@ -18,7 +18,7 @@ use crate::time::Instant;
 pub(super) struct Slab {
     slots: Vec<Slot>,
     free: u32,
-    /// Slots in use, those of the dropped included.
+    /// Slots in use, including dropped ones.
     used: usize,
     dropped_first: u32,
     dropped_last: u32,
@@ -36,43 +36,43 @@ pub(super) struct Slot {
     pub(super) flow: u32,
     pub(super) flow_generation: u32,
     pub(super) importance: u8,
-    /// Whether a chunk of it has been handed over.
+    /// Whether a chunk of it was handed over.
     pub(super) begun: bool,
     /// Whether the transport takes no more of it for now.
     pub(super) is_blocked: bool,
-    /// Whether it would not be through in time at its flow's share: others of its importance go first.
-    pub(super) is_doubtful: bool,
-    /// Whether the table of families has it under its sequence.
+    /// Whether it would be late at its flow's share of the rate: others of its importance go first.
+    pub(super) is_postponed: bool,
+    /// Whether the family table has it under its sequence.
     pub(super) is_known: bool,
-    /// Whether those that need it cannot be used any more.
+    /// Whether its dependants have become useless.
     pub(super) is_lost: bool,
     pub(super) bytes: u32,
     pub(super) available: u32,
     pub(super) sent: u32,
     pub(super) deadline: Instant,
-    /// When its last byte must have left to be in time.
+    /// When its last byte must leave to be in time.
     pub(super) send_by: Instant,
     pub(super) sequence: u64,
-    /// Which it was of all that were let in; the last of all until it is.
+    /// Its number among all accepted ADUs; the maximum until it is accepted.
     pub(super) arrival: u64,
     pub(super) base: Option<u64>,
-    /// The stamp of its node in the order of its flow; what bears another is a husk.
-    pub(super) place: u64,
-    /// The same among the deadlines.
-    pub(super) alarm: u64,
+    /// Version of this slot's live queue entry; entries with another version are stale and skipped.
+    pub(super) queue_version: u64,
+    /// The same for its entry among the deadlines.
+    pub(super) deadline_version: u64,
     pub(super) sibling_before: u32,
     pub(super) sibling_after: u32,
     /// The next free or dropped slot.
     pub(super) next: u32,
 }
 
-/// How far an ADU has come.
+/// The state of an ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Free,
-    /// Not all of it has been handed over.
+    /// Not handed over whole.
     Queued,
-    /// All of it has, and its end is not known.
+    /// Handed over whole, and still pending.
     Departed,
     Dropped(DropCause),
 }
@@ -99,7 +99,7 @@ impl Default for Slot {
             importance: 0,
             begun: false,
             is_blocked: false,
-            is_doubtful: false,
+            is_postponed: false,
             is_known: false,
             is_lost: false,
             bytes: 0,
@@ -110,8 +110,8 @@ impl Default for Slot {
             sequence: 0,
             arrival: u64::MAX,
             base: None,
-            place: 0,
-            alarm: 0,
+            queue_version: 0,
+            deadline_version: 0,
             sibling_before: NONE,
             sibling_after: NONE,
             next: NONE,
@@ -120,7 +120,7 @@ impl Default for Slot {
 }
 
 impl Slot {
-    /// Returns how much can be handed over now; an empty ADU can be, once.
+    /// Returns how many bytes can be handed over now; zero, once, for an empty ADU.
     pub(super) fn sendable(&self) -> Option<u32> {
         let bytes = self.available - self.sent;
         let is_due = bytes > 0 || (self.bytes == 0 && !self.begun);
@@ -142,7 +142,7 @@ impl Slab {
         self.used
     }
 
-    /// Gives a slot to a new tenant.
+    /// Stores an ADU in a free slot.
     pub(super) fn insert(&mut self, slot: Slot) -> u32 {
         self.used += 1;
         if self.free == NONE {
@@ -151,21 +151,21 @@ impl Slab {
             return index;
         }
         let index = self.free;
-        let tenant = &mut self[index];
-        let (next, generation) = (tenant.next, tenant.generation);
-        *tenant = Slot { generation, ..slot };
+        let occupant = &mut self[index];
+        let (next, generation) = (occupant.next, occupant.generation);
+        *occupant = Slot { generation, ..slot };
         self.free = next;
         index
     }
 
-    /// Takes a slot back; tickets for it are void.
+    /// Frees a slot; its tickets become void.
     pub(super) fn remove(&mut self, index: u32) {
         let free = self.free;
         let slot = &mut self[index];
         slot.state = State::Free;
         slot.generation = slot.generation.wrapping_add(1);
-        slot.place = 0;
-        slot.alarm = 0;
+        slot.queue_version = 0;
+        slot.deadline_version = 0;
         slot.next = free;
         self.free = index;
         self.used -= 1;
@@ -178,13 +178,13 @@ impl Slab {
         }
     }
 
-    /// Returns the slot of a ticket, if the ADU has not ended.
+    /// Returns the slot of a ticket, if the ADU is pending.
     pub(super) fn find(&self, ticket: Ticket) -> Option<u32> {
         let slot = self.slots.get(ticket.index as usize)?;
         (slot.generation == ticket.generation && slot.is_live()).then_some(ticket.index)
     }
 
-    /// Returns every ADU that has not ended.
+    /// Returns every pending ADU.
     pub(super) fn live(&self) -> impl Iterator<Item = u32> + '_ {
         let slots = self.slots.iter().enumerate();
         slots
@@ -192,7 +192,7 @@ impl Slab {
             .map(|(index, _)| index as u32)
     }
 
-    /// Puts an ADU into the list of those whose drop is to be told.
+    /// Appends an ADU to the list of drops.
     pub(super) fn append_dropped(&mut self, index: u32) {
         self[index].next = NONE;
         let last = core::mem::replace(&mut self.dropped_last, index);
@@ -203,12 +203,12 @@ impl Slab {
         }
     }
 
-    /// Returns the end of that list, from where [`Slab::dropped_after`] leads on.
+    /// Returns the end of that list, from which [`Slab::dropped_after`] goes on.
     pub(super) fn dropped_last(&self) -> u32 {
         self.dropped_last
     }
 
-    /// Returns the next in the list: behind `NONE` is its beginning.
+    /// Returns the next in the list; after `NONE` comes its first.
     pub(super) fn dropped_after(&self, index: u32) -> u32 {
         if index == NONE {
             self.dropped_first
@@ -217,7 +217,7 @@ impl Slab {
         }
     }
 
-    /// Takes the beginning of the list out of it.
+    /// Removes the first of the list.
     pub(super) fn take_dropped(&mut self) -> Option<u32> {
         let index = self.dropped_first;
         if index == NONE {

@@ -1,8 +1,8 @@
-//! A heap with two ends: the least and the greatest of many, each at hand.
+//! A min-max heap: a heap with access to both its least and its greatest item.
 //!
-//! *The idea.* What is sent next is at one end of a queue, what is given up first at the other. Levels of one binary tree
-//! alternate: an item on an even level is the least of all below it, one on an odd level the greatest. So one array
-//! serves both ends.
+//! *The idea.* The next ADU to send is at one end of a queue, the next to drop at the other. Levels
+//! of one binary tree alternate: an item on an even level is the least of all below it, one on an
+//! odd level the greatest. So one array serves both ends.
 //!
 //! ```text
 //! even            1                least of all
@@ -10,31 +10,32 @@
 //! even     3   2     5   4
 //! ```
 //!
-//! *What it does not do.* It finds nothing in the middle: what leaves from there stays as a husk until it comes to an
-//! end, and whoever owns the heap sweeps when husks outnumber the rest.
+//! *What it does not do.* It finds nothing in the middle: an item removed there stays as a stale
+//! entry until it reaches an end, and the heap's owner sweeps when stale entries are the majority.
 //!
-//! *Sources.* Atkinson, Sack, Santoro, Strothotte: "Min-max heaps and generalized priority queues", CACM 29 (1986).
+//! *Sources.* Atkinson, Sack, Santoro, Strothotte: "Min-max heaps and generalized priority queues",
+//! CACM 29 (1986).
 
 use alloc::vec::Vec;
 
 /// A min-max heap.
 #[derive(Debug)]
-pub(super) struct Spread<T> {
+pub(super) struct MinMaxHeap<T> {
     items: Vec<T>,
 }
 
-/// Which end.
+/// An end of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Least,
     Greatest,
 }
 
-impl<T> Spread<T> {
+impl<T> MinMaxHeap<T> {
     pub(super) const EMPTY: Self = Self { items: Vec::new() };
 }
 
-impl<T: Copy + Ord> Spread<T> {
+impl<T: Copy + Ord> MinMaxHeap<T> {
     pub(super) fn len(&self) -> usize {
         self.items.len()
     }
@@ -48,7 +49,7 @@ impl<T: Copy + Ord> Spread<T> {
         self.items.clear();
     }
 
-    /// Puts an item in.
+    /// Inserts an item.
     ///
     /// Cost    O(log n)
     pub(super) fn push(&mut self, item: T) {
@@ -64,21 +65,21 @@ impl<T: Copy + Ord> Spread<T> {
         self.items.get(self.greatest_place())
     }
 
-    /// Takes out the least.
+    /// Removes the least item.
     ///
     /// Cost    O(log n)
     pub(super) fn pop_least(&mut self) -> Option<T> {
         self.take(0)
     }
 
-    /// Takes out the greatest.
+    /// Removes the greatest item.
     ///
     /// Cost    O(log n)
     pub(super) fn pop_greatest(&mut self) -> Option<T> {
         self.take(self.greatest_place())
     }
 
-    /// Keeps some items only.
+    /// Keeps only the items that satisfy `keep`.
     ///
     /// Cost    O(n)
     pub(super) fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
@@ -140,7 +141,7 @@ impl<T: Copy + Ord> Spread<T> {
             }
             self.items.swap(next, place);
             if next <= 2 * place + 2 {
-                // A child: nothing of this kind of level is below it.
+                // A child has no descendants on this kind of level.
                 return;
             }
             let parent = (next - 1) / 2;
@@ -180,7 +181,7 @@ impl<T: Copy + Ord> Spread<T> {
 }
 
 impl End {
-    /// Returns which end the level of a place belongs to.
+    /// Returns the end that a place's level belongs to.
     const fn of(place: usize) -> Self {
         if (place + 1).ilog2().is_multiple_of(2) {
             Self::Least

@@ -1,20 +1,24 @@
-//! Flows, and whose turn it is.
+//! Flows, and which of them sends next.
 //!
-//! *The idea.* Deficit round robin. Each turn gives a flow a quantum by its weight; it sends until that is used up, and
-//! the last chunk may overdraw it: what is owed is paid out of the next turns. A flow that comes back after a pause goes
-//! first, once a round, so a sparse stream does not wait for the round of the others; it has no more than its quantum
-//! there, so it takes nothing from them. So does a flow in turn that now has something more important to send than what it
-//! sent last: it takes its turn of this round at once, or that of the next if it has had it, and waits the longer after it.
-//! So what is urgent in one flow does not wait for the chunks of all others, and no flow gets more than its share.
+//! *The idea.* Deficit round robin. Each turn gives a flow a quantum by its weight; the flow sends
+//! until that is spent, and the last chunk may overdraw it: later turns pay the debt. A flow that
+//! returns after a pause goes first, once a round, so a sparse stream does not wait for the others'
+//! round; it has at most its quantum there, so it takes nothing from them.
+//!
+//! A flow in turn that has a more important ADU than the one it sent last goes first too: it takes
+//! this round's turn at once, or the next round's if it had this one, and is then passed over once.
+//! So an urgent ADU does not wait for the chunks of all other flows, and no flow gets more than its
+//! share.
 //!
 //! ```text
 //! quantum = weight · chunk / 16        a flow of the usual weight sends one chunk a turn
 //! ```
 //!
-//! *What it does not do.* It does not look at importance: that orders the ADUs of one flow, and says nothing between two.
+//! *What it does not do.* Importance gives no flow a larger share: it orders the ADUs of one flow,
+//! and only moves turns.
 //!
-//! *Sources.* Shreedhar, Varghese: "Efficient fair queueing using deficit round robin", SIGCOMM 1995; RFC 8290 §4 for
-//! sparse flows.
+//! *Sources.* Shreedhar, Varghese: "Efficient fair queueing using deficit round robin", SIGCOMM
+//! 1995; RFC 8290 §4 for sparse flows.
 
 use alloc::collections::VecDeque;
 use core::num::NonZeroU8;
@@ -33,28 +37,28 @@ pub(super) struct Flow {
     pub(super) is_open: bool,
     pub(super) weight: NonZeroU8,
     pub(super) queue: Queue,
-    /// Of what is queued, the whole ADUs.
+    /// Bytes of its ADUs that are not handed over whole.
     pub(super) bytes: u64,
-    /// The ADU that was last begun and not finished by one chunk.
+    /// The ADU last begun and not finished by one chunk.
     pub(super) begun: Option<Ticket>,
     pub(super) lost: Lost,
-    /// What it may still send in its turn, in bytes; below zero it has sent too much.
+    /// Bytes that it may still send in its turn; negative if it has overdrawn.
     deficit: i64,
-    /// In which round it has got its last quantum.
+    /// The round of its last quantum.
     round: u64,
-    /// Whether that was ahead of its time, so that it is passed over once.
+    /// Whether it took that quantum early, so that it is passed over once.
     is_ahead: bool,
-    /// 255 less the importance of what it sent last.
+    /// 255 less the importance of the ADU that it sent last.
     rank: u8,
     is_in_turn: bool,
 }
 
-/// The flows that have something to send, the one whose turn it is first.
+/// The flows with bytes to send; the first has the turn.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     ring: VecDeque<u32>,
     round: u64,
-    /// The weights of those in it.
+    /// The sum of their weights.
     weight: u32,
 }
 
@@ -81,11 +85,11 @@ impl Flow {
             .max(1)
     }
 
-    /// Gives the quanta of the rounds since the last one, one at most to spend.
+    /// Adds the quanta of the rounds since the last one; at most one can be saved up.
     fn refill(&mut self, round: u64, chunk_bytes: u32) {
         let quantum = self.quantum(chunk_bytes);
         let rounds = i64::try_from(round.saturating_sub(self.round)).unwrap_or(i64::MAX);
-        // Chunks were larger when the path was faster; nobody owes more than one of today's.
+        // Chunks were larger while the path was faster; a debt is at most one of today's.
         let owing = self
             .deficit
             .max(-i64::from(chunk_bytes + CHUNK_OVERHEAD_BYTES));
@@ -97,7 +101,7 @@ impl Flow {
 }
 
 impl Turns {
-    /// Takes a flow in that has something to send now.
+    /// Adds a flow that has bytes to send now.
     pub(super) fn join(&mut self, flows: &mut [Flow], index: u32, chunk_bytes: u32) {
         let flow = &mut flows[index as usize];
         if flow.is_in_turn {
@@ -114,11 +118,18 @@ impl Turns {
         }
     }
 
-    /// Takes in that the first ADU of a flow in turn is now of this rank (255 less the importance): the flow takes its next
-    /// turn at once if that is more than what it sent last, unless it has taken it already.
+    /// Handles that the first ADU of a flow in turn now has this rank (255 less the importance): if
+    /// that is more important than the ADU sent last, the flow takes its next turn at once, unless
+    /// it already has.
     ///
     /// Cost    O(flows) if it does
-    pub(super) fn call(&mut self, flows: &mut [Flow], index: u32, rank: u8, chunk_bytes: u32) {
+    pub(super) fn take_turn_early(
+        &mut self,
+        flows: &mut [Flow],
+        index: u32,
+        rank: u8,
+        chunk_bytes: u32,
+    ) {
         let flow = &mut flows[index as usize];
         let is_next = flow.deficit > 0 || self.ring.front() == Some(&index);
         if rank >= flow.rank || is_next || flow.is_ahead {
@@ -137,9 +148,9 @@ impl Turns {
         }
     }
 
-    /// Returns the flow that sends next, and what it sends.
+    /// Returns the flow that sends next, and the ADU that it sends.
     ///
-    /// Cost    a flow of the usual weight pays for a chunk with one turn, one of the least with 16
+    /// Cost    a flow of the usual weight pays for a chunk with one turn, one of the least weight with 16
     pub(super) fn next(
         &mut self,
         flows: &mut [Flow],
@@ -160,7 +171,7 @@ impl Turns {
             }
             let was_ahead = core::mem::take(&mut flow.is_ahead);
             if !was_ahead {
-                // If it has had this round's, it has come round again, and so has everyone.
+                // A flow that had this round's quantum has come round again, and so have all others.
                 self.round = self.round.max(flow.round + 1);
                 flow.refill(self.round, chunk_bytes);
             }
@@ -170,12 +181,12 @@ impl Turns {
         }
     }
 
-    /// Returns whether any flow is in turn; one that has run dry leaves only when it is asked.
-    pub(super) fn is_anyone(&self) -> bool {
+    /// Returns whether any flow is in turn; a flow that ran dry leaves only at the next poll.
+    pub(super) fn has_flow(&self) -> bool {
         !self.ring.is_empty()
     }
 
-    /// Charges the flow whose turn it is for what it sent of this rank.
+    /// Charges the flow in turn for bytes of this rank.
     pub(super) fn charge(&mut self, flows: &mut [Flow], rank: u8, bytes: u32) {
         let Some(index) = self.ring.front() else {
             return;
@@ -193,7 +204,7 @@ impl Turns {
         self.ring.capacity()
     }
 
-    /// Takes a flow out that is closed.
+    /// Removes a flow that is closed.
     pub(super) fn leave(&mut self, flows: &mut [Flow], index: u32) {
         let flow = &mut flows[index as usize];
         if core::mem::take(&mut flow.is_in_turn) {
@@ -203,7 +214,7 @@ impl Turns {
     }
 
     /// Changes a flow's weight.
-    pub(super) fn reweigh(&mut self, flow: &mut Flow, weight: NonZeroU8) {
+    pub(super) fn set_weight(&mut self, flow: &mut Flow, weight: NonZeroU8) {
         if flow.is_in_turn {
             self.weight -= u32::from(flow.weight.get());
             self.weight += u32::from(weight.get());
@@ -211,7 +222,7 @@ impl Turns {
         flow.weight = weight;
     }
 
-    /// Returns what a flow in turn has of the path while all of them send.
+    /// Returns a flow's share of the rate while all flows in turn send.
     pub(super) fn share(&self, flow: &Flow, rate: Bitrate) -> Bitrate {
         let weight = u128::from(flow.weight.get());
         let share = u128::from(rate.as_bps()) * weight / u128::from(self.weight).max(weight);

@@ -1,4 +1,4 @@
-//! What is refused, what is pre-empted, and that whatever is asked for the bounds hold.
+//! Proves what is refused, what is pre-empted, and that the bounds hold for any input.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use crate::random::SplitMix;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
-/// An outbox of so many ADUs and bytes, with flows of these weights.
+/// An outbox of this many ADUs and bytes, with flows of these weights.
 fn bounded<const N: usize>(adus: usize, bytes: u64, weights: [u8; N]) -> (Outbox, [FlowId; N]) {
     let mut outbox = Outbox::new(Settings {
         adus_max: adus,
@@ -33,7 +33,7 @@ fn cause(outbox: &mut Outbox, flow: FlowId, entry: Entry) -> DropCause {
 }
 
 #[test]
-fn deadline_of_now_is_too_late_and_one_of_a_nanosecond_later_is_not() {
+fn deadline_of_now_is_refused() {
     let (mut outbox, flow) = with_flow();
     let now = at(100);
     let late = outbox.push(now, flow, entry(0, 9, at(99), 0));
@@ -48,7 +48,7 @@ fn deadline_of_now_is_too_late_and_one_of_a_nanosecond_later_is_not() {
 }
 
 #[test]
-fn what_the_path_does_not_carry_in_time_is_refused_and_what_it_just_carries_is_not() {
+fn oversized_adu_is_refused() {
     let (mut outbox, flow) = with_flow();
     // Nothing is known of the path.
     assert!(
@@ -72,7 +72,7 @@ fn what_the_path_does_not_carry_in_time_is_refused_and_what_it_just_carries_is_n
 }
 
 #[test]
-fn full_outbox_gives_up_what_it_would_send_last_for_what_matters_more_and_for_nothing_else() {
+fn full_outbox_preempts_last_adu() {
     let (mut outbox, [flow]) = bounded(3, 1 << 20, [16]);
     let worst = push(&mut outbox, flow, entry(0, 3, at(20), 10));
     push(&mut outbox, flow, entry(1, 3, at(10), 10));
@@ -96,7 +96,7 @@ fn full_outbox_gives_up_what_it_would_send_last_for_what_matters_more_and_for_no
 }
 
 #[test]
-fn bytes_are_bounded_like_adus_and_one_that_is_larger_than_all_room_drops_nobody() {
+fn byte_bound_refuses_giant() {
     let (mut outbox, [flow]) = bounded(99, 100, [16]);
     push(&mut outbox, flow, entry(0, 3, at(20), 50));
     push(&mut outbox, flow, entry(1, 2, at(20), 50));
@@ -119,7 +119,7 @@ fn bytes_are_bounded_like_adus_and_one_that_is_larger_than_all_room_drops_nobody
 }
 
 #[test]
-fn greedy_flow_makes_room_and_a_modest_one_is_not_touched_whatever_its_adus_matter() {
+fn greedy_flow_makes_room() {
     let (mut outbox, [greedy, modest, heavy]) = bounded(8, 1 << 20, [16, 16, 64]);
     for sequence in 0..4 {
         push(&mut outbox, greedy, entry(sequence, 255, at(20), 10));
@@ -127,7 +127,8 @@ fn greedy_flow_makes_room_and_a_modest_one_is_not_touched_whatever_its_adus_matt
     }
     let kept = push(&mut outbox, modest, entry(0, 0, at(20), 10));
     assert_eq!(drops(&mut outbox)[0].flow, greedy);
-    // The modest one would hold as much as the greedy one by its third, and then its own is compared.
+    // The modest flow would hold as much as the greedy one for a third of its weight, and then its
+    // own ADUs compare.
     push(&mut outbox, modest, entry(1, 0, at(20), 10));
     assert_eq!(drops(&mut outbox)[0].flow, greedy);
     assert_eq!(
@@ -138,7 +139,7 @@ fn greedy_flow_makes_room_and_a_modest_one_is_not_touched_whatever_its_adus_matt
 }
 
 #[test]
-fn what_is_not_acknowledged_counts_against_the_bound_and_cannot_be_preempted() {
+fn departed_adus_count_against_bound() {
     let (mut outbox, [flow]) = bounded(2, 1 << 20, [16]);
     let tickets = [0, 1].map(|sequence| push(&mut outbox, flow, entry(sequence, 0, at(20), 10)));
     assert!(tickets.iter().all(|_| next(&mut outbox, at(0)).is_some()));
@@ -153,7 +154,7 @@ fn what_is_not_acknowledged_counts_against_the_bound_and_cannot_be_preempted() {
 }
 
 #[test]
-fn acknowledgement_of_what_was_not_sent_is_nothing() {
+fn unsent_adu_cannot_finish() {
     let (mut outbox, flow) = with_flow();
     let waiting = push(&mut outbox, flow, entry(0, 0, at(20), 10));
     assert!(!outbox.finish(waiting));
@@ -168,7 +169,7 @@ fn acknowledgement_of_what_was_not_sent_is_nothing() {
 }
 
 #[test]
-fn drops_that_nobody_asks_about_are_bounded() {
+fn unpolled_drops_are_bounded() {
     let (mut outbox, [flow]) = bounded(10, 1 << 20, [16]);
     let mut taken = 0;
     for sequence in 0..1_000 {
@@ -182,7 +183,7 @@ fn drops_that_nobody_asks_about_are_bounded() {
 }
 
 #[test]
-fn room_may_cost_the_very_base_of_what_comes_which_is_refused_then() {
+fn preempted_base_refuses_dependant() {
     let (mut outbox, [flow]) = bounded(1, 1 << 20, [16]);
     push(&mut outbox, flow, entry(0, 0, at(20), 10));
     let mut dependant = entry(1, 9, at(20), 10);
@@ -205,12 +206,12 @@ fn flows_are_bounded() {
     assert!(outbox.open_flow(WEIGHT_USUAL, Order::Importance).is_none());
 }
 
-/// What each of the outbox's lists can hold without asking for memory.
+/// The capacity of each of the outbox's lists.
 fn capacities(outbox: &Outbox) -> [usize; 5] {
     let queues = outbox.flows.iter().map(|flow| flow.queue.capacity());
     [
         outbox.slab.capacity(),
-        outbox.alarms.capacity(),
+        outbox.deadlines.capacity(),
         outbox.families.capacity(),
         outbox.turns.capacity(),
         queues.sum(),
@@ -218,7 +219,7 @@ fn capacities(outbox: &Outbox) -> [usize; 5] {
 }
 
 #[test]
-fn memory_does_not_grow_while_as_many_wait_as_before() {
+fn steady_load_keeps_memory() {
     let (mut outbox, [one, other]) = bounded(300, 1 << 20, [16, 16]);
     let (mut random, mut warm) = (SplitMix::new(5), None);
     for sequence in 0..60_000 {
@@ -249,7 +250,7 @@ fn memory_does_not_grow_while_as_many_wait_as_before() {
 }
 
 #[test]
-fn lost_link_gives_up_everything_with_its_cause() {
+fn lost_link_drops_all() {
     let (mut outbox, flow) = with_flow();
     for sequence in 0..3 {
         push(&mut outbox, flow, entry(sequence, 0, at(20), 10));

@@ -1,4 +1,4 @@
-//! The census counts what waits, as a list kept beside the outbox does, and nothing else.
+//! Proves that the census equals a list kept beside the outbox.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ fn waiting(adus: usize, bytes: u64) -> Waiting {
     }
 }
 
-/// What a list beside the outbox knows of an ADU: its flow, its importance, its bytes that were not handed over.
+/// An ADU in the list beside the outbox: its flow, its importance, its bytes not handed over.
 type Beside = BTreeMap<Ticket, (usize, u8, u64)>;
 
 fn sum(beside: &Beside, is_meant: impl Fn(usize, u8) -> bool) -> Waiting {
@@ -40,7 +40,7 @@ fn sum(beside: &Beside, is_meant: impl Fn(usize, u8) -> bool) -> Waiting {
 
 proptest! {
     #[test]
-    fn a_census_is_the_sum_of_a_list_kept_beside(
+    fn census_equals_kept_list(
         steps in vec((0..4u8, 0..3usize, any::<u8>(), 0..40_000usize), 0..120),
     ) {
         let mut outbox = outbox();
@@ -83,7 +83,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_handed_over_whole_does_not_wait_until_it_comes_back() {
+fn departed_adu_is_not_queued() {
     let (mut outbox, flow) = with_flow();
     push(&mut outbox, flow, entry(0, 200, Instant::NEVER, 1_000));
     let chunk = next(&mut outbox, Instant::ZERO).expect("it is sent");
@@ -94,7 +94,7 @@ fn what_is_handed_over_whole_does_not_wait_until_it_comes_back() {
 }
 
 #[test]
-fn a_closed_flow_is_in_no_census() {
+fn closed_flow_leaves_census() {
     let (mut outbox, flow) = with_flow();
     let other = outbox
         .open_flow(WEIGHT_USUAL, Order::Sequence)
@@ -118,7 +118,7 @@ fn every_importance_has_its_band() {
 }
 
 #[test]
-fn a_reading_names_the_flows_that_its_driver_knows() {
+fn reading_names_known_flows() {
     let (mut outbox, known) = with_flow();
     let unknown = outbox
         .open_flow(WEIGHT_USUAL, Order::Importance)

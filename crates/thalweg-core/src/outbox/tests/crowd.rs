@@ -1,4 +1,4 @@
-//! Proves what counts as given up for want of the path, and what does not.
+//! Proves which drops count as crowded out, and which do not.
 
 use super::{PLENTY, at, entry, push, with_flow};
 use crate::event::DropCause;
@@ -16,8 +16,8 @@ fn needing(base: u64, entry: Entry) -> Entry {
     }
 }
 
-/// A picture that others need is to be sent, there is no credit for it, and its time goes by.
-fn with_a_picture_expired() -> (Outbox, FlowId) {
+/// A key frame is to be sent, there is no credit for it, and its deadline passes.
+fn with_expired_key_frame() -> (Outbox, FlowId) {
     let (mut outbox, flow) = with_flow();
     push(&mut outbox, flow, entry(0, 9, at(100), BYTES));
     push(&mut outbox, flow, needing(0, entry(1, 5, at(140), BYTES)));
@@ -28,11 +28,11 @@ fn with_a_picture_expired() -> (Outbox, FlowId) {
 }
 
 #[test]
-fn what_expires_for_want_of_credit_counts_with_all_that_needs_it_also_what_comes_later() {
-    let (mut outbox, flow) = with_a_picture_expired();
+fn crowded_out_counts_dependants() {
+    let (mut outbox, flow) = with_expired_key_frame();
     let bytes = |adus: u64| DataSize::from_bytes(adus * BYTES as u64);
     assert_eq!(outbox.take_crowded_out(), bytes(2));
-    // It is idle meanwhile.
+    // The path is idle meanwhile.
     assert!(!outbox.has_chunk(at(102)));
     for sequence in 2..5 {
         let late = needing(sequence - 1, entry(sequence, 5, at(300), BYTES));
@@ -43,7 +43,7 @@ fn what_expires_for_want_of_credit_counts_with_all_that_needs_it_also_what_comes
 }
 
 #[test]
-fn of_what_was_begun_the_rest_counts() {
+fn rest_of_begun_adu_counts() {
     let (mut outbox, flow) = with_flow();
     push(&mut outbox, flow, entry(0, 9, at(100), BYTES));
     let chunk = outbox.poll_chunk(at(0), DataSize::from_bytes(2_000));
@@ -54,7 +54,7 @@ fn of_what_was_begun_the_rest_counts() {
 }
 
 #[test]
-fn what_came_late_counts_nothing_nor_what_needs_it() {
+fn late_arrival_is_uncounted() {
     let (mut outbox, flow) = with_flow();
     assert!(
         outbox
@@ -63,7 +63,7 @@ fn what_came_late_counts_nothing_nor_what_needs_it() {
     );
     let child = needing(0, entry(1, 5, at(300), BYTES));
     assert!(outbox.push(at(100), flow, child).is_err());
-    // In time, but not if it takes as long as a byte does on this path; there is credit.
+    // In time, but not with the path's delay; there is credit.
     outbox.set_transit(at(40).saturating_since(at(0)));
     push(&mut outbox, flow, entry(2, 9, at(120), BYTES));
     assert_eq!(outbox.poll_chunk(at(119), PLENTY), None);
@@ -71,7 +71,7 @@ fn what_came_late_counts_nothing_nor_what_needs_it() {
 }
 
 #[test]
-fn what_has_yet_to_arrive_here_is_no_want_of_this_path() {
+fn missing_bytes_are_uncounted() {
     let (mut outbox, flow) = with_flow();
     let arriving = Entry {
         available_bytes: 0,
@@ -90,8 +90,8 @@ fn what_has_yet_to_arrive_here_is_no_want_of_this_path() {
 }
 
 #[test]
-fn what_is_cancelled_or_handed_over_counts_nothing() {
-    let (mut outbox, flow) = with_a_picture_expired();
+fn cancelled_adu_is_uncounted() {
+    let (mut outbox, flow) = with_expired_key_frame();
     outbox.take_crowded_out();
     let sent = push(&mut outbox, flow, entry(10, 9, at(200), BYTES));
     while outbox.poll_chunk(at(110), PLENTY).is_some() {}

@@ -1,12 +1,13 @@
-//! How near the outbox comes to a scheduler that knows the future.
+//! Compares the outbox with a scheduler that knows the future.
 //!
-//! ADUs of one packet each arrive in bursts at a path that carries fewer; each has a deadline and a worth, its importance.
-//! Which of them can all be sent in time is a matching of ADUs with packet times; sets that can be matched are a matroid,
-//! so the best set is found greedily, the worthiest first, each tried with augmenting paths. The outbox sees an ADU when
-//! it comes. For it a set may be spoilt by what came before; in the worst case half of the worth is lost.
+//! ADUs of one packet each arrive in bursts at a path that carries fewer; each has a deadline and a
+//! value, its importance. Which of them can all be sent in time is a matching of ADUs with packet
+//! times. Sets that can be matched are a matroid, so the best set is found greedily, the most
+//! valuable first, each tried with augmenting paths. The outbox sees an ADU only when it arrives,
+//! so earlier choices may spoil a set; in the worst case half of the value is lost.
 //!
-//! *Sources.* Lawler, "Combinatorial optimization", §7; Hajek, "On the competitiveness of on-line scheduling of unit-length
-//! packets with hard deadlines in slotted time", CISS 2001, for the half.
+//! *Sources.* Lawler, "Combinatorial optimization", §7; Hajek, "On the competitiveness of on-line
+//! scheduling of unit-length packets with hard deadlines in slotted time", CISS 2001, for the half.
 
 use alloc::vec::Vec;
 
@@ -22,7 +23,7 @@ const PACKET_BYTES: usize = 1_200;
 #[derive(Clone, Copy)]
 struct Job {
     release: usize,
-    /// The first time at which it is of no use.
+    /// The first packet time at which it is useless.
     deadline: usize,
     worth: u8,
 }
@@ -47,7 +48,7 @@ fn jobs(seed: u64, load: f64) -> Vec<Job> {
     jobs
 }
 
-/// The most that can be delivered.
+/// Returns the largest value that can be delivered.
 fn ideal(jobs: &[Job]) -> u64 {
     fn find(at: usize, jobs: &[Job], taken: &mut [Option<usize>], seen: &mut [bool]) -> bool {
         for time in jobs[at].release..jobs[at].deadline {
@@ -71,7 +72,7 @@ fn ideal(jobs: &[Job]) -> u64 {
         .sum()
 }
 
-/// What the outbox delivers.
+/// Returns the value that the outbox delivers.
 fn ours(jobs: &[Job]) -> u64 {
     let (mut outbox, flow) = with_flow();
     let (mut worth, mut worths) = (0, alloc::vec![0; jobs.len()]);
@@ -95,13 +96,13 @@ fn ours(jobs: &[Job]) -> u64 {
     worth
 }
 
-/// The least and the mean share of the ideal over 20 runs.
+/// Returns the least and the mean share of the ideal over 20 runs.
 fn shares(load: f64) -> (f64, f64) {
     let shares: Vec<f64> = (0..20)
         .map(|seed| {
             let jobs = jobs(seed, load);
             let (ours, ideal) = (ours(&jobs), ideal(&jobs));
-            assert!(ours <= ideal, "nobody does better than the ideal");
+            assert!(ours <= ideal, "nothing does better than the ideal");
             ours as f64 / ideal as f64
         })
         .collect();
@@ -110,7 +111,7 @@ fn shares(load: f64) -> (f64, f64) {
 }
 
 #[test]
-fn outbox_delivers_nearly_what_an_ideal_scheduler_delivers() {
+fn outbox_is_near_ideal_value() {
     for (load, least_due, mean_due) in [(1.0, 0.83, 0.87), (2.0, 0.83, 0.88), (4.0, 0.88, 0.92)] {
         let (least, mean) = shares(load);
         assert!(least >= least_due, "{least} of the ideal at load {load}");

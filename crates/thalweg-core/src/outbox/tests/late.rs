@@ -1,11 +1,12 @@
-//! How much of a full line goes to ADUs that come in time, beside a scheduler that knows the future.
+//! Compares how many ADUs are in time on a full line with a scheduler that knows the future.
 //!
-//! ADUs of one importance and about one size come at random at a path that carries fewer; each is of use for as long as
-//! the others. Then the set of most ADUs in time is found by going through them by deadline: each is taken, and when one
-//! would be late the one is given up whose absence lets the rest be through soonest.
+//! ADUs of one importance and about one size arrive at random at a path that carries fewer; all are
+//! useful for the same time. The largest set of ADUs in time is found by going through them by
+//! deadline: each is taken, and when one would be late, the ADU is dropped without which the rest
+//! is sent soonest.
 //!
-//! *Sources.* Kise, Ibaraki, Mine: "A solvable case of the one-machine scheduling problem with ready and due times",
-//! Operations Research 26, 1978, which is Moore's algorithm with releases.
+//! *Sources.* Kise, Ibaraki, Mine: "A solvable case of the one-machine scheduling problem with
+//! ready and due times", Operations Research 26, 1978, which is Moore's algorithm with releases.
 
 use alloc::vec::Vec;
 
@@ -17,10 +18,10 @@ use crate::units::{Bitrate, DataSize};
 /// A byte takes a microsecond on the path.
 const RATE: Bitrate = Bitrate::from_kbps(8_000);
 
-/// How long a run is, in ADUs that the path carries.
+/// The length of a run, in ADUs that the path carries.
 const CARRIED: usize = 400;
 
-/// How long an ADU is of use.
+/// How long an ADU is useful.
 const BUDGET: Duration = Duration::from_millis(150);
 
 struct Job {
@@ -28,7 +29,7 @@ struct Job {
     bytes: usize,
 }
 
-/// ADUs of about such a size, `load` times as many as the path carries.
+/// ADUs of about this size, `load` times as many as the path carries.
 fn jobs(seed: u64, load: f64, bytes: usize) -> Vec<Job> {
     let mut random = SplitMix::new(seed);
     let mut jobs = Vec::new();
@@ -45,20 +46,21 @@ fn jobs(seed: u64, load: f64, bytes: usize) -> Vec<Job> {
     }
 }
 
-/// The most that can be in time.
+/// Returns the largest number that can be in time.
 fn ideal(jobs: &[Job]) -> usize {
     let mut set: Vec<&Job> = Vec::new();
     for job in jobs {
         set.push(job);
-        if let Some(given_up) = given_up(&set) {
-            set.remove(given_up);
+        if let Some(dropped) = to_drop(&set) {
+            set.remove(dropped);
         }
     }
     set.len()
 }
 
-/// If the last of these would be late, the one without which it is through soonest.
-fn given_up(set: &[&Job]) -> Option<usize> {
+/// Returns the ADU to drop if the last of these would be late: the one without which the set is
+/// sent soonest.
+fn to_drop(set: &[&Job]) -> Option<usize> {
     // When each begins, and for how long the path was idle before.
     let mut spans = Vec::new();
     let mut now = Instant::ZERO;
@@ -79,9 +81,10 @@ fn given_up(set: &[&Job]) -> Option<usize> {
     Some(most.1)
 }
 
-/// How many the outbox has handed over whole in time, and how many of the bytes that it handed over were of those.
+/// Returns how many ADUs the outbox hands over whole in time, and the share of its bytes that were
+/// of those.
 ///
-/// One that does not know its rate begins whatever is due first.
+/// Without a known rate it begins whatever is due first.
 fn ours(jobs: &[Job], knows_rate: bool) -> (usize, f64) {
     let (mut outbox, flow) = with_flow();
     outbox.set_rate(Some(RATE));
@@ -119,7 +122,7 @@ fn ours(jobs: &[Job], knows_rate: bool) -> (usize, f64) {
     (in_time, useful as f64 / f64::from(handed.max(1) as u32))
 }
 
-/// The shares of the ideal number and of the bytes that were useful, of five runs together.
+/// Returns the share of the ideal number, and of useful bytes, of five runs together.
 fn shares(load: f64, bytes: usize, knows_rate: bool) -> (f64, f64) {
     let runs = 5;
     let (mut sum_ours, mut sum_ideal, mut useful) = (0, 0, 0.0);
@@ -129,7 +132,7 @@ fn shares(load: f64, bytes: usize, knows_rate: bool) -> (f64, f64) {
         let ideal = ideal(&jobs);
         assert!(
             in_time <= ideal,
-            "nobody does better than the ideal: {in_time} of {ideal}"
+            "nothing does better than the ideal: {in_time} of {ideal}"
         );
         sum_ours += in_time;
         sum_ideal += ideal;
@@ -142,8 +145,8 @@ fn shares(load: f64, bytes: usize, knows_rate: bool) -> (f64, f64) {
 }
 
 #[test]
-fn a_full_line_is_not_wasted_on_what_expires_half_sent() {
-    // Load, and of the three sizes the least share of the ideal; measured is 0.01 to 0.02 more.
+fn full_line_finishes_adus() {
+    // Load, and the least share of the ideal for the three sizes; measured is 0.01 to 0.02 more.
     for (load, least) in [(0.9, 0.97), (1.2, 0.94), (2.0, 0.86), (4.0, 0.81)] {
         for bytes in [200, 2_000, 20_000] {
             let (share, useful) = shares(load, bytes, true);
@@ -157,7 +160,7 @@ fn a_full_line_is_not_wasted_on_what_expires_half_sent() {
 }
 
 #[test]
-fn one_that_begins_whatever_is_due_first_wastes_half_of_an_overloaded_line() {
+fn earliest_deadline_wastes_half() {
     for bytes in [2_000, 20_000] {
         let (share, useful) = shares(4.0, bytes, false);
         assert!(share <= 0.45, "{share} of the ideal: {bytes} B");

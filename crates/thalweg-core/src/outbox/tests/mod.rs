@@ -1,6 +1,7 @@
-//! Proves the outbox: each rule at its edge from both sides (`rules`, `bounds`, `promise`), all of them at once against a model that
-//! is too simple to be wrong (`model`), what it delivers against a scheduler that knows the future (`ideal`, `late`), its parts
-//! (`parts`), and what it says of itself (`census`, `crowd`).
+//! Proves the outbox: each rule at its edge from both sides (`rules`, `bounds`, `promise`), all
+//! rules at once against a model that is too simple to be wrong (`model`), its results against a
+//! scheduler that knows the future (`ideal`, `late`), its parts (`parts`), and its reports
+//! (`census`, `crowd`).
 
 mod bounds;
 mod census;
@@ -21,7 +22,7 @@ use crate::needs::Order;
 use crate::time::{Duration, Instant};
 use crate::units::DataSize;
 
-/// More credit than anything here has bytes.
+/// More credit than any test has bytes.
 const PLENTY: DataSize = DataSize::from_kib(1 << 20);
 
 fn at(millis: u64) -> Instant {
@@ -62,7 +63,7 @@ fn next(outbox: &mut Outbox, now: Instant) -> Option<Chunk> {
     outbox.poll_chunk(now, PLENTY)
 }
 
-/// Sends everything; returns which ADU each chunk was of.
+/// Sends everything; returns the ADU of each chunk.
 fn drain(outbox: &mut Outbox, now: Instant) -> Vec<Ticket> {
     let mut order = Vec::new();
     while let Some(chunk) = next(outbox, now) {

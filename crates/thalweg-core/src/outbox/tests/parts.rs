@@ -1,4 +1,4 @@
-//! The heap with two ends, the lost sequences and the gate, each by itself.
+//! Proves the min-max heap, the lost sequences and the gate, each by itself.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -8,14 +8,14 @@ use proptest::prelude::*;
 
 use super::super::family::{LOST_REACH, Lost};
 use super::super::gate::{Gate, Path, SLIVER_MIN, WINDOW_UNKNOWN};
-use super::super::spread::Spread;
+use super::super::spread::MinMaxHeap;
 use crate::time::Duration;
 use crate::units::{Bitrate, DataSize};
 
 proptest! {
     #[test]
-    fn heap_gives_what_a_sorted_set_gives_from_either_end(steps in vec((0..4u8, any::<u16>()), 0..400)) {
-        let (mut heap, mut model) = (Spread::EMPTY, BTreeSet::new());
+    fn heap_equals_sorted_set(steps in vec((0..4u8, any::<u16>()), 0..400)) {
+        let (mut heap, mut model) = (MinMaxHeap::EMPTY, BTreeSet::new());
         for (number, (step, value)) in steps.into_iter().enumerate() {
             match step {
                 0 => prop_assert_eq!(heap.pop_least(), model.pop_first()),
@@ -36,7 +36,7 @@ proptest! {
     }
 
     #[test]
-    fn lost_sequences_are_those_of_a_set_within_reach(
+    fn lost_sequences_equal_a_set(
         steps in vec((any::<bool>(), prop_oneof![0..3_000u64, any::<u64>()]), 0..200),
     ) {
         let (mut lost, mut model, mut highest) = (Lost::default(), BTreeSet::new(), 0);
@@ -62,7 +62,7 @@ proptest! {
 }
 
 #[test]
-fn gate_lets_through_a_window_and_a_sliver() {
+fn credit_is_window_and_sliver() {
     let mut gate = Gate::default();
     assert_eq!(gate.credit(), WINDOW_UNKNOWN + SLIVER_MIN);
     gate.handle_path(&Path {
@@ -70,7 +70,7 @@ fn gate_lets_through_a_window_and_a_sliver() {
         rtt: Duration::from_millis(100),
         rate: Bitrate::ZERO,
     });
-    // A window a round trip are 8 Mbit/s, of which 2 ms are less than the least sliver.
+    // A window a round trip is 8 Mbit/s, and 2 ms of that are less than the least sliver.
     assert_eq!(gate.limit().as_bytes(), 102_400);
     gate.handle_path(&Path {
         window: DataSize::from_bytes(10_000_000),
@@ -84,7 +84,7 @@ fn gate_lets_through_a_window_and_a_sliver() {
     assert_eq!(gate.credit(), DataSize::ZERO);
 }
 
-/// A packet of 1,440 bytes is taken to have carried 1,313 of what was handed over.
+/// A packet of 1,440 bytes is assumed to carry 1,313 bytes of payload.
 const CARRIED: u64 = 1_400 - 1_400 / 16;
 
 #[test]
@@ -97,12 +97,12 @@ fn gate_is_open_from_half_a_sliver_on() {
     assert!(gate.is_open());
     gate.handle_written(DataSize::from_bytes(1));
     assert!(!gate.is_open());
-    // Half of the least sliver is what an ADU of any size can use: nothing waits at a gate that never opens.
+    // An ADU of any size can use half of the least sliver: none waits at a gate that never opens.
     assert!(half <= u64::from(super::super::CHUNK_BYTES_MIN));
 }
 
 #[test]
-fn gate_opens_for_what_arrives_and_not_for_what_leaves() {
+fn acknowledgement_opens_gate() {
     let packet = DataSize::from_bytes(1_440);
     let mut gate = Gate::default();
     let all = gate.credit();
@@ -116,11 +116,11 @@ fn gate_opens_for_what_arrives_and_not_for_what_leaves() {
 }
 
 #[test]
-fn gate_lets_one_through_to_who_says_nothing_and_forgets_it_when_he_does() {
+fn silent_peer_gets_one_packet() {
     let packet = DataSize::from_bytes(1_500);
     let mut gate = Gate::default();
     let all = gate.limit();
-    // The window's worth and some probes are in flight, and the sliver is filled.
+    // A window and some probes are in flight, and the sliver is filled.
     for _ in 0..12 {
         gate.handle_packet(packet);
     }
@@ -137,7 +137,7 @@ fn gate_lets_one_through_to_who_says_nothing_and_forgets_it_when_he_does() {
 }
 
 #[test]
-fn what_is_lost_is_unsent_again() {
+fn lost_packet_is_unsent_again() {
     let packet = DataSize::from_bytes(1_440);
     let mut gate = Gate::default();
     gate.handle_written(DataSize::from_bytes(CARRIED));
@@ -148,14 +148,14 @@ fn what_is_lost_is_unsent_again() {
 }
 
 #[test]
-fn transport_that_ran_dry_has_sent_what_it_had_at_its_last_packet() {
+fn dry_transport_has_sent_all() {
     let packet = DataSize::from_bytes(1_440);
     let mut gate = Gate::default();
-    // More than the packet is taken to have carried.
+    // More than the packet is assumed to carry.
     gate.handle_written(DataSize::from_bytes(1_400));
     gate.handle_packet(packet);
     assert_eq!(gate.unsent().as_bytes(), 1_400 - CARRIED);
-    // This comes after it, and may still wait.
+    // These bytes come after the packet, and may still wait.
     gate.handle_written(DataSize::from_bytes(500));
     gate.handle_in_flight(packet, false);
     assert_eq!(gate.unsent().as_bytes(), 1_900 - CARRIED);
@@ -164,7 +164,7 @@ fn transport_that_ran_dry_has_sent_what_it_had_at_its_last_packet() {
 }
 
 #[test]
-fn packets_that_carry_nothing_of_ours_open_nothing() {
+fn foreign_packets_open_nothing() {
     let mut gate = Gate::default();
     for _ in 0..10 {
         gate.handle_packet(DataSize::from_bytes(1_440));
@@ -175,7 +175,7 @@ fn packets_that_carry_nothing_of_ours_open_nothing() {
 }
 
 #[test]
-fn sliver_is_a_round_trip_on_a_short_path_and_never_more_than_a_window() {
+fn sliver_has_bounds() {
     let mut gate = Gate::default();
     let path = Path {
         window: DataSize::from_bytes(50_000),
@@ -195,7 +195,7 @@ fn sliver_is_a_round_trip_on_a_short_path_and_never_more_than_a_window() {
 }
 
 #[test]
-fn gate_does_not_open_for_what_never_left() {
+fn false_acknowledgement_opens_nothing() {
     let mut gate = Gate::default();
     let all = gate.credit();
     gate.handle_packet(DataSize::from_bytes(500));

@@ -1,6 +1,7 @@
-//! What is begun, and what is finished first: each rule at its edge from both sides.
+//! Proves what is begun, and what is finished first: each rule at its edge from both sides.
 //!
-//! A byte takes a microsecond on the path, so a chunk of 2,000 bytes takes 2,064 µs with what an ADU is charged besides.
+//! A byte takes a microsecond on the path, so a chunk of 2,000 bytes takes 2,064 µs with an ADU's
+//! overhead.
 
 use super::super::{FlowId, Outbox, WEIGHT_USUAL};
 use super::{entry, next, outbox, push};
@@ -13,7 +14,7 @@ fn micros(micros: u64) -> Instant {
     Instant::ZERO + Duration::from_micros(micros)
 }
 
-/// An outbox that knows its rate, with so many flows alike.
+/// An outbox with a known rate and this many equal flows.
 fn outbox_with<const FLOWS: usize>() -> (Outbox, [FlowId; FLOWS]) {
     let mut outbox = outbox();
     outbox.set_rate(Some(Bitrate::from_kbps(8_000)));
@@ -25,7 +26,7 @@ fn outbox_with<const FLOWS: usize>() -> (Outbox, [FlowId; FLOWS]) {
 }
 
 #[test]
-fn what_would_be_late_is_put_off_behind_its_equals() {
+fn late_adu_is_postponed() {
     for (bytes, through) in [(10_000, 10_064), (2_000, 2_064), (300, 364)] {
         for (deadline, goes_first) in [(through, true), (through - 1, false)] {
             let (mut outbox, [flow]) = outbox_with();
@@ -39,7 +40,7 @@ fn what_would_be_late_is_put_off_behind_its_equals() {
 }
 
 #[test]
-fn a_share_is_by_weight_among_those_that_send() {
+fn share_counts_sending_flows() {
     // The first chunk goes at once, the other 8,000 bytes at half the rate.
     for (deadline, goes_first) in [(18_064, true), (18_063, false)] {
         let (mut outbox, [flow, beside]) = outbox_with();
@@ -50,7 +51,7 @@ fn a_share_is_by_weight_among_those_that_send() {
         push(&mut outbox, flow, entry(1, 9, micros(50_000), 10_000));
         let chunk = next(&mut outbox, Instant::ZERO).expect("three wait");
         assert_eq!(chunk.ticket == tight, goes_first, "in {deadline} µs");
-        // Once the other flow is gone, or weighs next to nothing, there is time.
+        // Once the other flow is gone, or has hardly any weight, there is time.
         outbox.close_flow(beside);
         let later = push(&mut outbox, flow, entry(2, 10, micros(deadline), 10_000));
         push(&mut outbox, flow, entry(3, 10, micros(50_000), 10_000));
@@ -60,18 +61,18 @@ fn a_share_is_by_weight_among_those_that_send() {
 }
 
 #[test]
-fn what_was_put_off_goes_when_nothing_else_does_and_never_behind_a_lesser() {
+fn postponed_adu_goes_last() {
     let (mut outbox, [flow]) = outbox_with();
     let tight = push(&mut outbox, flow, entry(0, 9, micros(8_000), 10_000));
     let lesser = push(&mut outbox, flow, entry(1, 8, micros(50_000), 1_000));
     let chunk = next(&mut outbox, Instant::ZERO).expect("two wait");
-    assert_eq!(chunk.ticket, tight, "it matters more");
+    assert_eq!(chunk.ticket, tight, "it is more important");
     assert!(outbox.set_importance(tight, Importance(8)));
     let chunk = next(&mut outbox, Instant::ZERO).expect("two wait");
     assert_eq!(chunk.ticket, lesser, "they are equals now");
     let chunk = next(&mut outbox, Instant::ZERO).expect("one waits");
     assert_eq!(chunk.ticket, tight);
-    // A deadline that is put off takes the doubt away.
+    // A later deadline lifts the postponement.
     let other = push(&mut outbox, flow, entry(2, 8, micros(40_000), 1_000));
     assert!(outbox.set_deadline(tight, micros(30_000)));
     let chunk = next(&mut outbox, Instant::ZERO).expect("two wait");
@@ -79,7 +80,7 @@ fn what_was_put_off_goes_when_nothing_else_does_and_never_behind_a_lesser() {
 }
 
 #[test]
-fn what_is_begun_is_finished_if_it_would_be_late_otherwise() {
+fn begun_adu_is_finished_in_time() {
     // 8,000 bytes are left, and 2,000 of the other come between: each is charged 64 bytes.
     for (deadline, is_finished) in [(8_064, true), (10_127, true), (10_128, false)] {
         let (mut outbox, [flow]) = outbox_with();
@@ -97,7 +98,7 @@ fn what_is_begun_is_finished_if_it_would_be_late_otherwise() {
 }
 
 #[test]
-fn what_is_begun_and_late_in_any_case_or_matters_less_makes_way() {
+fn late_begun_adu_makes_way() {
     for (deadline, importance) in [(8_063, 9), (8_064, 10)] {
         let (mut outbox, [flow]) = outbox_with();
         let begun = push(&mut outbox, flow, entry(0, 9, micros(50_000), 10_000));

@@ -1,4 +1,4 @@
-//! The order in which ADUs go, and what changes it.
+//! Proves the order in which ADUs go, and what changes it.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
 #[test]
-fn importance_goes_before_deadline_and_deadline_before_sequence() {
+fn importance_precedes_deadline() {
     let (mut outbox, flow) = with_flow();
     let late = push(&mut outbox, flow, entry(0, 9, at(20), 10));
     let second = push(&mut outbox, flow, entry(2, 9, at(10), 10));
@@ -24,7 +24,7 @@ fn importance_goes_before_deadline_and_deadline_before_sequence() {
 }
 
 #[test]
-fn thousands_of_equals_leave_in_the_order_in_which_they_came() {
+fn equal_adus_go_first_in_first_out() {
     let (mut outbox, flow) = with_flow();
     let tickets: Vec<_> = (0..5_000)
         .map(|_| push(&mut outbox, flow, entry(0, 5, at(10), 1)))
@@ -33,7 +33,7 @@ fn thousands_of_equals_leave_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn flow_by_sequence_leaves_as_it_came_whatever_matters() {
+fn sequence_flow_ignores_importance() {
     let mut outbox = outbox();
     let flow = outbox
         .open_flow(WEIGHT_USUAL, Order::Sequence)
@@ -45,7 +45,7 @@ fn flow_by_sequence_leaves_as_it_came_whatever_matters() {
 }
 
 #[test]
-fn flow_by_sequence_waits_for_what_is_still_arriving_and_goes_on_without_what_is_given_up() {
+fn sequence_flow_waits_for_arriving_adu() {
     let mut outbox = outbox();
     let flow = outbox
         .open_flow(WEIGHT_USUAL, Order::Sequence)
@@ -68,7 +68,7 @@ fn flow_by_sequence_waits_for_what_is_still_arriving_and_goes_on_without_what_is
 }
 
 #[test]
-fn urgent_adu_overtakes_a_large_one_between_chunks() {
+fn urgent_adu_overtakes_between_chunks() {
     let (mut outbox, flow) = with_flow();
     outbox.set_rate(Some(Bitrate::from_kbps(10_000)));
     let large = push(&mut outbox, flow, entry(0, 1, Instant::NEVER, 100_000));
@@ -86,7 +86,7 @@ fn urgent_adu_overtakes_a_large_one_between_chunks() {
 }
 
 #[test]
-fn adu_that_arrives_is_passed_on_as_it_comes_and_holds_up_nobody() {
+fn arriving_adu_blocks_no_other() {
     let (mut outbox, flow) = with_flow();
     let mut arriving = entry(0, 9, at(90), 100);
     arriving.available_bytes = 0;
@@ -95,7 +95,7 @@ fn adu_that_arrives_is_passed_on_as_it_comes_and_holds_up_nobody() {
     assert_eq!(next(&mut outbox, at(0)).expect("it waits").ticket, other);
     assert_eq!(next(&mut outbox, at(0)), None);
     assert!(outbox.handle_available(arriving, 30));
-    // Word that came late, or of more than there is, changes nothing.
+    // A stale report, or one of more bytes than there are, changes nothing.
     assert!(outbox.handle_available(arriving, 20));
     let chunk = next(&mut outbox, at(0)).expect("30 bytes are here");
     assert_eq!((chunk.range, chunk.is_last), (0..30, false));
@@ -117,13 +117,14 @@ fn empty_adu_is_sent_once() {
 }
 
 #[test]
-fn flows_share_by_weight_whatever_their_adus_are_like() {
+fn flows_share_by_weight() {
     let mut outbox = outbox();
     outbox.set_rate(Some(Bitrate::from_kbps(1_000)));
     let weights = [1, 16, 48].map(|weight| NonZeroU8::new(weight).expect("it is not zero"));
     let flows = weights.map(|weight| outbox.open_flow(weight, Order::Importance).expect("few"));
     let mut sent = [0; 3];
-    // Sizes that do not divide into chunks; the light flow's ADUs matter most, which is nothing to the others.
+    // Sizes that do not divide into chunks; the light flow's ADUs are the most important, which
+    // does not affect the others.
     for sequence in 0..4_000 {
         for (place, bytes) in [(0, 3_001), (1, 100), (2, 1_300)] {
             let importance = 255 - 100 * place as u8;
@@ -138,7 +139,7 @@ fn flows_share_by_weight_whatever_their_adus_are_like() {
             .position(|flow| *flow == chunk.flow)
             .expect("it is one of them");
         sent[place] += chunk.range.len();
-        // What an ADU costs besides its bytes.
+        // An ADU's overhead besides its bytes.
         sent[place] += if chunk.is_first { 64 } else { 0 };
         if chunk.is_last {
             outbox.finish(chunk.ticket);
@@ -155,7 +156,7 @@ fn flows_share_by_weight_whatever_their_adus_are_like() {
 }
 
 #[test]
-fn flow_that_pauses_goes_first_when_it_is_back_and_takes_no_more_than_its_share() {
+fn returning_flow_goes_first() {
     let mut outbox = outbox();
     outbox.set_rate(Some(Bitrate::from_kbps(1_000)));
     let bulk = [0; 3].map(|_| {
@@ -176,7 +177,7 @@ fn flow_that_pauses_goes_first_when_it_is_back_and_takes_no_more_than_its_share(
     let chunk = next(&mut outbox, at(0)).expect("all have more");
     assert_eq!(chunk.flow, sparse);
     assert!(outbox.finish(chunk.ticket));
-    // Now it is always back with a whole quantum's worth the moment it has sent the last.
+    // Now it always returns with a whole quantum the moment it has sent the last.
     let mut turns = 0;
     for sequence in 1..=400 {
         if outbox.len() < 4 {
@@ -197,8 +198,7 @@ fn flow_that_pauses_goes_first_when_it_is_back_and_takes_no_more_than_its_share(
 }
 
 #[test]
-fn what_matters_more_than_what_its_flow_sent_last_waits_for_no_round_and_takes_no_more_than_its_share()
- {
+fn urgent_flow_takes_turn_early() {
     let mut outbox = outbox();
     outbox.set_rate(Some(Bitrate::from_kbps(1_000)));
     let flows = [0; 8].map(|_| {
@@ -210,7 +210,7 @@ fn what_matters_more_than_what_its_flow_sent_last_waits_for_no_round_and_takes_n
         push(&mut outbox, flow, entry(0, 9, Instant::NEVER, 1 << 20));
     }
     let last = (0..21).map(|_| next(&mut outbox, at(0)).expect("all have more").flow);
-    // This one has just had its turn, and one ahead is all that it may take.
+    // This flow just had its turn, and may take only one ahead.
     let caller = last.last().expect("there were 21");
     let urgent = push(&mut outbox, caller, entry(1, 10, Instant::NEVER, 1_200));
     let chunk = next(&mut outbox, at(0)).expect("all have more");
@@ -227,12 +227,12 @@ fn what_matters_more_than_what_its_flow_sent_last_waits_for_no_round_and_takes_n
         assert!(outbox.finish(urgent));
         waits
     };
-    // Seven end their round, and have the next.
+    // Seven flows end their round, and have the next.
     assert_eq!(waits(&mut outbox, 2, 11), 14);
-    // What matters as much as the last one waits for the round; what matters more does not.
+    // An ADU as important as the last one waits for the round; a more important one does not.
     assert_eq!(waits(&mut outbox, 3, 11), 7);
     assert_eq!(waits(&mut outbox, 4, 12), 0);
-    // One that calls as often as it can has its eighth all the same.
+    // A flow that takes its turn early as often as it can still gets its eighth.
     let mut turns = 0;
     for sequence in 5..805 {
         let importance = if sequence % 2 == 0 { 10 } else { 200 };
@@ -254,7 +254,7 @@ fn what_matters_more_than_what_its_flow_sent_last_waits_for_no_round_and_takes_n
 }
 
 #[test]
-fn weight_importance_and_deadline_change_while_an_adu_waits() {
+fn queued_adu_can_change() {
     let (mut outbox, flow) = with_flow();
     let first = push(&mut outbox, flow, entry(0, 5, at(10), 10));
     let second = push(&mut outbox, flow, entry(1, 5, at(20), 10));
@@ -272,7 +272,7 @@ fn weight_importance_and_deadline_change_while_an_adu_waits() {
 }
 
 #[test]
-fn deadline_takes_what_waits_what_is_half_sent_and_what_is_not_acknowledged() {
+fn deadline_drops_in_any_state() {
     let (mut outbox, flow) = with_flow();
     outbox.set_rate(Some(Bitrate::from_kbps(10_000)));
     let departed = push(&mut outbox, flow, entry(0, 9, at(10), 100));
@@ -293,13 +293,13 @@ fn deadline_takes_what_waits_what_is_half_sent_and_what_is_not_acknowledged() {
             .iter()
             .all(|dropped| dropped.cause == DropCause::Expired)
     );
-    assert!(!outbox.finish(departed), "it was given up before");
+    assert!(!outbox.finish(departed), "it was dropped before");
     assert_eq!(drain(&mut outbox, at(10)), [timeless]);
     assert!(outbox.is_empty());
 }
 
 #[test]
-fn dependants_go_with_their_base_however_long_the_chain_and_whoever_came_first() {
+fn dropped_base_drops_chain() {
     let (mut outbox, flow) = with_flow();
     // The last of the chain comes first.
     for sequence in (0..2_000).rev() {
@@ -323,7 +323,7 @@ fn dependants_go_with_their_base_however_long_the_chain_and_whoever_came_first()
 }
 
 #[test]
-fn what_comes_after_its_base_was_lost_is_refused_and_another_copy_of_the_base_mends_it() {
+fn lost_base_refuses_until_copy() {
     let (mut outbox, flow) = with_flow();
     let base = push(&mut outbox, flow, entry(7, 9, at(10), 10));
     outbox.handle_timeout(at(10));
@@ -341,7 +341,7 @@ fn what_comes_after_its_base_was_lost_is_refused_and_another_copy_of_the_base_me
 }
 
 #[test]
-fn base_that_was_handed_over_whole_may_have_arrived_so_its_dependants_stay() {
+fn departed_base_keeps_dependants() {
     let (mut outbox, flow) = with_flow();
     push(&mut outbox, flow, entry(0, 9, at(10), 10));
     let mut dependant = entry(1, 8, at(90), 10);
@@ -354,7 +354,7 @@ fn base_that_was_handed_over_whole_may_have_arrived_so_its_dependants_stay() {
 }
 
 #[test]
-fn credit_is_kept_to_and_no_packet_is_cut_for_want_of_it() {
+fn credit_cuts_no_packet() {
     let (mut outbox, flow) = with_flow();
     push(&mut outbox, flow, entry(0, 9, at(90), 5_000));
     let least = DataSize::from_bytes(CHUNK_BYTES_MIN.into());
@@ -366,7 +366,7 @@ fn credit_is_kept_to_and_no_packet_is_cut_for_want_of_it() {
         .poll_chunk(at(0), DataSize::from_bytes(3_700))
         .expect("more fits");
     assert_eq!(chunk.range, 1_200..4_900);
-    // What is smaller than a packet needs no more than itself.
+    // An ADU smaller than a packet needs only its own size.
     let rest = outbox.poll_chunk(at(0), DataSize::from_bytes(99));
     assert_eq!(rest, None);
     let rest = outbox.poll_chunk(at(0), DataSize::from_bytes(100));
@@ -377,7 +377,7 @@ fn credit_is_kept_to_and_no_packet_is_cut_for_want_of_it() {
 }
 
 #[test]
-fn no_chunk_is_smaller_than_what_a_packet_carries() {
+fn chunks_fill_a_packet() {
     for (packet, kbps, expected) in [
         (0, 2_000, 1_200),
         (1_200, 2_000, 1_200),
@@ -396,7 +396,7 @@ fn no_chunk_is_smaller_than_what_a_packet_carries() {
 }
 
 #[test]
-fn what_the_transport_did_not_take_is_sent_again_at_its_place() {
+fn untaken_bytes_keep_their_place() {
     for order in [Order::Importance, Order::Sequence] {
         let mut outbox = outbox();
         let flow = outbox.open_flow(WEIGHT_USUAL, order).expect("few");
@@ -414,7 +414,7 @@ fn what_the_transport_did_not_take_is_sent_again_at_its_place() {
 }
 
 #[test]
-fn reader_who_does_not_read_holds_up_nobody_else_and_costs_its_own_deadline() {
+fn stalled_reader_blocks_itself() {
     let (mut outbox, flow) = with_flow();
     outbox.set_rate(Some(Bitrate::from_kbps(10_000)));
     let held = push(&mut outbox, flow, entry(0, 9, at(50), 10_000));
@@ -424,7 +424,10 @@ fn reader_who_does_not_read_holds_up_nobody_else_and_costs_its_own_deadline() {
     assert!(outbox.set_blocked(held, true));
     assert_eq!(drain(&mut outbox, at(0)), [other]);
     assert!(outbox.set_blocked(held, false));
-    assert_eq!(next(&mut outbox, at(0)).expect("it is let go").ticket, held);
+    assert_eq!(
+        next(&mut outbox, at(0)).expect("it is released").ticket,
+        held
+    );
     assert!(outbox.set_blocked(held, true));
     outbox.handle_timeout(at(50));
     assert_eq!(drops(&mut outbox)[0].cause, DropCause::Expired);
@@ -445,13 +448,13 @@ fn clock_that_steps_back_stalls_nothing() {
         let chunk = next(&mut outbox, at(now)).expect("it is in time");
         assert_eq!(chunk.ticket, order[sequence]);
     }
-    // Those that were due at 110 have gone when it was 2,000.
+    // The ADUs due at 110 expired when the clock was at 2,000.
     assert_eq!(drops(&mut outbox).len(), 2);
     assert_eq!(outbox.poll_timeout(), at(100));
 }
 
 #[test]
-fn closed_flow_takes_its_adus_along_and_its_name_means_nothing_any_more() {
+fn closed_flow_drops_its_adus() {
     let (mut outbox, flow) = with_flow();
     let ticket = push(&mut outbox, flow, entry(0, 9, at(90), 10));
     outbox.close_flow(flow);
@@ -469,11 +472,11 @@ fn closed_flow_takes_its_adus_along_and_its_name_means_nothing_any_more() {
 }
 
 #[test]
-fn what_would_be_late_even_if_it_went_now_does_not_go() {
+fn hopeless_adu_is_dropped() {
     let (mut outbox, flow) = with_flow();
     outbox.set_transit(Duration::from_millis(20));
     outbox.set_ceiling(Some(Bitrate::from_kbps(800)));
-    // 10 ms on the line, 20 ms on the way.
+    // 10 ms on the line, 20 ms of delay.
     push(&mut outbox, flow, entry(0, 9, at(100), 1_000));
     push(&mut outbox, flow, entry(1, 9, at(101), 1_000));
     push(&mut outbox, flow, entry(2, 9, Instant::NEVER, 1_000));
@@ -488,9 +491,9 @@ fn what_would_be_late_even_if_it_went_now_does_not_go() {
 }
 
 #[test]
-fn the_way_takes_a_quarter_of_the_time_at_most() {
+fn transit_takes_quarter_of_time() {
     let (mut outbox, flow) = with_flow();
-    // A satellite's way back may be slow and its way there is not.
+    // A satellite link's return path may be slow while its forward path is not.
     outbox.set_transit(Duration::from_secs(10));
     push(&mut outbox, flow, entry(0, 9, at(100), 1_000));
     push(&mut outbox, flow, entry(1, 9, at(101), 1_000));

@@ -1,4 +1,5 @@
-//! The outbox does what a model does that keeps one unsorted list, looks through all of it each time, and forgets nothing.
+//! Proves that the outbox equals a model that keeps one unsorted list, scans all of it each time,
+//! and forgets nothing.
 //!
 //! Weights, sizes and bounds are small, so that every rule comes into play within a few dozen steps.
 
@@ -44,7 +45,7 @@ enum Step {
     Time(u64),
 }
 
-/// Both, and the tickets that were given.
+/// The outbox, the model, and the tickets so far.
 struct Pair {
     outbox: Outbox,
     flows: Vec<FlowId>,
@@ -96,7 +97,7 @@ impl Pair {
                     adu.flow == flow && adu.known && adu.entry.sequence == entry.sequence
                 });
                 if !is_here {
-                    self.model.lose(flow, entry.sequence.0);
+                    self.model.mark_lost(flow, entry.sequence.0);
                 }
             }
             (expected, got) => panic!("{expected:?} was due, not {got:?}"),
@@ -165,7 +166,7 @@ impl Pair {
         }
     }
 
-    /// Steps that concern one ADU.
+    /// Applies a step that concerns one ADU.
     fn step_one(&mut self, step: &Step) {
         let (Step::Available(nth, _)
         | Step::Unsent(nth, _)
@@ -180,20 +181,20 @@ impl Pair {
         let Some(ticket) = self.ticket(nth) else {
             return;
         };
-        let stamp = self.model.next_stamp();
+        let version = self.model.next_stamp();
         let is_here = self.model.at(ticket).is_some();
         let is_ordered = |adu: &Adu| FLOWS[adu.flow].1 == Order::Importance;
         match *step {
             Step::Available(_, bytes) => {
                 assert_eq!(self.outbox.handle_available(ticket, bytes), is_here);
-                self.model.reshape(ticket, |adu| {
+                self.model.update_sendable(ticket, |adu| {
                     let bytes = bytes.min(adu.entry.bytes);
                     adu.entry.available_bytes = adu.entry.available_bytes.max(bytes);
                 });
             }
             Step::Unsent(_, bytes) => {
                 assert_eq!(self.outbox.handle_unsent(ticket, bytes), is_here);
-                self.model.reshape(ticket, |adu| {
+                self.model.update_sendable(ticket, |adu| {
                     adu.sent -= bytes.min(adu.sent);
                     adu.departed &= adu.sent == adu.entry.bytes && adu.entry.bytes > 0;
                     adu.begun &= adu.entry.bytes > 0;
@@ -201,7 +202,7 @@ impl Pair {
             }
             Step::Blocked(_, blocked) => {
                 assert_eq!(self.outbox.set_blocked(ticket, blocked), is_here);
-                self.model.reshape(ticket, |adu| {
+                self.model.update_sendable(ticket, |adu| {
                     adu.blocked = if adu.departed { adu.blocked } else { blocked };
                 });
             }
@@ -221,16 +222,24 @@ impl Pair {
                 assert_eq!(self.outbox.set_importance(ticket, importance), is_here);
                 if let Some(adu) = self.model.at(ticket) {
                     adu.entry.importance = importance;
-                    adu.stamp = if is_ordered(adu) { stamp } else { adu.stamp };
+                    adu.version = if is_ordered(adu) {
+                        version
+                    } else {
+                        adu.version
+                    };
                 }
             }
             Step::Deadline(_, millis) => {
                 let deadline = self.now + Duration::from_millis(millis);
                 assert_eq!(self.outbox.set_deadline(ticket, deadline), is_here);
                 if let Some(adu) = self.model.at(ticket) {
-                    (adu.entry.deadline, adu.doubtful) = (deadline, false);
-                    adu.alarm = stamp;
-                    adu.stamp = if is_ordered(adu) { stamp } else { adu.stamp };
+                    (adu.entry.deadline, adu.postponed) = (deadline, false);
+                    adu.deadline_version = version;
+                    adu.version = if is_ordered(adu) {
+                        version
+                    } else {
+                        adu.version
+                    };
                 }
             }
             _ => {}

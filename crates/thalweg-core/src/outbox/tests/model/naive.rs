@@ -1,4 +1,4 @@
-//! The model: one list that is looked through each time.
+//! The model: one list that is scanned each time.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ pub(super) const FLOWS: [(u8, Order); 4] = [
     (16, Order::Sequence),
 ];
 
-/// One ADU of the model; `stamp` tells equals apart.
+/// An ADU of the model; `version` tells equal ones apart.
 #[expect(clippy::struct_excessive_bools, reason = "a model is plain, not small")]
 #[derive(Clone, Debug)]
 pub(super) struct Adu {
@@ -32,11 +32,11 @@ pub(super) struct Adu {
     pub(super) departed: bool,
     pub(super) known: bool,
     pub(super) blocked: bool,
-    /// It would have been late at its flow's share when its turn came.
-    pub(super) doubtful: bool,
-    pub(super) stamp: u64,
-    /// Of those that are due at once, the least is told first.
-    pub(super) alarm: u64,
+    /// Whether it would have been late at its flow's share when its turn came.
+    pub(super) postponed: bool,
+    pub(super) version: u64,
+    /// Of ADUs due at once, the one with the least value is reported first.
+    pub(super) deadline_version: u64,
 }
 
 #[derive(Debug, Default)]
@@ -45,9 +45,9 @@ pub(super) struct Flow {
     lost: BTreeSet<u64>,
     deficit: i64,
     round: i64,
-    /// Its turn of that round was before its time.
+    /// Whether it took this round's turn early.
     ahead: bool,
-    /// How much mattered what it sent last; nothing yet is as good as nothing that matters.
+    /// The importance of the ADU that it sent last; zero before the first.
     sending: u8,
     in_turn: bool,
     begun: Option<Ticket>,
@@ -61,7 +61,7 @@ pub(super) struct Model {
     round: i64,
     pub(super) chunk: i64,
     pub(super) rate: Option<Bitrate>,
-    stamp: u64,
+    version: u64,
     pub(super) dropped: Vec<(Ticket, DropCause, bool)>,
 }
 
@@ -72,16 +72,16 @@ impl Adu {
             .then_some(here)
     }
 
-    /// The least goes first.
-    fn key(&self, stamp: u64) -> impl Ord + use<> {
+    /// Returns the sort key: the least goes first.
+    fn key(&self, version: u64) -> impl Ord + use<> {
         match FLOWS[self.flow].1 {
             Order::Importance => (
-                (Reverse(self.entry.importance.0), self.doubtful),
+                (Reverse(self.entry.importance.0), self.postponed),
                 self.entry.deadline,
                 self.entry.sequence,
-                stamp,
+                version,
             ),
-            Order::Sequence => ((Reverse(0), false), Instant::ZERO, Sequence(0), stamp),
+            Order::Sequence => ((Reverse(0), false), Instant::ZERO, Sequence(0), version),
         }
     }
 }
@@ -99,14 +99,14 @@ impl Model {
             round: 0,
             chunk: 16 << 10,
             rate: None,
-            stamp: 0,
+            version: 0,
             dropped: Vec::new(),
         }
     }
 
     pub(super) fn next_stamp(&mut self) -> u64 {
-        self.stamp += 1;
-        self.stamp
+        self.version += 1;
+        self.version
     }
 
     fn queued(&self, flow: usize) -> impl Iterator<Item = &Adu> {
@@ -115,12 +115,12 @@ impl Model {
             .filter(move |adu| adu.flow == flow && !adu.departed)
     }
 
-    /// The ADU that a flow would send now.
+    /// Returns the ADU that a flow would send now.
     fn first(&self, flow: usize) -> Option<Ticket> {
         let is_strict = FLOWS[flow].1 == Order::Sequence;
         self.queued(flow)
             .filter(|adu| is_strict || adu.sendable().is_some())
-            .min_by_key(|adu| adu.key(adu.stamp))
+            .min_by_key(|adu| adu.key(adu.version))
             .filter(|adu| adu.sendable().is_some())
             .map(|adu| adu.ticket)
     }
@@ -161,8 +161,9 @@ impl Model {
         self.ring.insert(place, flow);
     }
 
-    /// The turn of this round, or else of the next, is taken at once for what matters more than what was sent last.
-    fn call(&mut self, flow: usize) {
+    /// Takes the turn of this round, or else of the next, at once, if the first ADU is more
+    /// important than the last sent.
+    fn activate(&mut self, flow: usize) {
         self.join(flow);
         let first = self.first(flow);
         let is_rise = first.is_some_and(|t| self.matters(flow, t) > self.flows[flow].sending);
@@ -186,12 +187,12 @@ impl Model {
         let adu = self.adus.remove(place);
         self.dropped.push((ticket, cause, adu.begun));
         if adu.known && !adu.departed {
-            self.lose(adu.flow, adu.entry.sequence.0);
+            self.mark_lost(adu.flow, adu.entry.sequence.0);
         }
         self.join(adu.flow);
     }
 
-    pub(super) fn lose(&mut self, flow: usize, sequence: u64) {
+    pub(super) fn mark_lost(&mut self, flow: usize, sequence: u64) {
         self.flows[flow].lost.insert(sequence);
         let needs =
             |adu: &&Adu| adu.flow == flow && adu.entry.depends_on == Some(Sequence(sequence));
@@ -206,7 +207,7 @@ impl Model {
             .adus
             .iter()
             .filter(due)
-            .min_by_key(|adu| (adu.entry.deadline, adu.alarm))
+            .min_by_key(|adu| (adu.entry.deadline, adu.deadline_version))
         {
             self.discard(adu.ticket, DropCause::Expired);
         }
@@ -259,13 +260,15 @@ impl Model {
                     .sum();
                 let comes = if is_full { 1 } else { entry.bytes };
                 let all = held + if index == flow { comes } else { 0 };
-                // A common multiple of all weights there are.
+                // A common multiple of all weights.
                 all as u64 * 5_354_228_880 / self.flows[index].weight as u64
             };
-            let greediest = (0..FLOWS.len())
+            let largest_flow = (0..FLOWS.len())
                 .max_by_key(|index| (held(*index), *index == flow, Reverse(*index)))
                 .expect("there are flows");
-            let last = self.queued(greediest).max_by_key(|adu| adu.key(adu.stamp));
+            let last = self
+                .queued(largest_flow)
+                .max_by_key(|adu| adu.key(adu.version));
             let Some(last) = last.cloned() else {
                 return Some(DropCause::Overflow);
             };
@@ -273,19 +276,20 @@ impl Model {
                 ticket: last.ticket,
                 flow,
                 entry: *entry,
-                doubtful: false,
+                postponed: false,
                 ..last.clone()
             };
-            if greediest == flow && last.key(0) <= new.key(0) {
+            if largest_flow == flow && last.key(0) <= new.key(0) {
                 return Some(DropCause::Overflow);
             }
             self.discard(last.ticket, DropCause::Preempted);
         }
     }
 
-    /// Changes what can be sent of an ADU; whoever can be sent from then on, or no more, is the latest of its equals.
-    pub(super) fn reshape(&mut self, ticket: Ticket, change: impl FnOnce(&mut Adu)) {
-        let stamp = self.next_stamp();
+    /// Changes what can be sent of an ADU; an ADU that becomes sendable, or no longer is, becomes
+    /// the latest of its equals.
+    pub(super) fn update_sendable(&mut self, ticket: Ticket, change: impl FnOnce(&mut Adu)) {
+        let version = self.next_stamp();
         let Some(adu) = self.at(ticket) else {
             return;
         };
@@ -293,11 +297,11 @@ impl Model {
         change(adu);
         let after = (adu.sendable().is_some(), adu.departed);
         if before != after && FLOWS[adu.flow].1 == Order::Importance {
-            adu.stamp = stamp;
+            adu.version = version;
         }
         let flow = adu.flow;
         if !before.0 && after.0 {
-            self.call(flow);
+            self.activate(flow);
         }
     }
 
@@ -307,7 +311,7 @@ impl Model {
             .iter()
             .any(|adu| adu.flow == flow && adu.known && adu.entry.sequence == entry.sequence);
         self.flows[flow].lost.remove(&entry.sequence.0);
-        let stamp = self.next_stamp();
+        let version = self.next_stamp();
         self.adus.push(Adu {
             ticket,
             flow,
@@ -317,15 +321,16 @@ impl Model {
             departed: false,
             known,
             blocked: false,
-            doubtful: false,
-            stamp,
-            alarm: stamp,
+            postponed: false,
+            version,
+            deadline_version: version,
         });
-        self.call(flow);
+        self.activate(flow);
     }
 
-    /// How long the rest of an ADU takes, its first chunk at full rate and what is left at its flow's share.
-    fn time_through(&self, adu: &Adu, rate: Bitrate) -> Duration {
+    /// Returns how long the rest of an ADU takes: its first chunk at full rate, the rest at its
+    /// flow's share.
+    fn time_to_send(&self, adu: &Adu, rate: Bitrate) -> Duration {
         let bytes = adu.entry.bytes - adu.sent;
         let chunk = bytes.min(self.chunk as usize);
         let weights: i64 = self.ring.iter().map(|flow| self.flows[*flow].weight).sum();
@@ -334,26 +339,27 @@ impl Model {
         time(rate, chunk + 64) + time(Bitrate::from_bps(share), bytes - chunk)
     }
 
-    /// Whether an ADU goes behind its equals instead of being begun, for it would be late.
-    fn is_put_off(&self, now: Instant, ticket: Ticket) -> bool {
+    /// Returns whether an ADU is postponed behind its equals instead of being begun, because it
+    /// would be late.
+    fn is_postponed_now(&self, now: Instant, ticket: Ticket) -> bool {
         let adu = self.adus.iter().find(|adu| adu.ticket == ticket);
         let (Some(adu), Some(rate)) = (adu, self.rate) else {
             return false;
         };
         FLOWS[adu.flow].1 == Order::Importance
             && !adu.begun
-            && !adu.doubtful
+            && !adu.postponed
             && !adu.entry.deadline.is_never()
             && self.queued(adu.flow).count() > 1
-            && now + self.time_through(adu, rate) > adu.entry.deadline
+            && now + self.time_to_send(adu, rate) > adu.entry.deadline
     }
 
-    /// The ADU of a flow that is begun, if it is to be finished before the first.
-    fn preferred(&self, now: Instant, flow: usize, first: Ticket) -> Option<Ticket> {
+    /// Returns the ADU of a flow that is begun, if it is to be finished before the first.
+    fn choose(&self, now: Instant, flow: usize, first: Ticket) -> Option<Ticket> {
         let find = |ticket| self.adus.iter().find(|adu| adu.ticket == ticket);
         let (begun, other) = (find(self.flows[flow].begun?)?, find(first)?);
-        let through = now + self.time_through(begun, self.rate?);
-        let pressed = through + self.time_through(other, self.rate?);
+        let through = now + self.time_to_send(begun, self.rate?);
+        let pressed = through + self.time_to_send(other, self.rate?);
         let is_preferred = FLOWS[flow].1 == Order::Importance
             && begun.sendable().is_some()
             && begun.entry.importance == other.entry.importance
@@ -362,7 +368,7 @@ impl Model {
         is_preferred.then_some(begun.ticket)
     }
 
-    fn is_hopeless(&mut self, now: Instant, ticket: Ticket) -> bool {
+    fn is_too_late(&mut self, now: Instant, ticket: Ticket) -> bool {
         let rate = self.rate;
         let adu = self.at(ticket).expect("it was found above");
         let (deadline, left) = (adu.entry.deadline, adu.entry.bytes - adu.sent);
@@ -384,14 +390,14 @@ impl Model {
                 continue;
             };
             if self.flows[flow].deficit > 0 {
-                if self.is_hopeless(now, first) {
+                if self.is_too_late(now, first) {
                     self.discard(first, DropCause::Expired);
-                } else if self.is_put_off(now, first) {
-                    let stamp = self.next_stamp();
+                } else if self.is_postponed_now(now, first) {
+                    let version = self.next_stamp();
                     let adu = self.at(first).expect("it is the first");
-                    (adu.doubtful, adu.stamp) = (true, stamp);
+                    (adu.postponed, adu.version) = (true, version);
                 } else {
-                    break (flow, self.preferred(now, flow, first).unwrap_or(first));
+                    break (flow, self.choose(now, flow, first).unwrap_or(first));
                 }
                 continue;
             }
@@ -406,7 +412,7 @@ impl Model {
             }
         };
         let matters = self.matters(flow, ticket);
-        let (chunk, stamp) = (self.chunk as usize, self.next_stamp());
+        let (chunk, version) = (self.chunk as usize, self.next_stamp());
         let adu = self.at(ticket).expect("it was found above");
         let wanted = adu.sendable().expect("it is the first").min(chunk);
         if (credit as usize) < wanted.clamp(1, 1_200) {
@@ -418,7 +424,7 @@ impl Model {
         (adu.sent, adu.begun) = (start + bytes, true);
         adu.departed = adu.sent == adu.entry.bytes;
         if adu.sendable().is_none() && FLOWS[flow].1 == Order::Importance {
-            adu.stamp = stamp;
+            adu.version = version;
         }
         let departed = adu.departed;
         if !departed {
