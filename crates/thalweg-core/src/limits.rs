@@ -1,7 +1,8 @@
-//! Every bound on what a peer, a file or a configuration may make us hold, in one place.
+//! Every bound on memory that a peer, a file or a configuration can bind, in one place.
 //!
-//! *The idea.* A decoder checks a length against its limit before it allocates; the relations between limits are
-//! proved at compile time below, so that raising one without the other does not build.
+//! *The idea.* A decoder checks a length against its limit before it allocates. The relations
+//! between limits are proved at compile time below, so that raising one without the other does not
+//! build.
 //!
 //! *Sources.* Each number states its reason.
 
@@ -14,81 +15,88 @@ pub const ADU_PAYLOAD_BYTES_MAX: usize = 8 << 20;
 /// Bytes of an encoded ADU header: every field at its widest (docs/protocol.md §3).
 pub const ADU_HEADER_BYTES_MAX: usize = 64;
 
-/// Stamps that an ADU bears: one of each node of the longest path but its sink, whose own stamp travels on no ADU.
+/// Stamps on an ADU: one for each node of the longest path except its sink, which adds its own on
+/// arrival.
 pub const TRACE_STAMPS_MAX: usize = PATH_NODES_MAX - 1;
 
 /// Bytes of one stamp: four times of at most four bytes each.
 pub const STAMP_BYTES_MAX: usize = 16;
 
-/// Bytes of stamps behind a header: how many they are, and they.
+/// Bytes of stamps behind a header: their count, and the stamps.
 pub const TRACE_BYTES_MAX: usize = 1 + TRACE_STAMPS_MAX * STAMP_BYTES_MAX;
 
-/// Nodes that a stream is traced for at a time: a few people who look, each costs the source an envelope for each way.
+/// Nodes for which a stream is traced at a time: a few operators; each costs the source an envelope
+/// per path.
 pub const TRACERS_MAX: usize = 4;
 
 /// Layers of a stream: a layer is a byte on the wire, and the planner's state grows with it.
 pub const LAYERS_MAX: usize = 16;
 
-/// Bytes of a stream's name, for it is repeated in every control message about the stream.
+/// Bytes of a stream's name: every control message about the stream repeats it.
 pub const STREAM_NAME_BYTES_MAX: usize = 128;
 
 /// Bytes of a node's name in a configuration, a world or a record.
 pub const NODE_NAME_BYTES_MAX: usize = 64;
 
-/// Bytes of an adapter's name: with its kind it fills three words, so a plan's adapters are copied and not counted.
+/// Bytes of an adapter's name: with its kind it fills three words, so a plan's adapters are plain
+/// copies without counts.
 pub const ADAPTER_NAME_BYTES_MAX: usize = 23;
 
-/// Adapters that a world declares: a plan of two dozen kinds is read by nobody, and a node's set of them is 64 bits.
+/// Adapters that a world declares: no one reads a plan with two dozen kinds, and a node's set of
+/// them is 64 bits.
 pub const WORLD_ADAPTERS_MAX: usize = 32;
 
-/// States of a stream: as many as [`LAYERS_MAX`] layers with six transforms have. The planner keeps values by node and
-/// state.
+/// States of a stream: as many as [`LAYERS_MAX`] layers with six transforms have. The planner
+/// stores values by node and state.
 pub const PLAN_STATES_MAX: usize = 1024;
 
-/// Nodes of a path, source and sink included; a hop list longer than this is a ring or an attack.
+/// Nodes of a path, including source and sink; a longer hop list is a loop or an attack.
 pub const PATH_NODES_MAX: usize = 32;
 
-/// Neighbours in one node's record, which each of them is sent: those of a node with more than that name it, and are on the map
-/// by their own word.
+/// Neighbours in one node's record, which is sent to each of them. A node with more neighbours is
+/// known to the others from their own records.
 pub const NEIGHBOURS_MAX: usize = 256;
 
-/// Links that a node is made for: a relay of so many receivers has each of its cores full.
+/// Links that a node is designed for: a relay with this many receivers uses all of its cores.
 pub const LINKS_MAX: usize = 4 * NEIGHBOURS_MAX;
 
-/// Streams that a node announces as its own.
+/// Streams that a node announces.
 pub const STREAMS_PER_NODE_MAX: usize = 256;
 
 /// Node records that one node keeps.
 pub const RECORDS_MAX: usize = 16_384;
 
-/// Records of which one message says that they are kept; who keeps more sends several.
+/// Records in one summary message; a node with more sends several.
 pub const SUMMARY_NODES_MAX: usize = 4_096;
 
-/// Bytes of what an owner or delegate signs, a grant or a revocation: three keys and four numbers, with room.
+/// Bytes of signed content, a grant or a revocation: three keys and four numbers, with room.
 pub const GRANT_BYTES_MAX: usize = 160;
 
-/// Revocations that one node keeps, one for each node and who revoked it; delegates have a quarter of the room.
+/// Revocations that one node keeps, one per node and issuer; delegates' take a quarter of the room
+/// at most.
 pub const WARRANTS_MAX: usize = RECORDS_MAX;
 
-/// Addresses in a ticket: those of a machine with several interfaces; each makes the ticket longer to copy.
+/// Addresses in a ticket: those of a machine with several interfaces; each makes the ticket longer
+/// to copy.
 pub const TICKET_ADDRESSES_MAX: usize = 8;
 
-/// Relays in a ticket: one, and one for when that is down.
+/// Relays in a ticket: one, and a spare.
 pub const TICKET_RELAYS_MAX: usize = 2;
 
-/// Addresses of TCP in a ticket: two networks in two families.
+/// TCP addresses in a ticket: two networks in two families.
 pub const TICKET_TCP_MAX: usize = 4;
 
-/// Bytes of a relay's URL: a long name, a port and a short path; two of them leave a ticket below 1,100 characters.
+/// Bytes of a relay's URL: a long name, a port and a short path; two of them keep a ticket below
+/// 1,100 characters.
 pub const RELAY_URL_BYTES_MAX: usize = 128;
 
-/// Bytes of what is said or answered at a node's door: two grants with their delegations, or a sentence.
+/// Bytes of a message at a node's door: two grants with their delegations, or a sentence.
 pub const DOOR_BYTES_MAX: usize = 4096;
 
-/// Tickets that a node has given out and that have not expired.
+/// Unexpired tickets that a node has issued.
 pub const INVITATIONS_MAX: usize = 1024;
 
-/// Nodes that one ticket may let in.
+/// Nodes that one ticket may admit.
 pub const INVITATION_USES_MAX: usize = 1024;
 
 /// Adapters that a plan may place on one node.
@@ -100,33 +108,34 @@ pub const CONTROL_BYTES_MAX: usize = 256 << 10;
 /// Bytes of free text (a reason, a shortfall) in a control message.
 pub const TEXT_BYTES_MAX: usize = 1024;
 
-/// ADUs of one stream on their way in from one peer; more are refused by flow control, not queued.
+/// ADUs of one stream arriving from one peer; flow control refuses more.
 pub const ADUS_IN_FLIGHT_MAX: u32 = 4096;
 
-/// Sinks of one stream at its source: as many as one relay has links. Who comes after them is refused.
+/// Sinks of one stream at its source: as many as one relay has links. Further sinks are refused.
 pub const SINKS_PER_STREAM_MAX: usize = LINKS_MAX;
 
-/// Plans of one stream that a node keeps: for each sink that a stream may have the present one and the one before it.
+/// Plans of one stream that a node keeps: the present one and the one before, for each sink that a
+/// stream may have.
 pub const EPOCHS_PER_STREAM_MAX: usize = 2 * SINKS_PER_STREAM_MAX;
 
-/// Plans that one message renews; of more there are several, for each sink of a stream has one.
+/// Plans that one message renews; a stream with more needs several messages, for each sink has a plan.
 pub const RENEWALS_MAX: usize = 256;
 
-/// Counters in one node's statement of what became of a plan's ADUs: one for each value of the byte that names them.
+/// Counters in one node's statement about a plan's ADUs: one for each value of the byte that names them.
 pub const LEDGER_ENTRIES_MAX: usize = 256;
 
-/// Counters of all nodes behind this one that are kept of one plan: a path of the longest with three causes in each band,
-/// and a third more; 48 KB.
+/// Counters kept of one plan for all nodes behind this one: the longest path with three causes in
+/// each band, and a third more; 48 KB.
 pub const LEDGER_BEHIND_MAX: usize = 1024;
 
-/// Nodes that a source tells apart in the accounts of a stream's former plans: two of the longest paths. What is lost at
-/// others is summed.
+/// Nodes that a source tells apart in the accounts of a stream's former plans: two of the longest
+/// paths. Losses at other nodes are summed.
 pub const LEDGER_NODES_MAX: usize = 2 * PATH_NODES_MAX;
 
-/// ADUs in the outbox of one link: half a second of 256,000 small ones; with the lists about them 30 MB.
+/// ADUs in the outbox of one link: half a second of 256,000 small ones; 30 MB with their lists.
 pub const OUTBOX_ADUS_MAX: usize = 128 << 10;
 
-/// Payload that waits in the outbox of one link: half a second at 1 Gbit/s.
+/// Payload queued in the outbox of one link: half a second at 1 Gbit/s.
 pub const OUTBOX_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
 
 /// Flows in the outbox of one link: every stream of a node under two plans, the present and the next.
@@ -138,36 +147,39 @@ pub const MAILBOX_ADUS_MAX: usize = 4096;
 /// Payload in the mailbox of one local subscriber: the two largest ADUs, or two seconds at 67 Mbit/s.
 pub const MAILBOX_BYTES_MAX: DataSize = DataSize::from_kib(16 << 10);
 
-/// Payload beyond [`MAILBOX_BYTES_MAX`] of ADUs that may not be dropped for want of room. Their source slows down when so much is
-/// not acknowledged: [`KEEP_BYTES_MAX`], or a transfer's window. Only a source that does not is dropped from.
+/// Payload beyond [`MAILBOX_BYTES_MAX`] of ADUs that may not be dropped for want of room. Their
+/// source slows down once this much is unacknowledged ([`KEEP_BYTES_MAX`], or a transfer's window).
+/// ADUs of a source that does not are dropped.
 pub const MAILBOX_EXCESS_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
 
 /// ADUs beyond [`MAILBOX_ADUS_MAX`], likewise.
 pub const MAILBOX_EXCESS_ADUS_MAX: usize = KEEP_ADUS_MAX;
 
-/// Payload in all mailboxes of a node; while they have more, each is full that has [`MAILBOX_SHARE_BYTES`].
+/// Payload in all mailboxes of a node; above it, a mailbox with [`MAILBOX_SHARE_BYTES`] counts as full.
 pub const MAILBOXES_BYTES_MAX: DataSize = DataSize::from_kib(256 << 10);
 
-/// Payload that a mailbox has room for whatever the others of the node have.
+/// Payload that a mailbox has room for, whatever the node's other mailboxes hold.
 pub const MAILBOX_SHARE_BYTES: DataSize = DataSize::from_kib(1 << 10);
 
-/// Payload of ADUs without a deadline that wait for room behind the outbox of one link: what comes beyond is dropped.
+/// Payload of ADUs without a deadline that wait for room behind the outbox of one link; more is dropped.
 pub const WAITING_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
 
-/// Payload that is gathered from one link of ADUs that are not whole yet; who sends more has one of them given up. An honest
-/// sender has no more on its way than its window is, and that is smaller.
+/// Payload gathered from one link of incomplete ADUs; beyond it one of them is dropped. An honest
+/// sender has at most its window in flight, which is smaller.
 pub const ARRIVING_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
 
-/// Files of one transfer: what a person names on a command line; a tree of files is sent as one archive.
+/// Files of one transfer: as many as a person names on a command line; a tree of files is sent as
+/// one archive.
 pub const TRANSFER_FILES_MAX: usize = 1024;
 
-/// Bytes of a file's name: what Linux's file systems take.
+/// Bytes of a file's name: the limit of Linux's file systems.
 pub const TRANSFER_NAME_BYTES_MAX: usize = 255;
 
-/// Blocks of one transfer: their hashes take 8 MiB at both ends, and what has arrived of them 32 KiB.
+/// Blocks of one transfer: their hashes take 8 MiB at both ends, and the set of received blocks 32 KiB.
 pub const TRANSFER_BLOCKS_MAX: usize = 256 << 10;
 
-/// Bytes of a block: half of what an ADU may have, so that its frame always fits; of the most blocks, a tebibyte.
+/// Bytes of a block: half of an ADU's maximum, so that its frame always fits; with the most blocks,
+/// a tebibyte.
 pub const TRANSFER_BLOCK_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of a manifest: the hashes of the most blocks, and the most files with the longest names.
@@ -177,62 +189,65 @@ pub const TRANSFER_MANIFEST_BYTES_MAX: usize =
 /// Nodes that one transfer goes to: as many as the name of its stream has room for.
 pub const TRANSFER_TARGETS_MAX: usize = 11;
 
-/// Ranges of missing blocks that one receipt names; further ones are named when these have come.
+/// Ranges of missing blocks that one receipt names; further ones follow when these have arrived.
 pub const TRANSFER_RANGES_MAX: usize = 1024;
 
-/// Parcels of a transfer under way: what its sender remembers of them is 200 KB.
+/// Parcels of a transfer in flight: the sender's state for them is 200 KB.
 pub const TRANSFER_PARCELS_MAX: usize = 4096;
 
-/// Bytes of them: half a second at 1 Gbit/s.
+/// Bytes in flight of a transfer: half a second at 1 Gbit/s.
 pub const TRANSFER_WINDOW_BYTES: u64 = 64 << 20;
 
 /// Modules of one lift.
 pub const MODULES_PER_LIFT_MAX: usize = 32;
 
-/// Ranges of sequences in one receipt: beyond, what is old is sent again in vain at worst; 520 bytes.
+/// Ranges of sequences in one receipt: beyond it, at worst, old ADUs are resent in vain; 520 bytes.
 pub const RECEIPT_RANGES_MAX: usize = 32;
 
-/// Ranges of sequences that a sink keeps of one stream to know what came twice: a kilo-ADU of separate losses; 48 KB.
+/// Ranges of sequences that a sink keeps of one stream to detect duplicates: 1,024 separate losses;
+/// 48 KB.
 pub const SEEN_RANGES_MAX: usize = 1024;
 
 /// ADUs of one stream that its source keeps until its sinks have them: a second of 16,000.
 pub const KEEP_ADUS_MAX: usize = 16 << 10;
 
-/// Payload of them: a second at 134 Mbit/s, which is as long as a sink may take to acknowledge.
+/// Payload of those ADUs: a second at 134 Mbit/s, the longest that a sink may take to acknowledge.
 pub const KEEP_BYTES_MAX: DataSize = DataSize::from_kib(16 << 10);
 
-/// ADUs of one stream that its source holds for sinks to which there is no way: an hour of 36 a second; with the lists about
-/// them 50 MB.
+/// ADUs of one stream that its source holds for sinks without a path: an hour of 36 a second; 50 MB
+/// with their lists.
 pub const HOLD_ADUS_MAX: usize = 128 << 10;
 
-/// Payload of them that a stream may ask for: ten minutes at 3.5 Mbit/s.
+/// Payload that a stream may request to be held: ten minutes at 3.5 Mbit/s.
 pub const HOLD_BYTES_MAX: DataSize = DataSize::from_kib(256 << 10);
 
-/// Payload that all streams of a node may ask for together: four of those that ask for the most.
+/// Payload that all streams of a node may request to be held together: four times the most of one
+/// stream.
 pub const HOLD_TOTAL_BYTES_MAX: DataSize = DataSize::from_kib(1 << 20);
 
-/// How long a stream may ask for: a ship's day out of reach.
+/// How long a stream may request to be held: a ship's day out of reach.
 pub const HOLD_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
 
-/// ADUs that a node keeps of one plan for who joins late: they come to a mailbox at once, and leave half of it to what is live.
+/// ADUs that a node keeps of one plan for late joiners: a mailbox gets them at once, and half of it
+/// stays free for live ADUs.
 pub const REPLAY_ADUS_MAX: usize = MAILBOX_ADUS_MAX / 2;
 
-/// Payload of them: the largest ADU, or two seconds at 33 Mbit/s.
+/// Payload of those ADUs: the largest ADU, or two seconds at 33 Mbit/s.
 pub const REPLAY_BYTES_MAX: DataSize = DataSize::from_kib(8 << 10);
 
 /// Payload that a node keeps of all plans together: as much as the outbox of one link.
 pub const REPLAY_TOTAL_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
 
-/// Plans of which a node keeps something for who joins late: four of each stream that it may publish itself.
+/// Plans of which a node keeps ADUs for late joiners: four for each stream that it may publish itself.
 pub const REPLAY_GROUPS_MAX: usize = 4 * STREAMS_PER_NODE_MAX;
 
 /// Room before a payload in a packet of the pool: framing and an ADU header fit in place.
 pub const PACKET_HEADROOM_BYTES: usize = 128;
 
-/// Room behind a payload in a packet of the pool: a seal's trailer fits in place.
+/// Room behind a payload in a packet of the pool: the trailer of an AEAD fits in place.
 pub const PACKET_TAILROOM_BYTES: usize = 64;
 
-/// How much a decompressed payload may be larger than the packed one: a bound on bombs, far above real media.
+/// Largest expansion of a compressed payload: a bound on decompression bombs, far above real media.
 pub const UNPACK_FACTOR_MAX: usize = 256;
 
 /// Bytes of a world or configuration file.
@@ -241,10 +256,11 @@ pub const FILE_BYTES_MAX: usize = 16 << 20;
 /// Nodes of a world.
 pub const WORLD_NODES_MAX: usize = 100_000;
 
-/// Links of a world, and events: ten a node, beyond which a file of [`FILE_BYTES_MAX`] is full anyway.
+/// Links of a world, and events: ten a node, at which a file of [`FILE_BYTES_MAX`] is full anyway.
 pub const WORLD_LINKS_MAX: usize = 1_000_000;
 
-/// Labels that one search of the planner keeps before it gives up: at 64 bytes each and 32 in the heap, below 400 MB.
+/// Labels that one search of the planner keeps before it stops: at 64 bytes each and 32 in the
+/// heap, below 400 MB.
 pub const PLAN_LABELS_MAX: u32 = 4_000_000;
 
 /// Streams of a world.
@@ -278,12 +294,12 @@ const _: () = assert!(
 const _: () = assert!(
     MAILBOX_EXCESS_BYTES_MAX.as_bytes() >= KEEP_BYTES_MAX.as_bytes()
         && MAILBOX_EXCESS_BYTES_MAX.as_bytes() >= TRANSFER_WINDOW_BYTES,
-    "what an honest source has under way fits the mailbox of a subscriber that reads nothing"
+    "what an honest source has in flight fits the mailbox of a stalled subscriber"
 );
 const _: () = assert!(
     REPLAY_BYTES_MAX.as_bytes() >= ADU_PAYLOAD_BYTES_MAX as u64
         && REPLAY_TOTAL_BYTES_MAX.as_bytes() >= REPLAY_BYTES_MAX.as_bytes(),
-    "the largest key ADU can be kept for who joins late"
+    "the largest key ADU can be kept for late joiners"
 );
 const _: () = assert!(
     LAYERS_MAX <= u8::MAX as usize,
@@ -295,7 +311,7 @@ const _: () = assert!(
 );
 const _: () = assert!(
     WORLD_ADAPTERS_MAX + 5 <= 64,
-    "what a node holds is a set of 64 bits"
+    "a node's set of adapters is 64 bits"
 );
 const _: () = assert!(
     ADU_PAYLOAD_BYTES_MAX < (1 << 30),
@@ -304,7 +320,7 @@ const _: () = assert!(
 const _: () = assert!(
     OUTBOX_BYTES_MAX.as_bytes() >= ADU_PAYLOAD_BYTES_MAX as u64
         && OUTBOX_BYTES_MAX.as_bytes() <= u32::MAX as u64,
-    "the largest ADU fits an outbox, and whatever fits one is counted in four bytes"
+    "the largest ADU fits an outbox, and its byte counts fit four bytes"
 );
 const _: () = assert!(
     TRANSFER_BLOCK_BYTES_MAX + 64 <= ADU_PAYLOAD_BYTES_MAX,

@@ -1,7 +1,8 @@
-//! Which packets a line loses: each by itself, or in bursts.
+//! The packet losses of a line: independent, or in bursts.
 //!
-//! *The idea.* Gilbert and Elliott's chain of two states. The good one loses nothing, the bad one the share `h`; before
-//! each packet the chain may change. From the mean loss `p` and the mean length `b` of a burst:
+//! *The idea.* The two-state chain of Gilbert and Elliott. The good state loses nothing, the bad
+//! one the share `h`; before each packet the chain may change state. From the mean loss `p` and the
+//! mean length `b` of a burst:
 //!
 //! ```text
 //! π = p / h            share of packets in the bad state
@@ -9,15 +10,16 @@
 //! enter = π · leave / (1 − π)      good → bad, so that the bad state has its share
 //! ```
 //!
-//! A burst so short that `enter` would exceed one cannot have that share; then `leave` is lowered until it is one, and
-//! the mean loss holds. With `b` = 1 there is no chain: the state of a packet says nothing of the next.
+//! A burst so short that `enter` would exceed one cannot have that share; then `leave` is lowered
+//! until `enter` is one, and the mean loss holds. With `b` = 1 there is no chain: packets are
+//! independent.
 //!
-//! *Sources.* Gilbert 1960, Elliott 1963; RFC 8867 §4.5.4 and `tc-netem(8)` for the use of it.
+//! *Sources.* Gilbert 1960, Elliott 1963; RFC 8867 §4.5.4 and `tc-netem(8)` for its use.
 
 use super::Impairment;
 use crate::random::SplitMix;
 
-/// The chain and the state it is in.
+/// The chain and its state.
 #[derive(Clone, Debug)]
 pub(super) struct Loss {
     chance: Chance,
@@ -26,9 +28,9 @@ pub(super) struct Loss {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Chance {
-    /// Nothing is lost, and nothing is drawn.
+    /// No losses, and no random numbers drawn.
     None,
-    /// Each packet by itself.
+    /// Independent losses.
     Each(f64),
     Bursts {
         enter: f64,
@@ -45,13 +47,13 @@ impl Loss {
         }
     }
 
-    /// Takes other parameters; a burst that goes on does so under them.
+    /// Changes the parameters; a burst in progress goes on under the new ones.
     pub(super) fn handle_change(&mut self, impairment: &Impairment) {
         self.chance = chance(impairment);
     }
 
     /// Returns whether the next packet is lost.
-    pub(super) fn takes_next(&mut self, random: &mut SplitMix) -> bool {
+    pub(super) fn loses_next(&mut self, random: &mut SplitMix) -> bool {
         match self.chance {
             Chance::None => false,
             Chance::Each(share) => random.next_unit() < share,
@@ -73,7 +75,7 @@ fn chance(impairment: &Impairment) -> Chance {
     if mean <= 0.0 {
         return Chance::None;
     }
-    // A NaN is no burst; `max` takes the number.
+    // `max` turns a NaN into 1, which is no burst.
     let burst = impairment.burst.max(1.0);
     if burst <= 1.0 || mean >= inside {
         return Chance::Each(mean.min(inside));

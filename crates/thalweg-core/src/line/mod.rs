@@ -1,18 +1,19 @@
 //! One direction of a line, as arithmetic: what the simulator, the shaper and the testbed do to packets.
 //!
-//! *The idea.* A packet waits in a drop-tail queue, is put on the line bit by bit at the rate, may be lost there, and
-//! comes out after the propagation delay:
+//! *The idea.* A packet waits in a drop-tail queue, is serialized onto the line at its rate, may be
+//! lost there, and comes out after the propagation delay:
 //!
 //! ```text
 //! in ─► queue (bytes) ─► serialiser (bit/s) ─► loss ─► delay, jitter ─┬─► out
 //!                                                                     └─► held back ─► out
 //! ```
 //!
-//! Times are reckoned ideally, each packet from the end of the one before it, so a late caller catches up and nothing
-//! drifts. A lost packet has taken its share of the rate: it was lost on the line, not before it. A change of rate
-//! applies to the packet on the line too, for what is left of it. Jitter keeps the order, as a queue does that others
-//! fill, and only what is held back is overtaken, unless the line is not `ordered`: then each packet is late by itself, as
-//! where several ways are used at once or a radio repeats what it lost.
+//! Times are ideal, each packet's counted from the end of the one before it, so a late caller
+//! catches up and nothing drifts. A lost packet has used its share of the rate: it was lost on the
+//! line, not before it. A change of rate applies to the packet on the line too, for what is left of
+//! it. Jitter keeps the order, as a queue of other traffic does, and only packets that are held
+//! back are overtaken, unless the line is not `ordered`. Then each packet is late by itself, as
+//! over several paths at once or over a radio that retransmits.
 //!
 //! *What it does not do.* It has no clock and no socket, duplicates nothing and corrupts nothing.
 //!
@@ -30,54 +31,56 @@ use crate::random::SplitMix;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize, Ratio};
 
-/// The least time for which a packet is held back, so that a line without delay reorders too.
+/// Minimum time for which a packet is held back, so that a line without delay reorders too.
 const HOLD_MIN: Duration = Duration::from_millis(1);
 
-/// What a direction of a line does to packets.
+/// The properties of one direction of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Impairment {
-    /// Bits a second, IP and UDP headers included; zero stops the line.
+    /// Bits a second, including IP and UDP headers; zero stops the line.
     pub rate: Bitrate,
     /// From the last bit sent to the last bit received.
     pub delay: Duration,
-    /// Up to how much longer a packet takes, evenly distributed. It waits for the one before it: the order is kept, and
-    /// where packets come closer than the jitter, most take more than half of it.
+    /// Most extra delay of a packet, evenly distributed. A packet waits for the one before it, so
+    /// the order is kept; where packets come closer than the jitter, most take more than half of
+    /// it.
     pub jitter: Duration,
-    /// Whether jitter keeps the order; if not, a packet waits for no other and comes as late as its own dice say.
+    /// Whether jitter keeps the order; if not, each packet's delay is drawn independently.
     pub ordered: bool,
-    /// The share of packets held back by `max(delay / 2, jitter, 1 ms)`, so that later ones overtake them.
+    /// The share of packets held back by `max(delay / 2, jitter, 1 ms)`, so that later ones
+    /// overtake them.
     pub reorder: Ratio,
-    /// The share of packets lost in the mean.
+    /// The mean share of packets lost.
     pub loss: Ratio,
-    /// How many packets a burst of losses lasts in the mean; 1, each is lost or not by itself.
+    /// The mean length of a burst of losses, in packets; at 1 packets are lost independently.
     pub burst: f64,
     /// The share of packets lost inside a burst.
     pub burst_loss: Ratio,
-    /// Room for packets that wait; one packet finds room in an empty queue, whatever its size.
+    /// Bytes that the queue holds; an empty queue takes one packet of any size.
     pub queue: DataSize,
-    /// Whether it works: a line that is down loses all that is on it and all that is offered.
+    /// Whether the line is up: one that is down loses everything on it and everything offered.
     pub up: bool,
 }
 
-/// What has passed a direction of a line; `offered` is the sum of the others and of [`Line::inside`].
+/// Counters of one direction; `offered` is the sum of the others and of [`Line::inside`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LineCounters {
-    /// Packets that were offered.
+    /// Packets offered.
     pub offered: u64,
     /// Packets that came out.
     pub packets: u64,
     /// Their bytes, IP and UDP headers included.
     pub bytes: u64,
-    /// Packets lost by chance.
+    /// Packets lost at random.
     pub lost: u64,
-    /// Packets that found the queue full.
+    /// Packets dropped because the queue was full.
     pub overflowed: u64,
-    /// Packets lost because the line was down, or went down under them.
+    /// Packets lost because the line was or went down.
     pub cut: u64,
 }
 
-/// One direction of a line; `P` is whatever a packet is.
+/// One direction of a line; `P` is the content of a packet.
 #[derive(Debug)]
 pub struct Line<P> {
     impairment: Impairment,
@@ -85,12 +88,12 @@ pub struct Line<P> {
     random: SplitMix,
     waiting: VecDeque<Packet<P>>,
     waiting_size: DataSize,
-    current: Option<Sending<P>>,
-    /// On their way, by the time at which they come out and then by their number.
-    flying: BTreeMap<(Instant, u64), Packet<P>>,
-    /// Numbers what has left the line, so that two that come out at once do so in order.
-    flown: u64,
-    /// When the last one comes out that was not held back.
+    current: Option<Serializing<P>>,
+    /// Packets in propagation, by the time at which they come out and then by their number.
+    propagating: BTreeMap<(Instant, u64), Packet<P>>,
+    /// Numbers the packets that have left the line, so that two that come out at once keep their order.
+    departed: u64,
+    /// When the last packet comes out that was not held back.
     last_arrival: Instant,
     counters: LineCounters,
 }
@@ -101,18 +104,19 @@ struct Packet<P> {
     content: P,
 }
 
-/// The packet that is being sent.
+/// The packet being serialized.
 #[derive(Debug)]
-struct Sending<P> {
+struct Serializing<P> {
     packet: Packet<P>,
-    /// Up to when `left` is reckoned.
+    /// The time as of which `left` is counted.
     at: Instant,
-    /// What is left of it in billionths of a bit: bits a second times nanoseconds, so that nothing is rounded.
+    /// What is left of it in billionths of a bit: bits a second times nanoseconds, so that nothing
+    /// is rounded.
     left: u128,
 }
 
 impl Default for Impairment {
-    /// A stopped line without delay or loss, with the queue of a link that does not state one.
+    /// A stopped line without delay or loss, with the queue of a link that states none.
     fn default() -> Self {
         Self {
             rate: Bitrate::ZERO,
@@ -130,7 +134,7 @@ impl Default for Impairment {
 }
 
 impl From<&Link> for Impairment {
-    /// What a world says of a link, which is so in both directions.
+    /// The properties that a world gives a link, in both directions.
     fn from(link: &Link) -> Self {
         Self {
             rate: link.rate,
@@ -148,7 +152,7 @@ impl From<&Link> for Impairment {
 }
 
 impl<P> Line<P> {
-    /// Lays a direction of a line; the seed determines which packets are lost, late or held back.
+    /// Returns a direction of a line; the seed determines which packets are lost, late or held back.
     pub fn new(impairment: Impairment, seed: u64) -> Self {
         Self {
             loss: Loss::new(&impairment),
@@ -157,34 +161,34 @@ impl<P> Line<P> {
             waiting: VecDeque::new(),
             waiting_size: DataSize::ZERO,
             current: None,
-            flying: BTreeMap::new(),
-            flown: 0,
+            propagating: BTreeMap::new(),
+            departed: 0,
             last_arrival: Instant::ZERO,
             counters: LineCounters::default(),
         }
     }
 
-    /// Returns what the direction does to packets.
+    /// Returns the properties of the direction.
     pub fn impairment(&self) -> &Impairment {
         &self.impairment
     }
 
-    /// Returns what has passed.
+    /// Returns the counters.
     pub fn counters(&self) -> LineCounters {
         self.counters
     }
 
-    /// Returns how much waits to be put on the line.
+    /// Returns how much is queued for the line.
     pub fn queued(&self) -> DataSize {
         self.waiting_size
     }
 
-    /// Returns how many packets are in the queue, on the line and on their way.
+    /// Returns how many packets are queued, on the line or in propagation.
     pub fn inside(&self) -> usize {
-        self.waiting.len() + usize::from(self.current.is_some()) + self.flying.len()
+        self.waiting.len() + usize::from(self.current.is_some()) + self.propagating.len()
     }
 
-    /// Changes what the direction does, from now on.
+    /// Changes the properties from now on.
     pub fn handle_change(&mut self, now: Instant, impairment: Impairment) {
         self.advance(now);
         let rate = self.impairment.rate;
@@ -199,11 +203,11 @@ impl<P> Line<P> {
             self.waiting.clear();
             self.waiting_size = DataSize::ZERO;
             self.current = None;
-            self.flying.clear();
+            self.propagating.clear();
         }
     }
 
-    /// Takes a packet in.
+    /// Handles a packet that is offered.
     pub fn handle_packet(&mut self, now: Instant, size: DataSize, content: P) {
         self.advance(now);
         self.counters.offered += 1;
@@ -211,7 +215,7 @@ impl<P> Line<P> {
         if !self.impairment.up {
             self.counters.cut += 1;
         } else if self.current.is_none() {
-            self.current = Some(Sending::begin(now, packet));
+            self.current = Some(Serializing::begin(now, packet));
         } else if self.waiting.is_empty() || self.waiting_size + size <= self.impairment.queue {
             self.waiting_size += size;
             self.waiting.push_back(packet);
@@ -220,10 +224,10 @@ impl<P> Line<P> {
         }
     }
 
-    /// Gives out the next packet that has come through by now.
+    /// Returns the next packet that has come out by now.
     pub fn poll_packet(&mut self, now: Instant) -> Option<P> {
         self.advance(now);
-        let next = self.flying.first_entry()?;
+        let next = self.propagating.first_entry()?;
         if next.key().0 > now {
             return None;
         }
@@ -233,10 +237,10 @@ impl<P> Line<P> {
         Some(packet.content)
     }
 
-    /// Says when something happens next; `NEVER` if nothing will.
+    /// Returns when something happens next; `NEVER` if nothing will.
     pub fn poll_timeout(&self) -> Instant {
         let done = self.done_at().unwrap_or(Instant::NEVER);
-        let arrival = self.flying.first_key_value();
+        let arrival = self.propagating.first_key_value();
         done.min(arrival.map_or(Instant::NEVER, |((at, _), _)| *at))
     }
 
@@ -250,7 +254,7 @@ impl<P> Line<P> {
         Some(current.at + Duration::from_nanos(nanos))
     }
 
-    /// Lets the line run up to `now`.
+    /// Runs the line up to `now`.
     fn advance(&mut self, now: Instant) {
         while let Some(done) = self
             .done_at()
@@ -259,14 +263,14 @@ impl<P> Line<P> {
         {
             if let Some(next) = self.waiting.pop_front() {
                 self.waiting_size = self.waiting_size.saturating_sub(next.size);
-                self.current = Some(Sending::begin(done, next));
+                self.current = Some(Serializing::begin(done, next));
             }
-            self.fly(done, current.packet);
+            self.depart(done, current.packet);
         }
     }
 
-    fn fly(&mut self, done: Instant, packet: Packet<P>) {
-        if self.loss.takes_next(&mut self.random) {
+    fn depart(&mut self, done: Instant, packet: Packet<P>) {
+        if self.loss.loses_next(&mut self.random) {
             self.counters.lost += 1;
             return;
         }
@@ -277,7 +281,7 @@ impl<P> Line<P> {
         };
         let mut arrival = done + delay + late;
         if self.impairment.ordered {
-            // Nothing overtakes by jitter, nor if the delay has just shrunk.
+            // No packet overtakes by jitter, or because the delay has just shrunk.
             arrival = arrival.max(self.last_arrival);
         }
         if self.impairment.reorder > Ratio::ZERO && self.random.next_bool(self.impairment.reorder) {
@@ -286,19 +290,19 @@ impl<P> Line<P> {
         } else {
             self.last_arrival = arrival;
         }
-        self.flown += 1;
-        self.flying.insert((arrival, self.flown), packet);
+        self.departed += 1;
+        self.propagating.insert((arrival, self.departed), packet);
     }
 }
 
-impl<P> Sending<P> {
+impl<P> Serializing<P> {
     fn begin(at: Instant, packet: Packet<P>) -> Self {
         let left = u128::from(packet.size.as_bytes()) * 8 * 1_000_000_000;
         Self { packet, at, left }
     }
 }
 
-/// Returns what goes over a line between two times, in billionths of a bit.
+/// Returns how much crosses a line between two times, in billionths of a bit.
 fn sent(rate: Bitrate, since: Instant, until: Instant) -> u128 {
     u128::from(rate.as_bps()) * u128::from(until.saturating_since(since).as_nanos())
 }

@@ -1,6 +1,8 @@
-//! Proves the model of a line in virtual time: its rate over any second, its order, its queue, its losses.
+//! Proves the model of a line in virtual time: its rate over any second, its order, its queue, its
+//! losses.
 //!
-//! The statistics of its weather are proved in `tests/it/line.rs`, where there is a square root.
+//! The statistics of its losses and jitter are proved in `tests/it/line.rs`, where a square root is
+//! available.
 
 use alloc::vec::Vec;
 
@@ -20,7 +22,7 @@ fn size(bytes: u64) -> DataSize {
     DataSize::from_bytes(bytes)
 }
 
-/// Offers a packet every `gap` for `seconds`, asks every millisecond, and returns when each came out.
+/// Offers a packet every `gap` for `seconds`, polls every millisecond, and returns when each came out.
 fn drive(line: &mut Line<u64>, bytes: u64, gap: Duration, seconds: u64) -> Vec<(Instant, u64)> {
     let (mut out, mut next, mut number) = (Vec::new(), Instant::ZERO, 0);
     for millis in 0..seconds * 1000 {
@@ -37,7 +39,7 @@ fn drive(line: &mut Line<u64>, bytes: u64, gap: Duration, seconds: u64) -> Vec<(
 }
 
 #[test]
-fn saturated_line_passes_its_rate_in_every_second() {
+fn saturated_line_passes_its_rate() {
     for (rate, gap) in [
         (Bitrate::from_kbps(150), Duration::from_millis(20)),
         (Bitrate::from_kbps(2_000), Duration::from_millis(3)),
@@ -54,7 +56,8 @@ fn saturated_line_passes_its_rate_in_every_second() {
                 .count() as f64
                 * 1_280.0
                 * 8.0;
-            // A packet more or less at the edges of a second is 7 % at 150 kbit/s; sums are held to 3 % below.
+            // A packet more or less at the edges of a second is 7 % at 150 kbit/s; sums are held to
+            // 3 % below.
             let slack = 0.03_f64.max(1_280.0 * 8.0 / rate.as_bps() as f64);
             let ratio = bits / rate.as_bps() as f64;
             assert!(
@@ -69,7 +72,7 @@ fn saturated_line_passes_its_rate_in_every_second() {
 }
 
 #[test]
-fn packet_comes_out_after_its_bits_and_the_delay() {
+fn packet_takes_serialization_and_delay() {
     // 1,250 bytes at 1 Mbit/s take 10 ms.
     let mut line = Line::new(at_rate(Bitrate::from_kbps(1_000)), 1);
     line.handle_packet(Instant::ZERO, size(1_250), 1);
@@ -81,7 +84,7 @@ fn packet_comes_out_after_its_bits_and_the_delay() {
 }
 
 #[test]
-fn full_queue_drops_the_newcomer_and_counts_it() {
+fn full_queue_drops_newcomer() {
     let impairment = Impairment {
         queue: size(2_500),
         ..at_rate(Bitrate::from_kbps(1_000))
@@ -99,7 +102,7 @@ fn full_queue_drops_the_newcomer_and_counts_it() {
 }
 
 #[test]
-fn losses_follow_the_seed_and_their_share() {
+fn losses_follow_seed_and_share() {
     let impairment = Impairment {
         loss: Ratio::new(0.1).expect("a share"),
         ..at_rate(Bitrate::from_kbps(100_000))
@@ -117,7 +120,7 @@ fn losses_follow_the_seed_and_their_share() {
 }
 
 #[test]
-fn change_of_rate_applies_to_what_is_left_of_a_packet() {
+fn new_rate_applies_to_rest_of_packet() {
     let mut line = Line::new(at_rate(Bitrate::from_kbps(1_000)), 1);
     line.handle_packet(Instant::ZERO, size(1_250), 1);
     let half = Instant::ZERO + Duration::from_millis(5);
@@ -134,7 +137,7 @@ fn change_of_rate_applies_to_what_is_left_of_a_packet() {
 }
 
 #[test]
-fn stopped_line_holds_packets_until_it_runs_again() {
+fn stopped_line_holds_packets() {
     let mut line = Line::new(at_rate(Bitrate::ZERO), 1);
     line.handle_packet(Instant::ZERO, size(1_250), 1);
     assert_eq!(line.poll_timeout(), Instant::NEVER);
@@ -161,7 +164,7 @@ fn shorter_delay_never_reorders() {
 }
 
 #[test]
-fn line_that_goes_down_loses_what_is_on_it_and_what_is_offered() {
+fn down_line_loses_everything() {
     let mut line = Line::new(at_rate(Bitrate::from_kbps(1_000)), 1);
     for number in 0..4 {
         line.handle_packet(Instant::ZERO, size(1_250), number);

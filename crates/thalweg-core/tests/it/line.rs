@@ -1,7 +1,8 @@
-//! Proves that the weather of a line is the one asked for, and that no packet is lost from the books.
+//! Proves that a line's losses and jitter match their parameters, and that every packet is
+//! accounted for.
 //!
-//! The statistics of 100,000 packets are held to their parameters; the seeds are fixed, so a test that passes once
-//! passes always, and the tolerances say how far chance may go.
+//! The statistics of 100,000 packets are compared with their parameters. The seeds are fixed, so a
+//! test that passes once always passes, and the tolerances cover chance.
 
 use proptest::prelude::*;
 use thalweg_core::line::{Impairment, Line};
@@ -12,7 +13,8 @@ fn size(bytes: u64) -> DataSize {
     DataSize::from_bytes(bytes)
 }
 
-/// Offers `count` packets of 100 bytes to a line of 8 Mbit/s, one each 100 µs, and returns when each came out.
+/// Offers `count` packets of 100 bytes to a line of 8 Mbit/s, one each 100 µs, and returns when
+/// each came out.
 fn arrivals(impairment: Impairment, count: u64, seed: u64) -> (Vec<(Instant, u64)>, Line<u64>) {
     let mut line = Line::new(impairment, seed);
     let (mut out, mut now) = (Vec::new(), Instant::ZERO);
@@ -25,7 +27,7 @@ fn arrivals(impairment: Impairment, count: u64, seed: u64) -> (Vec<(Instant, u64
     (out, line)
 }
 
-/// Takes everything out at the very times that the line says.
+/// Polls everything out at the very times that the line gives.
 fn drain(line: &mut Line<u64>, until: Instant, out: &mut Vec<(Instant, u64)>) {
     while line.poll_timeout() <= until {
         let now = line.poll_timeout();
@@ -48,7 +50,7 @@ fn share(value: f64) -> Ratio {
 }
 
 #[test]
-fn losses_have_their_mean_and_bursts_their_length() {
+fn losses_have_mean_and_burst_length() {
     for (loss, burst, burst_loss) in [
         (0.01, 1.0, 1.0),
         (0.05, 4.0, 1.0),
@@ -65,7 +67,8 @@ fn losses_have_their_mean_and_bursts_their_length() {
         let (out, line) = arrivals(impairment, 100_000, 11);
         assert_eq!(out.len() as u64 + line.counters().lost, 100_000);
         let measured = line.counters().lost as f64 / 100_000.0;
-        // The deviation of a mean over n packets in bursts of b is about sqrt(2 b p / n): six of them, at most.
+        // The deviation of a mean over n packets in bursts of b is about sqrt(2 b p / n): six of
+        // them, at most.
         let slack = 6.0 * (2.0 * burst * loss / 100_000.0_f64).sqrt();
         assert!(
             (measured - loss).abs() < slack,
@@ -76,7 +79,7 @@ fn losses_have_their_mean_and_bursts_their_length() {
         }
         let gaps = out.windows(2).filter(|pair| pair[1].1 > pair[0].1 + 1);
         let length = line.counters().lost as f64 / gaps.count() as f64;
-        // Independent losses fall side by side too: a run of them lasts 1 / (1 − p).
+        // Independent losses form runs too: a run lasts 1 / (1 − p).
         let expected = if burst > 1.0 {
             burst
         } else {
@@ -87,7 +90,7 @@ fn losses_have_their_mean_and_bursts_their_length() {
 }
 
 #[test]
-fn jitter_fills_its_range_and_keeps_the_order() {
+fn jitter_fills_range_in_order() {
     let impairment = Impairment {
         jitter: Duration::from_millis(8),
         ..quick()
@@ -98,7 +101,7 @@ fn jitter_fills_its_range_and_keeps_the_order() {
     for number in 0..10_000 {
         let sent = Instant::ZERO + Duration::from_millis(40 * number);
         line.handle_packet(sent, size(100), number);
-        // On the line for 0.1 ms first, then on its way.
+        // On the line for 0.1 ms first, then in propagation.
         assert_eq!(line.poll_packet(sent + Duration::from_micros(100)), None);
         let arrival = line.poll_timeout();
         assert_eq!(line.poll_packet(arrival), Some(number));
@@ -112,7 +115,7 @@ fn jitter_fills_its_range_and_keeps_the_order() {
 }
 
 #[test]
-fn packets_of_an_unordered_line_overtake_each_other_by_jitter_alone() {
+fn unordered_line_overtakes_by_jitter() {
     let impairment = Impairment {
         jitter: Duration::from_millis(8),
         ordered: false,
@@ -123,7 +126,7 @@ fn packets_of_an_unordered_line_overtake_each_other_by_jitter_alone() {
     assert!(out.windows(2).any(|pair| pair[1].1 < pair[0].1));
     let mut sum = 0.0;
     for (at, number) in &out {
-        // On the line for 0.1 ms first, and a new one each 0.1 ms.
+        // On the line for 0.1 ms first, and a new packet each 0.1 ms.
         let due = Instant::ZERO + Duration::from_micros(20_100 + 100 * number);
         assert!(*at >= due, "{number}");
         let late = at.saturating_since(due);
@@ -158,10 +161,10 @@ fn only_the_held_back_share_is_overtaken() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is offered and changed: nothing is lost without being counted, the queue keeps its bound, and nothing
-    /// is overtaken where nothing is held back.
+    /// For any input, every packet is counted, the queue keeps its bound, and only packets that are
+    /// held back are overtaken.
     #[test]
-    fn packets_are_conserved_queued_within_bounds_and_in_order(
+    fn packets_are_conserved_in_order(
         seed in any::<u64>(),
         steps in prop::collection::vec((0u64..30, 40u64..1_500, 0u8..40), 1..300),
         kbps in 50u64..5_000,
