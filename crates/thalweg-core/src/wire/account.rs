@@ -1,9 +1,11 @@
-//! What became of a stream's ADUs on a node and on those behind it: the message that a node sends towards the source.
+//! A node's report of what became of a stream's ADUs, on the node and behind it; sent towards the
+//! source.
 //!
-//! *The idea.* Counters since the part was installed, not changes: so a report that is lost, or comes twice, or late, does
-//! no harm. Only counters that have grown are written, each as a byte that says what is counted and a varint.
+//! *The idea.* Counters since the part was installed, and no differences: so a report that is lost,
+//! duplicated or late does no harm. Only counters that have grown are encoded, each as a byte that
+//! says what is counted and a varint.
 //!
-//! *What it does not do.* It believes nothing: [`crate::ledger`] compares what is said with what was sent.
+//! *What it does not do.* It trusts nothing: [`crate::ledger`] compares reports with what was sent.
 //!
 //! *Sources.* docs/protocol.md §4.3.
 
@@ -15,37 +17,38 @@ use crate::id::{Epoch, StreamId};
 use crate::limits::{LEDGER_ENTRIES_MAX, PATH_NODES_MAX};
 use crate::time::Instant;
 
-/// In the byte of a distance: when the node began to count does not follow.
+/// Bit in the byte of a distance: `since` is as before and omitted.
 const SINCE_AS_BEFORE: u8 = 1 << 7;
 
-/// Milliseconds of the clock of whoever says something, as far as they fit beside a mark: 14 bits, so they begin anew every 16 s.
+/// Milliseconds of the sender's clock, as many bits as fit beside a mark: 14, so they wrap every 16 s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made(u16);
 
-/// What became of the ADUs of one plan, as the nodes from here to the sink say.
+/// What became of the ADUs of one plan, as reported by the nodes from here to the sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// Which plan.
+    /// The epoch of the plan.
     pub epoch: Epoch,
-    /// The mark that still comes at the sender, of which this says nothing; none if it tells of all.
+    /// The mark still arriving at the sender, of which this reports nothing; none if it reports all.
     pub open: Mark,
-    /// When this was said, on the sender's clock: so that one that QUIC had to repeat is not taken for new.
+    /// When the report was made, on the sender's clock, so that a report that QUIC retransmitted is
+    /// not taken for new.
     pub made: Made,
-    /// What nodes say, the sender first.
+    /// The nodes' statements, the sender's first.
     pub statements: Vec<Statement>,
 }
 
-/// What one node says.
+/// The statement of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// How many hops it is behind the sender; 0 is the sender itself.
+    /// Hops behind the sender; 0 is the sender itself.
     pub distance: u8,
-    /// When it began to count, above 0; whoever begins anew has a larger number, and counts from zero. `None` if it is as said
-    /// on this link before.
+    /// When the node began to count, above 0. A node that restarts counts from zero with a larger
+    /// number. `None` if it is the same as in the last report on this link.
     pub since: Option<u64>,
-    /// Its counters that have grown, by rising `what`.
+    /// The node's counters that have grown, in ascending order of `what`.
     pub entries: Vec<Entry>,
 }
 
@@ -54,7 +57,7 @@ pub struct Statement {
 pub struct Entry {
     /// What is counted; see [`crate::ledger::What`].
     pub what: u8,
-    /// How many.
+    /// The count.
     pub count: u64,
 }
 
@@ -62,29 +65,30 @@ impl Made {
     const BITS: u32 = 14;
     const MASK: u16 = (1 << Self::BITS) - 1;
 
-    /// Returns what an instant is.
+    /// Returns the stamp of an instant.
     pub const fn at(now: Instant) -> Self {
         Self::from_bits(((now.as_nanos() / 1_000_000) & Self::MASK as u64) as u16)
     }
 
-    /// Returns what these bits say, without those above.
+    /// Returns the stamp of these bits; higher bits are ignored.
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits & Self::MASK)
     }
 
-    /// Returns how far it is from another, as a time of its own.
+    /// Returns the difference to another stamp, modulo 16 s.
     #[must_use]
     pub const fn less(self, other: Self) -> Self {
         Self::from_bits(self.0.wrapping_sub(other.0))
     }
 
-    /// Returns the stamp so many milliseconds later.
+    /// Returns the stamp this many milliseconds later.
     #[must_use]
     pub const fn plus(self, millis: i16) -> Self {
         Self::from_bits(self.0.wrapping_add_signed(millis))
     }
 
-    /// Returns by how many milliseconds it is than another; below zero if it is earlier, and always within 8.2 s.
+    /// Returns how many milliseconds it is after another; negative if it is earlier, and always
+    /// within 8.2 s.
     pub const fn since(self, other: Self) -> i16 {
         let ahead = self.less(other).0;
         // The upper half of the circle lies before.

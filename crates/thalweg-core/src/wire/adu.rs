@@ -1,18 +1,20 @@
 //! The header of an ADU on the wire.
 //!
-//! *The idea.* Four fixed bytes that every relay looks at first, eight of stream, then varints. A deadline is written
-//! as the budget that is left and becomes absolute again on the receiver's own clock, so the time a node holds an ADU
-//! is subtracted without two clocks having to agree.
+//! *The idea.* Four fixed bytes that every relay reads first, eight of stream, then varints. A
+//! deadline is encoded as the remaining budget and becomes absolute again on the receiver's own
+//! clock. So the time that a node holds an ADU is subtracted, and clocks need not agree.
 //!
 //! ```text
 //! version:8 flags:8 importance:8 layer:8 stream:64
 //! sequence(i) epoch(i) media time µs(i) depends on(i) budget µs + 1, 0 = none(i) payload bytes(i)
 //! ```
 //!
-//! Behind the header of a traced ADU come the stamps of the nodes that it has passed ([`Trace`]). They are of the wire alone:
-//! the bit that announces them is none of [`Flags`], so that no seal covers it and no program sees it.
+//! Behind the header of a traced ADU come the stamps of the nodes that it has passed ([`Trace`]).
+//! They exist on the wire only: the bit that announces them is not one of [`Flags`], so it is under
+//! no seal and invisible to programs.
 //!
-//! *What it does not do.* It carries no payload: the payload follows the header and is never copied here.
+//! *What it does not do.* It contains no payload: the payload follows the header and is never
+//! copied here.
 //!
 //! *Sources.* docs/protocol.md §3.
 
@@ -25,22 +27,22 @@ use crate::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, LAYERS_MAX, TRA
 use crate::time::{Duration, Instant};
 use crate::trace::Trace;
 
-/// The bit among the flags that says that stamps follow the header.
+/// The flag bit that announces stamps behind the header.
 const TRACED: u8 = 1 << 7;
 
-/// The largest sequence: what comes after it can be said too.
+/// The largest sequence: its successor must be encodable too.
 const SEQUENCE_MAX: u64 = VARINT_MAX - 1;
 
-/// A header that was read, and where its payload lies.
+/// A decoded header, with the position of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// The header; its deadline is on the clock that `now` was taken from.
     pub header: Header,
-    /// How long the payload is that follows; at most [`ADU_PAYLOAD_BYTES_MAX`].
+    /// The length of the payload that follows; at most [`ADU_PAYLOAD_BYTES_MAX`].
     pub payload_bytes: usize,
-    /// How many bytes the header took, stamps included.
+    /// The length of the header, including stamps.
     pub header_bytes: usize,
-    /// How many of these, the last, are stamps; [`decode_trace`] reads them.
+    /// The length of the stamps at its end; [`decode_trace`] reads them.
     pub trace_bytes: usize,
 }
 
@@ -65,9 +67,10 @@ pub fn encode_header(header: &Header, payload_bytes: usize, now: Instant, out: &
     out.varint(payload_bytes as u64);
 }
 
-/// Appends the header and the stamps of the nodes before, this one's behind them; the payload is to follow.
+/// Appends the header and the stamps of earlier nodes, with this node's stamp behind them; the
+/// payload is to follow.
 ///
-/// A way that is longer than any plan's goes on untraced.
+/// On a path longer than any plan's, the ADU goes on untraced.
 ///
 /// Cost    O(stamps); at most [`ADU_HEADER_BYTES_MAX`] and [`TRACE_BYTES_MAX`] bytes are appended
 /// Fails   panics if a sequence is above 2⁶² − 1 (a producer's bug)
@@ -86,7 +89,7 @@ pub fn encode_traced(
     }
 }
 
-/// Reads the stamps of a header that was decoded from the head of `bytes`; `None` if it bears none.
+/// Reads the stamps of a header that was decoded from the head of `bytes`; `None` if it has none.
 ///
 /// Cost    O(stamps), one allocation
 pub fn decode_trace(bytes: &[u8], decoded: &Decoded, now: Instant) -> Option<Trace> {
@@ -96,7 +99,7 @@ pub fn decode_trace(bytes: &[u8], decoded: &Decoded, now: Instant) -> Option<Tra
     Some(Trace::arrived(stamps, now))
 }
 
-/// Returns how many bytes surely hold the header that begins with these, stamps included.
+/// Returns an upper bound of the length of the header that begins with these bytes, including stamps.
 pub fn window(bytes: &[u8]) -> usize {
     match bytes.get(1) {
         Some(flags) if flags & TRACED != 0 => ADU_HEADER_BYTES_MAX + TRACE_BYTES_MAX,
@@ -104,7 +107,8 @@ pub fn window(bytes: &[u8]) -> usize {
     }
 }
 
-/// Returns what is left until `deadline` in whole microseconds, plus one; 0 if there is no deadline.
+/// Returns the remaining time until `deadline` in whole microseconds, plus one; 0 if there is no
+/// deadline.
 fn budget(deadline: Instant, now: Instant) -> u64 {
     let left = deadline.saturating_since(now);
     if left.is_never() {
@@ -117,7 +121,7 @@ fn budget(deadline: Instant, now: Instant) -> u64 {
 /// Reads a header from the head of `bytes`; `None` if more bytes are needed.
 ///
 /// Cost    O(1), no allocation
-/// Fails   [`WireError`] if no further bytes can make it a header
+/// Fails   [`WireError`] if no further bytes can complete a header
 pub fn decode_header(bytes: &[u8], now: Instant) -> Result<Option<Decoded>, WireError> {
     match read(bytes, now) {
         Ok(decoded) => Ok(Some(decoded)),
@@ -146,7 +150,7 @@ fn read(bytes: &[u8], now: Instant) -> Result<Decoded, WireError> {
     }
     let header = Header {
         stream: StreamId(u64::from_be_bytes(reader.array("stream")?)),
-        // Whoever has it may say what comes after it.
+        // The successor is sent too, for instance in a receipt.
         sequence: Sequence(reader.bounded("sequence", SEQUENCE_MAX)?),
         epoch: Epoch(reader.bounded("epoch", u64::from(u32::MAX))? as u32),
         media_time: MediaTime::from_micros(reader.varint("media time")?),

@@ -1,10 +1,11 @@
-//! Bytes to values and back, totally: any byte string is a value or an error, in bounded memory.
+//! Wire formats: any byte string decodes to a value or an error, in bounded memory.
 //!
-//! *The idea.* One cursor, `Reader`, that cannot run off its end and knows no allocation; above it one file per
-//! kind of message. Every length is compared with its limit before anything is reserved. Integers are QUIC varints,
-//! for most are small; the layouts are those of docs/protocol.md.
+//! *The idea.* One cursor, `Reader`, that cannot run off its end and never allocates; above it one
+//! file per kind of message. Every length is compared with its limit before memory is reserved.
+//! Integers are QUIC varints, for most are small; the layouts are those of docs/protocol.md.
 //!
-//! *What it does not do.* It judges no meaning: whether a peer may say what it says is the node's business.
+//! *What it does not do.* It checks no meaning: whether a peer may send a message is the node's
+//! business.
 //!
 //! *Sources.* docs/protocol.md; RFC 9000 §16 (varints).
 
@@ -26,10 +27,10 @@ use alloc::vec::Vec;
 
 pub use varint::VARINT_MAX;
 
-/// The version of the formats in this module; peers of another version are refused at the handshake.
+/// The version of the formats in this module; the handshake refuses peers of another version.
 pub const VERSION: u8 = 1;
 
-/// The peer's bytes are not what docs/protocol.md says.
+/// How bytes violate docs/protocol.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
@@ -42,30 +43,30 @@ pub enum WireError {
     /// A format version that this build does not read.
     #[error("format version {0}; this node reads version {VERSION}")]
     Version(u8),
-    /// The version of something that has versions of its own, which this build does not read.
-    #[error("{what} is of version {version}; this program reads versions up to {most}: update it")]
+    /// An unsupported version of something that has versions of its own.
+    #[error("{what} has version {version}, above the supported {most}: update this program")]
     VersionOf {
-        /// What.
+        /// The name of the thing.
         what: &'static str,
-        /// What it says.
+        /// Its version.
         version: u8,
-        /// The newest that is read.
+        /// The newest supported version.
         most: u8,
     },
-    /// A message kind that this version does not have.
+    /// An unknown message kind.
     #[error("message kind {0} is unknown")]
     Kind(u64),
     /// A value above its limit.
     #[error("{what} is {value}, above the limit of {limit}")]
     TooLarge {
-        /// Which value.
+        /// The name of the value.
         what: &'static str,
-        /// What the peer said.
+        /// The value received.
         value: u64,
         /// The bound in `limits`.
         limit: u64,
     },
-    /// A value that has no meaning.
+    /// A value without meaning.
     #[error("{0} is malformed")]
     Malformed(&'static str),
 }
@@ -123,7 +124,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a count of things that are at least one byte each, so that reserving for them is bounded by what arrived.
+    /// Reads a count of items of at least one byte each, so that the bytes received bound what is
+    /// reserved for them.
     pub(crate) fn count(&mut self, what: &'static str, limit: usize) -> Result<usize, WireError> {
         let count = self.bounded(what, limit as u64)? as usize;
         if count <= self.remaining() {
@@ -155,7 +157,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends values to a message in the making.
+/// Appends values to a message.
 pub(crate) trait Write {
     fn varint(&mut self, value: u64);
     fn blob(&mut self, bytes: &[u8]);

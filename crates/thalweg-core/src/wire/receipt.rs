@@ -1,11 +1,12 @@
-//! What a sink has of a stream, and that a node's next one does not answer, or may not: two messages from node to node towards the
-//! source; and one towards the sinks, that the source does not.
+//! Three hop-by-hop messages: a sink's receipt, advice about a silent node, both towards the
+//! source; and the source's own silence, towards the sinks.
 //!
-//! *The idea.* The two go the way of accounts, from each node of a plan to its `previous`, so neither bears a route nor a
-//! signature: a dozen bytes, and as true as the neighbour that says them. A receipt is a set, not a change, so one that is
-//! lost or late does no harm. The one goes the way of ADUs.
+//! *The idea.* Receipts and advice travel like accounts, from each node of a plan to its
+//! `previous`, so they need neither route nor signature: a dozen bytes, as trustworthy as the
+//! neighbour that sends them. A receipt is a set and no difference, so a lost or late one does no
+//! harm. Silence travels like ADUs.
 //!
-//! *What it does not do.* It believes nothing: [`crate::control`] asks from whom it comes.
+//! *What it does not do.* It trusts nothing: [`crate::control`] checks which neighbour sent it.
 //!
 //! *Sources.* docs/protocol.md §4.4, §4.5, §4.8.
 
@@ -16,38 +17,38 @@ use crate::id::{Epoch, StreamId};
 use crate::limits::{PATH_NODES_MAX, RECEIPT_RANGES_MAX};
 use crate::mailbox::Held;
 
-/// What the sink of a plan has of its stream, under whatever plan it came.
+/// What the sink of a plan has of its stream, whichever plan delivered it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// The plan by whose way this is told.
+    /// The plan along which the receipt travels.
     pub epoch: Epoch,
-    /// When the sink began to note, in milliseconds since 1970; one that begins anew has a larger number.
+    /// When the sink began to record, in milliseconds since 1970; larger after a restart.
     pub since: u64,
-    /// What it has.
+    /// The sequences that it has.
     pub held: Held,
 }
 
-/// A node of a plan does not hear from the one after it.
+/// A node of a plan hears nothing from the node after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advice {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// Which plan.
+    /// The plan.
     pub epoch: Epoch,
-    /// How many hops that node is behind the sender; 0 is the sender itself.
+    /// Hops from the sender back to that node; 0 is the sender itself.
     pub distance: u8,
-    /// It may yet: another way is worth making ready, and none is worth leaving.
+    /// Whether it may still answer: another path is worth preparing, but none is worth leaving.
     pub is_doubt: bool,
 }
 
-/// The source of a plan does not answer the node that it gives its ADUs to.
+/// The source of a plan does not answer its next node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Silence {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// Which plan.
+    /// The plan.
     pub epoch: Epoch,
 }
 
@@ -76,7 +77,7 @@ pub(super) fn decode_receipt(reader: &mut Reader<'_>) -> Result<Receipt, WireErr
     let mut ranges = Vec::with_capacity(count);
     let mut at = floor;
     for _ in 0..count {
-        // Two varints over a third: far below what eight bytes hold.
+        // The sum of three varints is far below what eight bytes hold.
         let start = at + reader.varint("gap")?;
         let end = start + reader.varint("run")?;
         if start == at || end == start || end > VARINT_MAX {

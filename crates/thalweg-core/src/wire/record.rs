@@ -1,8 +1,8 @@
-//! A node's record: what it is, whom it can reach and what it publishes, signed by its key.
+//! A node's record: what the node is, its neighbours and the streams it publishes, signed by its key.
 //!
-//! *The idea.* Records are flooded: each node keeps the newest of every other (largest [`Record::sequence`]) and
-//! builds the planner's topology from them. The signature is made over the encoded bytes, so a relay passes on exactly
-//! what was signed and can change nothing.
+//! *The idea.* Records are flooded: each node keeps the newest of every other (largest
+//! [`Record::sequence`]) and builds the planner's topology from them. The signature covers the
+//! encoded bytes, so a relay forwards exactly what was signed and can change nothing.
 //!
 //! *What it does not do.* It makes and checks no signature (`thalweg-net` has the keys).
 //!
@@ -19,37 +19,38 @@ use crate::limits::{
 use crate::time::Duration;
 use crate::units::Bitrate;
 
-/// The longest round trip that the clock's nanoseconds hold; what is longer could not be passed on as it came.
+/// The longest round trip that the clock's nanoseconds hold; a longer one could not be forwarded
+/// unchanged.
 const RTT_MICROS_MAX: u64 = Duration::NEVER.as_micros() - 1;
 
-/// What a node says of itself.
+/// What a node announces about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Whose record it is.
+    /// The node.
     pub node: NodeId,
-    /// Grows with each record of this node, across restarts too.
+    /// Grows with each record of this node, also across restarts.
     pub sequence: u64,
-    /// The name its owner gave it.
+    /// The name that its owner gave it.
     pub name: String,
-    /// How many adapters it is able to run.
+    /// The number of adapters that it can run.
     pub slots: u32,
-    /// The X25519 key with which others seal what only this node may read.
+    /// The X25519 public key to seal messages for this node only.
     pub box_key: [u8; 32],
-    /// The nodes it has a connection with, as it measures them.
+    /// The nodes that it is connected with, as it measures them.
     pub neighbours: Vec<Neighbour>,
     /// The streams that it publishes.
     pub streams: Vec<Announced>,
 }
 
 impl Record {
-    /// Returns what the node says of its link with another, if it names it.
+    /// Returns the node's entry for its link with another, if there is one.
     ///
     /// Cost    O(neighbours)
     pub fn neighbour(&self, node: NodeId) -> Option<&Neighbour> {
         self.neighbours.iter().find(|there| there.node == node)
     }
 
-    /// Returns whether the node names as many neighbours as a record holds, and so may have more.
+    /// Returns whether the record has its maximum of neighbours, so that the node may have more.
     pub const fn is_full(&self) -> bool {
         self.neighbours.len() >= NEIGHBOURS_MAX
     }
@@ -58,17 +59,17 @@ impl Record {
 /// One direction of a link, from the record's node to `node`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// The far end.
+    /// The other node.
     pub node: NodeId,
     /// The smoothed round-trip time.
     pub rtt: Duration,
-    /// Packets lost of a million sent.
+    /// Packets lost per million sent.
     pub loss_ppm: u32,
-    /// What the link can carry, in even numbers of bits a second; zero if it is not known.
+    /// The rate that the link can carry, in even numbers of bits a second; zero if unknown.
     pub rate: Bitrate,
-    /// Whether that was measured, and an operator says nothing or more.
+    /// Whether the rate was measured, and no operator states a lower one.
     pub is_measured: bool,
-    /// Whether nobody else can listen on the way.
+    /// Whether the path is safe from eavesdroppers.
     pub secure: bool,
 }
 
@@ -77,19 +78,20 @@ pub struct Neighbour {
 pub struct Announced {
     /// Its eight bytes on the wire.
     pub id: StreamId,
-    /// What was drawn when it started; with the record's node and the name it gives the id, so anybody can check it.
+    /// Random bytes drawn at its start; with the record's node and the name they hash to the id, so
+    /// anyone can check it.
     pub start: [u8; 8],
     /// Its name.
     pub name: StreamName,
     /// Whether its payload is for trusted nodes only.
     pub confidential: bool,
-    /// The rate of each layer, the base first.
+    /// The rate of each layer, the base layer first.
     pub layers: Vec<Bitrate>,
 }
 
 /// Returns the record in the form that is signed and flooded.
 ///
-/// Fails   panics if a list is above its limit (the caller keeps the limits of `limits`)
+/// Fails   panics if a list is above its limit (the caller keeps to `limits`)
 pub fn encode(record: &Record) -> Vec<u8> {
     assert!(
         record.neighbours.len() <= NEIGHBOURS_MAX,
@@ -110,7 +112,8 @@ pub fn encode(record: &Record) -> Vec<u8> {
         out.extend_from_slice(&neighbour.node.0);
         out.varint(neighbour.rtt.as_micros().min(RTT_MICROS_MAX));
         out.varint(u64::from(neighbour.loss_ppm));
-        // The last bit is nothing to a rate, and a byte more would be another version of the format.
+        // The last bit of a rate is insignificant, and another byte would need another version of
+        // the format.
         let rate = neighbour.rate.as_bps().min(VARINT_MAX) & !1;
         out.varint(rate | u64::from(neighbour.is_measured));
         out.push(u8::from(neighbour.secure));

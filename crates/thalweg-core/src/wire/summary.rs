@@ -1,9 +1,10 @@
-//! What a node knows of the map, by node and number, and what another lacks of it: two messages between new neighbours.
+//! Two messages between new neighbours: the records that a node has, by node and sequence, and
+//! those that the other lacks.
 //!
-//! *The idea.* A record has some 400 bytes, a node and a number sixteen. Nodes are named by the first eight bytes of their
-//! keys, in rising order, each once: so whoever answers can ask for no record twice.
+//! *The idea.* A record has some 400 bytes, a node and a number sixteen. Nodes are named by the
+//! first eight bytes of their keys, in ascending order: so an answer cannot request a record twice.
 //!
-//! *What it does not do.* It signs nothing: what is sent in answer is signed by whom it is of.
+//! *What it does not do.* It signs nothing: each record sent in answer has its own node's signature.
 //!
 //! *Sources.* docs/protocol.md §5, "Meeting".
 
@@ -25,17 +26,17 @@ impl From<NodeId> for Prefix {
     }
 }
 
-/// The numbers of records that are kept.
+/// The sequence numbers of the records that a node has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Of whom, and the record's number.
+    /// The node, and its record's sequence number.
     pub records: Vec<(Prefix, u64)>,
 }
 
 /// The answer to one [`Summary`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
-    /// Whose records are missing, or older.
+    /// The nodes with a record that is missing or older.
     pub nodes: Vec<Prefix>,
 }
 

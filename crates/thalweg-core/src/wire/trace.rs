@@ -1,10 +1,10 @@
-//! Stamps on the wire: behind the header of a traced ADU, and in what its sink tells of it.
+//! Stamps on the wire: behind the header of a traced ADU, and in its sink's report.
 //!
-//! *The idea.* Four times in microseconds, each in at most four bytes: what took longer than 2³⁰ − 1 µs, eighteen minutes,
-//! says so much. A count comes first, so a reader knows at once how much it must have, and it is compared with the longest
-//! way before anything is reserved.
+//! *The idea.* Four times in microseconds, each in at most four bytes: a time above 2³⁰ − 1 µs,
+//! eighteen minutes, is capped to that. A count comes first, so a reader knows at once how many
+//! bytes it needs, and the count is compared with the longest path before memory is reserved.
 //!
-//! *What it does not do.* It does not ask whether a node may say so.
+//! *What it does not do.* It does not check whether a node may report a stamp.
 //!
 //! *Sources.* docs/protocol.md §3.5, §4.7.
 
@@ -16,10 +16,10 @@ use crate::limits::{PATH_NODES_MAX, TRACE_STAMPS_MAX};
 use crate::time::Duration;
 use crate::trace::{Stamp, Traced};
 
-/// The longest time that a stamp can say.
+/// The longest time that a stamp can hold.
 const MICROS_MAX: u64 = (1 << 30) - 1;
 
-/// Appends stamps, one at least.
+/// Appends stamps, at least one.
 ///
 /// Fails   panics above `limits::TRACE_STAMPS_MAX` (a caller's bug)
 pub(super) fn encode(before: &[Stamp], last: &Stamp, out: &mut Vec<u8>) {
@@ -43,7 +43,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Vec<Stamp>, WireError> {
     (0..count).map(|_| one(reader)).collect()
 }
 
-/// Reads past stamps without keeping them.
+/// Skips stamps.
 pub(super) fn skip(reader: &mut Reader<'_>) -> Result<(), WireError> {
     let count = count(reader, TRACE_STAMPS_MAX)?;
     for _ in 0..count {
@@ -77,12 +77,12 @@ fn one(reader: &mut Reader<'_>) -> Result<Stamp, WireError> {
     })
 }
 
-/// Appends what follows the stream of a way.
+/// Appends what follows the stream of a trace.
 pub(super) fn encode_traced(traced: &Traced, out: &mut Vec<u8>) {
     let (path, stamps) = (&traced.path, &traced.stamps);
     assert!(
         stamps.len() <= PATH_NODES_MAX && (path.is_empty() || path.len() == stamps.len()),
-        "a way above the limit, or of other nodes than its stamps"
+        "a path above the limit, or not of the nodes of its stamps"
     );
     out.varint(u64::from(traced.epoch.0));
     out.varint(traced.sequence.0);

@@ -1,10 +1,10 @@
-//! QUIC's variable-length integers: the two top bits say whether 1, 2, 4 or 8 bytes follow.
+//! QUIC's variable-length integers: the two top bits give the length of 1, 2, 4 or 8 bytes.
 //!
 //! *Sources.* RFC 9000 §16.
 
 use alloc::vec::Vec;
 
-/// The largest value a varint holds.
+/// The largest value of a varint.
 pub const VARINT_MAX: u64 = (1 << 62) - 1;
 
 /// Appends `value` in the fewest bytes.
@@ -22,7 +22,7 @@ pub(super) fn encode(value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the value at the head of `bytes` and how many bytes it took, or `None` if they end too soon.
+/// Returns the value at the head of `bytes` and its length, or `None` if they end too soon.
 pub(super) fn decode(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;
     let length = 1 << (first >> 6);

@@ -1,17 +1,18 @@
-//! Grants, revocations and tickets as bytes, and what is said at a node's door.
+//! Grants, revocations and tickets as bytes, and the messages at a node's door.
 //!
-//! *The idea.* Whoever owns a fabric signs what each node may do; a delegate may sign for others, and encloses the grant
-//! that makes it one. Both stand in one value, so that whoever has it can check it alone:
+//! *The idea.* The owner of a fabric signs what each node may do. A delegate may sign for others,
+//! and encloses the grant that makes it a delegate. Both are in one value, which can be checked by
+//! itself:
 //!
 //! ```text
 //! credential = the node's grant, and its issuer's own grant if the issuer is not the owner
 //! warrant    = a revocation,     and its issuer's own grant if the issuer is not the owner
 //! ```
 //!
-//! What is signed is the encoding itself, and only its shortest form is read: a value has one encoding, so none is kept
-//! beside it.
+//! The signature covers the encoding itself, and only the shortest form is accepted: a value has
+//! one encoding, so the signed bytes need not be stored beside it.
 //!
-//! *What it does not do.* It checks no signature and knows no time; [`crate::admission`] does.
+//! *What it does not do.* It checks no signature and no time; [`crate::admission`] does.
 //!
 //! *Sources.* docs/protocol.md §12; docs/admission.md.
 
@@ -32,113 +33,114 @@ use crate::limits::{
 #[cfg(test)]
 pub(super) mod tests;
 
-/// The version of tickets, their first byte: a ticket is kept and passed on by people, beside all connections.
+/// The version of tickets, their first byte: people keep and forward tickets outside of any connection.
 const TICKET_VERSION: u8 = 1;
 
-/// That of a ticket which names relays: who knows the first alone says so, instead of taking it for damaged.
+/// The version of a ticket with relays: an older program reports an unknown version instead of a
+/// damaged ticket.
 const TICKET_VERSION_RELAYS: u8 = 2;
 
-/// That of a ticket which names addresses of TCP, and perhaps relays.
+/// The version of a ticket with TCP addresses, and perhaps relays.
 const TICKET_VERSION_TCP: u8 = 3;
 
-/// Bytes of a ticket's secret: too many to be guessed by knocking, few enough to be copied.
+/// Bytes of a ticket's secret: too many to guess online, few enough to copy.
 pub const SECRET_BYTES: usize = 16;
 
-/// What a node may do in a fabric, for a time.
+/// A node's rights in a fabric, for a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The fabric, named by its owner's key.
+    /// The fabric, identified by its owner's key.
     pub fabric: NodeId,
-    /// Who grants: the owner or a delegate.
+    /// The issuer: the owner or a delegate.
     pub issuer: NodeId,
-    /// To whom.
+    /// The node that is granted the rights.
     pub node: NodeId,
-    /// What.
+    /// The rights.
     pub rights: Rights,
     /// Grows from grant to grant of an issuer; a revocation reaches up to a serial.
     pub serial: u64,
-    /// Before this it does not hold.
+    /// The first second at which it holds.
     pub not_before: UnixTime,
-    /// From this on it does not hold any more.
+    /// The first second at which it no longer holds.
     pub expiry: UnixTime,
 }
 
 /// The end of all grants of a node up to a serial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revocation {
-    /// The fabric, named by its owner's key.
+    /// The fabric, identified by its owner's key.
     pub fabric: NodeId,
-    /// Who revokes: the owner whatever was granted, a delegate what it granted itself.
+    /// The issuer: the owner revokes any grant, a delegate its own.
     pub issuer: NodeId,
-    /// Whose grants.
+    /// The node that loses the grants.
     pub node: NodeId,
     /// The largest serial that is revoked.
     pub serial: u64,
 }
 
-/// Something with the signature of its issuer.
+/// Content with the signature of its issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed<T> {
-    /// What is signed.
+    /// The signed content.
     pub content: T,
     /// Its issuer's signature.
     pub signature: [u8; SIGNATURE_BYTES],
 }
 
-/// A node's grant with all that is needed to check it.
+/// A node's grant with everything needed to check it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     /// The node's grant.
     pub grant: Signed<Grant>,
-    /// The grant of its issuer, if that is not the owner.
+    /// The grant of its issuer, unless that is the owner.
     pub delegation: Option<Signed<Grant>>,
 }
 
-/// A revocation with all that is needed to check it.
+/// A revocation with everything needed to check it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warrant {
     /// The revocation.
     pub revocation: Signed<Revocation>,
-    /// The grant of its issuer, if that is not the owner.
+    /// The grant of its issuer, unless that is the owner.
     pub delegation: Option<Signed<Grant>>,
 }
 
-/// An invitation into a fabric, as it is handed to whoever is to join.
+/// An invitation into a fabric, handed to the person who is to join a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// The fabric, named by its owner's key.
+    /// The fabric, identified by its owner's key.
     pub fabric: NodeId,
     /// The node that redeems it.
     pub inviter: NodeId,
-    /// Where the inviter can be dialled over QUIC.
+    /// The inviter's QUIC addresses.
     pub addresses: Vec<SocketAddr>,
-    /// Where over TCP.
+    /// The inviter's TCP addresses.
     pub tcp_addresses: Vec<SocketAddr>,
-    /// URLs of relays by which it can be reached, as text that nobody has checked.
+    /// URLs of relays that reach the inviter, as unchecked text.
     pub relays: Vec<String>,
-    /// What proves that one was invited.
+    /// The proof of the invitation.
     pub secret: [u8; SECRET_BYTES],
-    /// What the inviter will grant.
+    /// The rights that the inviter will grant.
     pub rights: Rights,
-    /// From this on it is not redeemed any more.
+    /// The first second at which it is no longer redeemed.
     pub expiry: UnixTime,
 }
 
-/// What a node says at the door of another.
+/// A request at the door of another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
     reason = "one lives at a time, between a stream and its handling"
 )]
 pub enum Knock {
-    /// It shows its grant; the owner has none to show.
+    /// Shows a grant; the owner has none to show.
     Present {
         /// The fabric.
         fabric: NodeId,
-        /// Its grant.
+        /// The grant.
         credential: Option<Credential>,
     },
-    /// It redeems a ticket.
+    /// Redeems a ticket.
     Redeem {
         /// The fabric.
         fabric: NodeId,
@@ -147,30 +149,30 @@ pub enum Knock {
     },
 }
 
-/// What it is answered.
+/// The answer at the door.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
     reason = "one lives at a time, between a stream and its handling"
 )]
 pub enum Answer {
-    /// It is not let in.
+    /// The node is not admitted.
     Refused {
-        /// Why, as a sentence for people.
+        /// The reason, as a sentence for people.
         reason: String,
     },
-    /// It may connect.
+    /// The node may connect.
     Welcome {
-        /// The grant of the node that answers; the owner has none.
+        /// The grant of the answering node; the owner has none.
         credential: Option<Credential>,
         /// The grant that a ticket was redeemed for.
         granted: Option<Credential>,
     },
 }
 
-/// What has one encoding, which is signed under a context of its own.
+/// A value with one encoding, signed under a context of its own.
 pub trait Sign: Sized {
-    /// What precedes the encoding under the signature, so that it can be taken for nothing else.
+    /// Precedes the encoding under the signature, so that it cannot be taken for another kind of value.
     const CONTEXT: &'static [u8];
 
     /// Appends the encoding.
@@ -302,7 +304,7 @@ pub fn encode_ticket(ticket: &Signed<Ticket>) -> Vec<u8> {
     out
 }
 
-/// Returns what is said at a door as bytes.
+/// Returns a request at a door as bytes.
 pub fn encode_knock(knock: &Knock) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     match knock {
@@ -320,7 +322,7 @@ pub fn encode_knock(knock: &Knock) -> Vec<u8> {
     out
 }
 
-/// Returns what is answered at a door as bytes.
+/// Returns an answer at a door as bytes.
 pub fn encode_answer(answer: &Answer) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     match answer {
@@ -347,12 +349,12 @@ fn encode_optional(credential: Option<&Credential>, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a credential that is all there is.
+/// Reads a credential that fills `bytes`.
 pub fn decode_credential(bytes: &[u8]) -> Result<Credential, WireError> {
     whole(bytes, credential)
 }
 
-/// Reads a warrant that is all there is.
+/// Reads a warrant that fills `bytes`.
 pub fn decode_warrant(bytes: &[u8]) -> Result<Warrant, WireError> {
     whole(bytes, warrant)
 }
@@ -366,7 +368,7 @@ pub fn decode_ticket(bytes: &[u8]) -> Result<Signed<Ticket>, WireError> {
     })
 }
 
-/// Reads what is said at a door.
+/// Reads a request at a door.
 pub fn decode_knock(bytes: &[u8]) -> Result<Knock, WireError> {
     whole(bytes, |reader| {
         let kind = reader.byte("kind")?;
@@ -385,7 +387,7 @@ pub fn decode_knock(bytes: &[u8]) -> Result<Knock, WireError> {
     })
 }
 
-/// Reads what is answered at a door.
+/// Reads an answer at a door.
 pub fn decode_answer(bytes: &[u8]) -> Result<Answer, WireError> {
     whole(bytes, |reader| match reader.byte("kind")? {
         0 => Ok(Answer::Refused {
@@ -448,7 +450,7 @@ fn signed<T: Sign>(
     })
 }
 
-/// Reads what is signed, and refuses it unless it is written as this node would write it.
+/// Reads signed content, and rejects it unless it is encoded as this node would encode it.
 fn canonical<T: Sign>(
     reader: &mut Reader<'_>,
     read: fn(&mut Reader<'_>) -> Result<T, WireError>,

@@ -1,4 +1,5 @@
-//! Proves that grants, revocations, tickets and what is said at a door survive the wire, and that no bytes do harm.
+//! Proves that grants, revocations, tickets and the messages at a door survive the wire, and that
+//! no bytes do harm.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -99,7 +100,7 @@ fn answers() -> impl Strategy<Value = Answer> {
 
 proptest! {
     #[test]
-    fn a_credential_and_a_warrant_survive_the_wire(credential in credentials(), warrant in warrants()) {
+    fn credential_and_warrant_survive(credential in credentials(), warrant in warrants()) {
         let mut bytes = Vec::new();
         encode_credential(&credential, &mut bytes);
         prop_assert_eq!(decode_credential(&bytes), Ok(credential));
@@ -109,21 +110,22 @@ proptest! {
     }
 
     #[test]
-    fn a_ticket_survives_the_wire(ticket in tickets()) {
+    fn ticket_survives(ticket in tickets()) {
         prop_assert_eq!(decode_ticket(&encode_ticket(&ticket)), Ok(ticket));
     }
 
     #[test]
-    fn what_is_said_at_a_door_survives_the_wire(knock in knocks(), answer in answers()) {
+    fn door_messages_survive(knock in knocks(), answer in answers()) {
         prop_assert!(encode_knock(&knock).len() <= DOOR_BYTES_MAX);
         prop_assert!(encode_answer(&answer).len() <= DOOR_BYTES_MAX);
         prop_assert_eq!(decode_knock(&encode_knock(&knock)), Ok(knock));
         prop_assert_eq!(decode_answer(&encode_answer(&answer)), Ok(answer));
     }
 
-    /// So a signature over the encoding is a signature over the value, and no second form of it passes.
+    /// So a signature over the encoding is a signature over the value, and no second form of it is
+    /// accepted.
     #[test]
-    fn a_damaged_ticket_or_credential_is_an_error_or_another_value(
+    fn damage_is_error_or_other_value(
         ticket in tickets(), credential in credentials(), at: usize, with in 1_u8..,
     ) {
         let mut bytes = encode_ticket(&ticket);
@@ -140,14 +142,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_value_or_an_error(bytes in vec(any::<u8>(), 0..400)) {
+    fn any_bytes_decode_or_fail(bytes in vec(any::<u8>(), 0..400)) {
         let _ = (decode_credential(&bytes), decode_warrant(&bytes), decode_ticket(&bytes));
         let _ = (decode_knock(&bytes), decode_answer(&bytes));
     }
 }
 
 #[test]
-fn what_is_signed_has_one_form() {
+fn signed_content_has_one_form() {
     let content = Revocation {
         fabric: NodeId([1; 32]),
         issuer: NodeId([1; 32]),
@@ -167,7 +169,7 @@ fn what_is_signed_has_one_form() {
 }
 
 #[test]
-fn lengths_are_compared_before_anything_is_reserved() {
+fn lengths_are_checked_before_allocation() {
     let mut bytes = vec![0];
     bytes.varint(1 << 40);
     let error = decode_credential(&bytes).expect_err("longer than a grant");
@@ -175,12 +177,12 @@ fn lengths_are_compared_before_anything_is_reserved() {
 }
 
 #[test]
-fn a_ticket_of_a_later_version_says_so() {
+fn later_ticket_version_is_named() {
     let mut bytes = vec![9];
     bytes.extend_from_slice(&[0; 128]);
     let error = decode_ticket(&bytes).expect_err("there is no such version");
     assert_eq!(
         error.to_string(),
-        "the ticket is of version 9; this program reads versions up to 3: update it"
+        "the ticket has version 9, above the supported 3: update this program"
     );
 }

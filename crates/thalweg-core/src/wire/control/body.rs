@@ -1,8 +1,8 @@
-//! What envelopes hold: the messages between the ends of a stream and the nodes of its plans.
+//! The content of envelopes: messages between the ends of a stream and the nodes of its plans.
 //!
-//! *The idea.* A kind, the stream, and what follows; these bytes are signed as they are.
+//! *The idea.* A kind, the stream, and the rest; these bytes are signed as they are.
 //!
-//! *What it does not do.* It says nothing of the way that an envelope takes ([`super::Routed`]).
+//! *What it does not do.* It does not say which route an envelope takes ([`super::Routed`]).
 //!
 //! *Sources.* docs/protocol.md §4.2.
 
@@ -20,144 +20,146 @@ use crate::trace::Traced;
 use crate::wire::record::{flag, stream_name};
 use crate::wire::{Reader, WireError, Write, trace};
 
-/// Bytes of an adapter as a plan writes it: `keep:15`, `pack:zstd`, with room for parameters.
+/// Bytes of an adapter in a plan: `keep:15`, `pack:zstd`, with room for parameters.
 const ADAPTER_BYTES_MAX: usize = 64;
 
 /// Bytes of a sealed stream key: 32 of ephemeral key, 32 of key, 4 of key epoch, 16 of tag, with room.
 const ENVELOPE_BYTES_MAX: usize = 256;
 
-/// The longest interval between traced ADUs that can be asked for, in milliseconds: an hour.
+/// The longest interval between traced ADUs that can be requested, in milliseconds: an hour.
 const EVERY_MS_MAX: u64 = 3_600_000;
 
-/// What an envelope holds.
+/// The content of an envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// Asks the source for its stream; repeated while it is wanted, for a subscription has a lease.
+    /// Requests the source's stream; repeated while the sink wants it, for a subscription has a lease.
     Subscribe {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Whether the sink has waited for the stream since before it was announced, and so begins with its first ADU.
+        /// Whether the sink waited for the stream since before its announcement, and so starts with
+        /// its first ADU.
         has_waited: bool,
     },
     /// Ends a subscription.
     Unsubscribe {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
     },
-    /// Installs the part of a plan that runs on the addressee; repeated until it is answered.
+    /// Installs the addressee's part of a plan; repeated until it is answered.
     Prepare(Prepare),
-    /// Renews the leases of parts that the addressee has, of all of them at once.
+    /// Renews the leases of several parts on the addressee.
     Renew {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Which plans, [`RENEWALS_MAX`] at most.
+        /// The plans, [`RENEWALS_MAX`] at most.
         epochs: Vec<Epoch>,
     },
-    /// Of these plans the sender has no part: the answer to a [`Body::Renew`], if there are any.
+    /// Answers [`Body::Renew`] with the plans of which the sender has no part, if there are any.
     Lacking {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Which plans, [`RENEWALS_MAX`] at most.
+        /// The plans, [`RENEWALS_MAX`] at most.
         epochs: Vec<Epoch>,
     },
     /// The part is installed.
     Ready {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Which plan.
+        /// The plan.
         epoch: Epoch,
     },
     /// The part cannot be installed, or the subscription cannot be served.
     Refuse {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Which plan; 0 if it is about a subscription.
+        /// The plan; 0 for a subscription.
         epoch: Epoch,
-        /// Why, as a sentence for people.
+        /// The reason, as a sentence for people.
         reason: String,
     },
-    /// Forgets a plan.
+    /// Removes the part of a plan.
     Release {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Which plan.
+        /// The plan.
         epoch: Epoch,
     },
-    /// Begins or ceases to give a plan that is grafted on the addressee copies of what arrives there for its base, or ceases from a
-    /// sequence on.
+    /// Starts or stops copying ADUs that arrive on the addressee for the base to a plan that is
+    /// grafted there, or stops from a sequence on.
     Cast {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Which plan.
+        /// The plan.
         epoch: Epoch,
-        /// Whether it is to begin, and with what, or what it still gives.
+        /// Which ADUs are copied.
         feed: Feed,
     },
-    /// The sender leaves: plans of the stream are to go around it, and it is no sink of it any more.
+    /// The sender leaves: plans of the stream are to avoid it, and it is no longer a sink.
     Leave {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
     },
-    /// Nothing more comes of what the sink lacks below a sequence: it was given up.
+    /// No missing ADU below a sequence will arrive any more: the source has dropped them.
     GivenUp {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// The first sequence that may still come.
+        /// The first sequence that may still arrive.
         below: Sequence,
     },
-    /// It gives copies from now on.
+    /// Confirms that copies are made from now on.
     Casting {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Which plan.
+        /// The plan.
         epoch: Epoch,
     },
-    /// Somebody wants to know what hops cost the stream's ADUs; asked again while that is so.
+    /// Requests traces of the stream's ADUs; repeated while they are wanted.
     Trace {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// How often.
+        /// The interval between traced ADUs.
         every: Duration,
     },
-    /// The source's answer: for how many sinks, or why not.
+    /// The source's answer to [`Body::Trace`].
     Tracing {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// How many sinks the stream has.
+        /// The number of sinks of the stream.
         sinks: u32,
         /// Why it is not traced; empty if it is.
         reason: String,
     },
-    /// What hops cost one ADU: from its sink to the source, and from there to who asked.
+    /// The trace of one ADU: from its sink to the source, and from there to the node that requested it.
     Traced(Traced),
 }
 
 /// One node's part of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepare {
-    /// The stream's name; with the sender's key it gives the id.
+    /// The stream's name; with the sender's key it determines the id.
     pub name: StreamName,
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// Which plan.
+    /// The epoch of the plan.
     pub epoch: Epoch,
     /// The node that ADUs come from.
     pub previous: NodeId,
-    /// The node that they go to; `None` at the sink.
+    /// The node that ADUs go to; `None` at the sink.
     pub next: Option<NodeId>,
     /// The adapters of this node, in order.
     pub adapters: Vec<String>,
-    /// What happens to what is lost or late.
+    /// The treatment of lost and late ADUs.
     pub reliability: Reliability,
-    /// In which order ADUs leave.
+    /// The order in which ADUs leave.
     pub order: Order,
-    /// How much of a full link it gets beside others.
+    /// Its weight on a full link.
     pub weight: NonZeroU8,
-    /// Whether ADUs may arrive here unsealed; what breaks this rule is dropped and counted.
+    /// Whether ADUs may arrive here unsealed; others are dropped and counted.
     pub plaintext: bool,
-    /// The plan of which this one has copies of what arrives here, if it is grafted here; then `previous` is this node.
+    /// For a plan grafted here: the base plan, of which it copies what arrives here; then
+    /// `previous` is this node.
     pub base: Option<Epoch>,
-    /// The stream's key, sealed for this node, if it has to seal or open.
+    /// The stream's key, sealed for this node, if it has to seal or open payloads.
     pub envelope: Option<Vec<u8>>,
 }
 
@@ -207,7 +209,7 @@ const fn kind(body: &Body) -> (u8, &StreamId) {
     }
 }
 
-/// Writes what follows the stream.
+/// Appends what follows the stream.
 fn encode_rest(body: &Body, out: &mut Vec<u8>) {
     match body {
         Body::Subscribe { .. } | Body::Unsubscribe { .. } | Body::Leave { .. } => {}
@@ -249,7 +251,7 @@ fn encode_rest(body: &Body, out: &mut Vec<u8>) {
     }
 }
 
-/// Cuts a sentence to the limit, at a character.
+/// Cuts a sentence to the limit, at a character boundary.
 pub(in crate::wire) fn truncated(reason: &str) -> &str {
     let mut end = reason.len().min(TEXT_BYTES_MAX);
     while !reason.is_char_boundary(end) {

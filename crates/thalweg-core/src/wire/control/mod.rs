@@ -1,11 +1,11 @@
 //! Control messages: between neighbours, and source-routed between the ends of a stream.
 //!
-//! *The idea.* Neighbours exchange [`Message::Record`]s as they change; from each node of a path to the one before go
-//! [`Message::Account`]s of what became of a stream, [`Message::Receipt`]s of what its sink has and
-//! [`Message::Advice`] about a node that does not answer; to the one after, [`Message::Silence`] if it is the source that does
-//! not; and [`Message::Routed`] envelopes which they pass on
-//! along the list of nodes written on them. What an envelope holds is signed by its sender: a relay can lose it, not
-//! change it. Its body deploys plans:
+//! *The idea.* Neighbours flood changed [`Message::Record`]s. Towards the source of a plan, each
+//! node sends the one before it [`Message::Account`]s of what became of a stream,
+//! [`Message::Receipt`]s of what the sink has, and [`Message::Advice`] about a node that does not
+//! answer. Towards the sinks, [`Message::Silence`] reports that the source does not answer.
+//! [`Message::Routed`] envelopes follow the list of nodes written on them. An envelope's content is
+//! signed by its sender: a relay can drop it but cannot change it. Its body deploys plans:
 //!
 //! ```text
 //! sink ── Subscribe ──────────────► source        source plans, numbers the plan, and
@@ -34,45 +34,45 @@ use crate::limits::{CONTROL_BYTES_MAX, PATH_NODES_MAX};
 pub(super) use body::truncated;
 pub use body::{Body, Prepare, decode_body, encode_body};
 
-/// The kind of an account among frames.
+/// The frame kind of an account.
 const ACCOUNT: u8 = 3;
 
-/// The kind of a grant among frames; those below are for what plans and streams need.
+/// The frame kind of a grant; the numbers below are for plans and streams.
 const GRANT: u8 = 16;
 
-/// The kind of a revocation among frames.
+/// The frame kind of a revocation.
 const REVOCATION: u8 = 17;
 
-/// The kind of a receipt among frames.
+/// The frame kind of a receipt.
 const RECEIPT: u8 = 5;
 
-/// The kind of an advice among frames.
+/// The frame kind of an advice.
 const ADVICE: u8 = 6;
 
-/// The kind of an advice that is a doubt among frames: a kind of its own, which earlier programs pass over.
+/// The frame kind of an advice that is a doubt: a kind of its own, which earlier versions ignore.
 const DOUBT: u8 = 11;
 
-/// The kind of what is said of a grafted plan among frames.
+/// The frame kind of a message about a grafted plan.
 const BRANCH: u8 = 7;
 
-/// The kind of a word of a silent source among frames.
+/// The frame kind of a report that the source is silent.
 const SILENCE: u8 = 8;
 
-/// The kind of a summary of the map among frames.
+/// The frame kind of a summary of records.
 const SUMMARY: u8 = 9;
 
-/// The kind of the answer to one among frames.
+/// The frame kind of the answer to a summary.
 const LACK: u8 = 10;
 
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE_BYTES: usize = 64;
 
-/// What neighbours say to each other.
+/// A message between neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A record and its node's signature over these very bytes.
+    /// A record and its node's signature over exactly these bytes.
     Record {
-        /// As [`super::record::encode`] made it.
+        /// As encoded by [`super::record::encode`].
         record: Vec<u8>,
         /// By the record's node.
         signature: [u8; SIGNATURE_BYTES],
@@ -81,48 +81,48 @@ pub enum Message {
     Routed(Routed),
     /// What became of a stream's ADUs here and behind.
     Account(Report),
-    /// What a node may do.
+    /// A node's rights.
     Grant(Credential),
-    /// What a node may not do any more.
+    /// The end of a node's rights.
     Revocation(Warrant),
     /// What the sink of a plan has.
     Receipt(Receipt),
     /// The next node of a plan does not answer, or may not.
     Advice(Advice),
-    /// One of the three, of a plan that is grafted on another, by whose way it goes on.
+    /// One of the last three, about a plan that is grafted on another, which carries it further.
     Branch(Branch),
     /// The source of a plan does not answer.
     Silence(Silence),
-    /// Which records the sender keeps.
+    /// The records that the sender has.
     Summary(Summary),
-    /// Which of these the sender lacks.
+    /// Those of a summary that the sender lacks.
     Lack(Lack),
 }
 
-/// What a node says of a plan that is grafted there; the nodes before it have no part of that plan.
+/// A message about a plan that is grafted on the sender; the nodes before that have no part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// The plan by whose way it is told.
+    /// The plan along which the message travels.
     pub via: Epoch,
-    /// What is told.
+    /// The message.
     pub said: Said,
 }
 
-/// What nodes say towards the source of a plan.
+/// A message towards the source of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// What became of its ADUs from that node on.
     Account(Report),
     /// What its sink has.
     Receipt(Receipt),
-    /// The next node behind that, or further behind, does not answer, or may not.
+    /// A node behind that one does not answer, or may not.
     Advice(Advice),
 }
 
 impl Said {
-    /// Returns which plan it is about.
+    /// Returns the plan that it concerns.
     pub const fn plan(&self) -> (StreamId, Epoch) {
         match self {
             Self::Account(report) => (report.stream, report.epoch),
@@ -147,9 +147,9 @@ impl From<Said> for Message {
 pub struct Routed {
     /// The nodes to pass, the sender first, the addressee last.
     pub route: Vec<NodeId>,
-    /// The position in `route` of the node that this copy is addressed to.
+    /// The position in `route` of the node that this copy goes to.
     pub position: usize,
-    /// As [`encode_body`] made it.
+    /// As encoded by [`encode_body`].
     pub body: Vec<u8>,
     /// By `route[0]`, over the addressee's key and the body.
     pub signature: [u8; SIGNATURE_BYTES],
@@ -222,7 +222,7 @@ pub fn encode(message: &Message) -> Vec<u8> {
     out
 }
 
-/// Returns which plan a frame is an account of, if it is one; the rest of it may be malformed.
+/// Returns the plan that an account frame concerns, if it is one; its rest may be malformed.
 pub fn accounted(frame: &[u8]) -> Option<(StreamId, Epoch)> {
     let mut reader = Reader::new(frame.strip_prefix(&[ACCOUNT])?);
     let stream = StreamId(u64::from_be_bytes(reader.array("stream").ok()?));

@@ -1,4 +1,4 @@
-//! Proves what kinds of frames say, and that what is unknown is passed over alone.
+//! Proves the kinds of frames, and that unknown kinds are rejected alone.
 
 use super::{Message, Said, decode, encode};
 use crate::id::{Epoch, StreamId};
@@ -6,7 +6,7 @@ use crate::wire::WireError;
 use crate::wire::receipt::Advice;
 
 #[test]
-fn a_doubt_is_an_advice_of_a_kind_of_its_own_which_earlier_programs_pass_over() {
+fn doubt_has_its_own_kind() {
     for (kind, is_doubt) in [(6, false), (11, true)] {
         let advice = Advice {
             stream: StreamId(3),
@@ -21,7 +21,7 @@ fn a_doubt_is_an_advice_of_a_kind_of_its_own_which_earlier_programs_pass_over() 
         let said = Said::Advice(advice);
         assert!(matches!(branch, Ok(Message::Branch(branch)) if branch.said == said));
     }
-    // As they pass over what is unknown to this one, alone or of a grafted plan.
+    // Earlier versions ignore it as this one ignores unknown kinds, alone or of a grafted plan.
     assert_eq!(decode(&[12, 0]), Err(WireError::Kind(12)));
     assert_eq!(decode(&[7, 1, 12, 0]), Err(WireError::Kind(12)));
 }

@@ -1,4 +1,4 @@
-//! Any body of an envelope.
+//! Strategies for any body of an envelope.
 
 use super::*;
 
@@ -50,7 +50,6 @@ fn cast((stream, epoch): (StreamId, Epoch), feed: Feed) -> Body {
     }
 }
 
-/// What is said of renewals.
 fn given_up_bodies() -> impl Strategy<Value = Body> {
     (any::<u64>(), 0..1_u64 << 62).prop_map(|(stream, below)| Body::GivenUp {
         stream: StreamId(stream),
@@ -58,6 +57,7 @@ fn given_up_bodies() -> impl Strategy<Value = Body> {
     })
 }
 
+/// Bodies about renewals.
 fn renewal_bodies() -> impl Strategy<Value = Body> {
     let epochs = vec(any::<u32>().prop_map(Epoch), 0..=RENEWALS_MAX);
     (any::<u64>(), epochs, any::<bool>()).prop_map(|(stream, epochs, lacks)| {
@@ -70,7 +70,7 @@ fn renewal_bodies() -> impl Strategy<Value = Body> {
     })
 }
 
-/// What is said of traces.
+/// Bodies about traces.
 fn trace_bodies() -> impl Strategy<Value = Body> {
     let ids =
         (any::<u64>(), any::<u32>()).prop_map(|(stream, epoch)| (StreamId(stream), Epoch(epoch)));

@@ -36,7 +36,7 @@ fn encoded(header: &Header, payload_bytes: usize, now: Instant) -> Vec<u8> {
 }
 
 #[test]
-fn varints_take_the_fewest_bytes_at_each_edge() {
+fn varint_is_shortest_at_edges() {
     let edges = [
         (0, 1),
         (63, 1),
@@ -56,7 +56,7 @@ fn varints_take_the_fewest_bytes_at_each_edge() {
 }
 
 #[test]
-fn a_budget_shrinks_by_the_time_an_adu_is_held() {
+fn budget_shrinks_by_holding_time() {
     let mut header = Header::new(StreamId(7), Sequence(1));
     let sent = Instant::from_nanos(5_000_000);
     header.deadline = sent + Duration::from_millis(300);
@@ -72,7 +72,7 @@ fn a_budget_shrinks_by_the_time_an_adu_is_held() {
 }
 
 #[test]
-fn an_expired_adu_arrives_with_no_budget_and_an_endless_one_without_deadline() {
+fn expired_adu_has_no_budget() {
     let mut header = Header::new(StreamId(7), Sequence(1));
     let now = Instant::from_nanos(9_000_000);
     let read = |header: &Header| {
@@ -89,7 +89,7 @@ fn an_expired_adu_arrives_with_no_budget_and_an_endless_one_without_deadline() {
 }
 
 #[test]
-fn a_header_is_bounded_and_its_limits_are_edges() {
+fn header_limits_are_exact() {
     let mut widest = Header::new(StreamId(u64::MAX), Sequence(VARINT_MAX - 1));
     widest.epoch = Epoch(u32::MAX);
     widest.media_time = MediaTime::MAX;
@@ -103,7 +103,7 @@ fn a_header_is_bounded_and_its_limits_are_edges() {
             .expect("well formed")
             .is_some()
     );
-    // What comes after the last sequence could not be said.
+    // The successor of the largest sequence cannot be encoded.
     let mut beyond = widest;
     beyond.sequence = Sequence(VARINT_MAX);
     let error = adu::decode_header(&encoded(&beyond, 1, Instant::ZERO), Instant::ZERO);
@@ -134,7 +134,7 @@ fn a_header_is_bounded_and_its_limits_are_edges() {
 }
 
 #[test]
-fn a_long_reason_is_cut_at_a_character() {
+fn long_reason_is_cut_at_character() {
     let reason = "é".repeat(4_000);
     let body = Body::Refuse {
         stream: StreamId(1),
@@ -146,7 +146,7 @@ fn a_long_reason_is_cut_at_a_character() {
 }
 
 #[test]
-fn an_account_says_each_thing_once_and_of_no_node_beyond_the_longest_path() {
+fn account_entries_are_ascending() {
     let entry = |what| Entry { what, count: 1 };
     let statement = |distance, entries: &[u8]| Statement {
         distance,
@@ -174,7 +174,7 @@ fn an_account_says_each_thing_once_and_of_no_node_beyond_the_longest_path() {
     );
     assert_eq!(read([statement(0, &[2, 2])].into()), malformed("what"));
     assert_eq!(read([statement(0, &[2, 1])].into()), malformed("what"));
-    // A node that counts since ever.
+    // A node that has always been counting.
     let head = [3, 0, 0, 0, 0, 0, 0, 0, 3, 2];
     let read = |rest: &[u8]| control::decode(&[&head[..], rest].concat());
     assert!(read(&[255, 255, 0]).is_ok());
@@ -187,7 +187,7 @@ fn an_account_says_each_thing_once_and_of_no_node_beyond_the_longest_path() {
 }
 
 #[test]
-fn a_stamp_goes_round_and_the_nearer_way_counts() {
+fn stamp_wraps_around() {
     let at = |millis| Made::at(Instant::ZERO + Duration::from_millis(millis));
     for (later, earlier, apart) in [
         (16_384 + 5, 5, 0),
@@ -202,7 +202,7 @@ fn a_stamp_goes_round_and_the_nearer_way_counts() {
 }
 
 #[test]
-fn a_receipt_has_ranges_that_rise_and_do_not_touch() {
+fn receipt_ranges_ascend_apart() {
     // The frame up to the number of ranges: kind, stream, epoch, since, floor 10.
     let head = [5, 0, 0, 0, 0, 0, 0, 0, 3, 2, 9, 10];
     let read = |ranges: &[u8]| control::decode(&[&head[..], ranges].concat());
@@ -308,7 +308,7 @@ fn signatures() -> impl Strategy<Value = [u8; 64]> {
     vec(any::<u8>(), 64).prop_map(|bytes| bytes.try_into().expect("64 were made"))
 }
 
-/// Statements by rising distance, entries by what they count.
+/// Statements in ascending order of distance, entries in ascending order of what they count.
 fn reports() -> impl Strategy<Value = Report> {
     let entries = btree_map(any::<u8>(), 0..=VARINT_MAX, 0..9);
     let statements = btree_map(0..31_u8, (option::of(1..=VARINT_MAX), entries), 0..5);
@@ -382,7 +382,7 @@ fn messages() -> impl Strategy<Value = Message> {
     ]
 }
 
-/// Stamps of times that the wire can say.
+/// Stamps with encodable times.
 fn stamps() -> impl Strategy<Value = Stamp> {
     let time = || (0..1u64 << 30).prop_map(Duration::from_micros);
     (time(), time(), time(), time()).prop_map(|(inside, lift, wait, line)| Stamp {
@@ -394,7 +394,7 @@ fn stamps() -> impl Strategy<Value = Stamp> {
 }
 
 #[test]
-fn no_record_can_be_asked_for_twice() {
+fn record_cannot_be_requested_twice() {
     let lack = |nodes: &[u8]| {
         let nodes = nodes.iter().map(|node| Prefix([*node; 8])).collect();
         control::decode(&control::encode(&Message::Lack(Lack { nodes })))
@@ -406,7 +406,7 @@ fn no_record_can_be_asked_for_twice() {
 }
 
 #[test]
-fn stamps_are_bounded_and_none_is_no_trace() {
+fn trace_has_bounded_stamps() {
     let header = Header::new(StreamId(1), Sequence(1));
     let endless = Stamp {
         wait: Duration::NEVER,
@@ -439,7 +439,7 @@ fn stamps_are_bounded_and_none_is_no_trace() {
 
 proptest! {
     #[test]
-    fn a_header_survives_the_wire(header in headers(), payload_bytes in 0..=ADU_PAYLOAD_BYTES_MAX, tail in vec(any::<u8>(), 0..9)) {
+    fn header_survives(header in headers(), payload_bytes in 0..=ADU_PAYLOAD_BYTES_MAX, tail in vec(any::<u8>(), 0..9)) {
         let mut bytes = encoded(&header, payload_bytes, Instant::ZERO);
         let header_bytes = bytes.len();
         bytes.extend(tail);
@@ -451,7 +451,7 @@ proptest! {
     }
 
     #[test]
-    fn a_traced_header_survives_the_wire(
+    fn traced_header_survives(
         header in headers(),
         payload_bytes in 0..=ADU_PAYLOAD_BYTES_MAX,
         before in vec(stamps(), 0..TRACE_STAMPS_MAX),
@@ -478,33 +478,33 @@ proptest! {
     }
 
     #[test]
-    fn a_record_survives_the_wire(original in records()) {
+    fn record_survives(original in records()) {
         prop_assert_eq!(record::decode(&record::encode(&original)), Ok(original));
     }
 
     #[test]
-    fn a_message_survives_the_wire(original in messages()) {
+    fn message_survives(original in messages()) {
         prop_assert_eq!(control::decode(&control::encode(&original)), Ok(original));
     }
 
     #[test]
-    fn a_body_survives_the_wire(original in bodies::any_body()) {
+    fn body_survives(original in bodies::any_body()) {
         prop_assert_eq!(control::decode_body(&control::encode_body(&original)), Ok(original));
     }
 
     #[test]
-    fn any_bytes_are_a_value_or_an_error(bytes in vec(any::<u8>(), 0..300)) {
+    fn any_bytes_decode_or_fail(bytes in vec(any::<u8>(), 0..300)) {
         let header = adu::decode_header(&bytes, Instant::ZERO);
         if let Ok(Some(decoded)) = header {
             let trace = adu::decode_trace(&bytes, &decoded, Instant::ZERO);
-            prop_assert_eq!(trace.is_some(), decoded.trace_bytes > 0, "what was passed over can be read");
+            prop_assert_eq!(trace.is_some(), decoded.trace_bytes > 0, "skipped stamps can be read");
         }
         prop_assert!(bytes.len() < adu::window(&bytes) || header != Ok(None), "a full window is decided");
         let _ = (record::decode(&bytes), control::decode(&bytes), control::decode_body(&bytes));
     }
 
     #[test]
-    fn a_damaged_message_is_a_value_or_an_error(original in messages(), body in bodies::any_body(), at: usize, with: u8) {
+    fn damaged_message_decodes_or_fails(original in messages(), body in bodies::any_body(), at: usize, with: u8) {
         for (mut bytes, inner) in [(control::encode(&original), false), (control::encode_body(&body), true)] {
             let at = at % bytes.len();
             bytes[at] ^= with;
