@@ -96,13 +96,16 @@ impl Copa {
             // The unused part of the window was not tested.
             return window;
         }
+        // Turning resets the velocity at once, and not only at the end of the round (Copa §2.2).
         if rises != self.is_rising && self.velocity > 1.0 {
             self.velocity = 1.0;
             self.same_rounds = 0;
         }
+        // v/δ packets a round trip, spread over its acknowledgements.
         let step_round = (signal.packet / DELTA).min(window * STEP_SHARE);
         let step = self.velocity * step_round * signal.acked / window;
         if rises {
+            // At most slow start's pace upwards, and half of it downwards.
             window + step.min(signal.acked)
         } else {
             window - step.min(signal.acked / 2.0)

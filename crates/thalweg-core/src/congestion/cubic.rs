@@ -89,14 +89,17 @@ impl Cubic {
             return window;
         }
         if self.climb_until.is_some() {
+            // A climb ends by its first loss after `climb_until` (see `cut`), not by time.
             return window + acked * CLIMB;
         }
+        // RFC 9438 §4.3: α until W_est reaches W_max, then Reno's one packet a round trip.
         let gain = if self.w_est < self.window_max {
             ALPHA
         } else {
             1.0
         };
         self.w_est += gain * packet * acked / window;
+        // RFC 9438 §4.2: aim at the window of the next round trip, at most half as much again.
         let ahead = now.saturating_since(self.began) + growth.rtt;
         let target = self.at(ahead.as_secs_f64(), packet).min(1.5 * window);
         let cubic = if target > window {
@@ -110,6 +113,8 @@ impl Cubic {
 
     /// Returns the window after a loss.
     pub(super) fn cut(&mut self, now: Instant, window: f64, packet: f64) -> f64 {
+        // Fast convergence (RFC 9438 §4.7): a flow that lost before it was back at its plateau
+        // makes room for newer flows.
         self.window_max = if window < self.window_max {
             window * (1.0 + BETA) / 2.0
         } else {

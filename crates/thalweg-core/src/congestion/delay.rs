@@ -93,6 +93,7 @@ impl Delay {
         } else {
             Duration::from_nanos(self.smooth.as_nanos() / 8 * 7 + rtt.as_nanos() / 8)
         };
+        // The standing round trip is the minimum of two spans of half a round trip each.
         let span = Duration::from_nanos(self.smooth.as_nanos() / 2).max(SPAN_MIN);
         let passed = now.saturating_since(self.span_began);
         if passed >= span {
@@ -106,6 +107,7 @@ impl Delay {
         }
         self.least = self.least.min(rtt);
         self.samples = self.samples.saturating_add(1);
+        // For `queueing_least`: one packet that sees the queue empty suffices.
         self.rounds[0] = self.rounds[0].min(rtt);
     }
 

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A path that became longer looks like one with a queue that other flows fill. But a rival's queue
-//! moves, and a path does not: when [`AGREEING_DRAINS`] drains in a row measure the same floor, that is the
-//! new base round trip.
+//! moves, and a path does not: when [`AGREEING_DRAINS`] drains in a row measure the same floor,
+//! that is the new base round trip.
 //!
 //! *What it does not do.* It knows no window laws.
 //!
@@ -150,6 +150,7 @@ impl Drain {
     ) -> Option<Duration> {
         let (sent, rtt) = (sample.sent, sample.rtt_max);
         let time_max = Duration::from_nanos(smooth.as_nanos().saturating_mul(ROUNDS_MAX));
+        // The window may never fit, or nothing may be sent: decide by what there is.
         if now.saturating_since(self.began) > time_max {
             self.handle_floor(rtt, ack_delay);
             return Some(self.floor());
@@ -160,6 +161,7 @@ impl Drain {
             }
             return None;
         };
+        // Only packets sent while holding have seen the queue without our own.
         if sent >= since {
             self.handle_floor(rtt, ack_delay);
         }
@@ -186,6 +188,7 @@ impl Floors {
         self.drains += 1;
         let least = *self.floors.iter().min()?;
         let most = *self.floors.iter().max()?;
+        // Rivals' queues move by more than this between drains.
         let margin = FLOOR_MARGIN.max(Duration::from_nanos(least.as_nanos() / 50));
         if self.drains >= AGREEING_DRAINS && most.saturating_sub(least) <= margin {
             self.drains = 0;

@@ -34,6 +34,7 @@ impl Rates {
     /// Handles a rate sample; `app_limited` if it is app-limited.
     pub(super) fn handle_sample(&mut self, rate: Bitrate, app_limited: bool) {
         self.latest = rate;
+        // It shows only what the application sent, unless that is more than was known.
         if app_limited && rate <= self.over(ROUNDS) {
             return;
         }
@@ -43,6 +44,7 @@ impl Rates {
 
     /// Handles the end of a round trip.
     pub(super) fn handle_round(&mut self) {
+        // A round of app-limited samples alone ages nothing.
         if self.is_whole {
             self.greatest.rotate_right(1);
             self.greatest[0] = Bitrate::ZERO;
@@ -75,6 +77,7 @@ impl Reported {
             self.rounds_above += 1;
         }
         let is_first = reported == 0 && rate > Bitrate::ZERO;
+        // Two ends of rounds make one whole round above the margin.
         if is_below || is_first || self.rounds_above >= 2 {
             *self = Self {
                 rate,

@@ -101,6 +101,7 @@ impl SentPackets {
     pub(super) fn handle_sent(&mut self, now: Instant, number: u64, size: DataSize) {
         let size = size.as_bytes();
         if self.in_flight == 0 {
+            // After idling, the send and delivery intervals of the next sample start now.
             self.first_sent = now;
             self.delivered_at = now;
         }
@@ -135,6 +136,8 @@ impl SentPackets {
         self.delivered = self.delivered.saturating_add(size);
         self.delivered_at = now;
         self.in_flight = self.in_flight.saturating_sub(size);
+        // A number may be from another packet number space: only the same send time identifies the
+        // packet.
         let packet = self.take(number).filter(|packet| packet.sent == sent);
         let batch = self.batch.get_or_insert(Batch {
             acked: 0,
@@ -204,11 +207,13 @@ impl SentPackets {
             app_limited: true,
             ends_round: false,
         };
+        // Only packets older than the record were acknowledged: they give a round trip but no rate.
         let Some(newest) = batch.newest else {
             return Some(sample);
         };
         sample.app_limited = newest.app_limited;
         self.order.handle_newest(now, newest.number);
+        // The packet was sent after the last round ended, so a round trip has passed since.
         if newest.delivered >= self.round_until {
             self.round_until = self.delivered;
             self.order.handle_round();
@@ -217,6 +222,8 @@ impl SentPackets {
         self.first_sent = newest.sent;
         let send_time = newest.sent.saturating_since(newest.first_sent);
         let ack_time = now.saturating_since(newest.delivered_at);
+        // The longer interval: a burst of packets or of acknowledgements would inflate the rate by
+        // the shorter one.
         let time = send_time.max(ack_time);
         if time > Duration::ZERO {
             let delivered = DataSize::from_bytes(self.delivered.saturating_sub(newest.delivered));

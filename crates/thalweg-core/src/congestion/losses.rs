@@ -48,6 +48,7 @@ impl Losses {
         self.lost_round = self.lost_round.saturating_add(1);
         self.lost += 1;
         self.rounds_since = Some(0);
+        // A lost packet counts among the packets, too.
         self.handle_ack();
     }
 

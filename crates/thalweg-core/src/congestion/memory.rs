@@ -78,6 +78,7 @@ impl Controller {
             // forgets nothing.
             Mode::Start => self.window(),
             Mode::Quiet | Mode::Drain => validated_window,
+            // The rest of the window lies in a queue that will be gone.
             Mode::Compete => validated_window.min(self.rates.over(ROUNDS) * rtt),
         };
         Some(Carried { window, rtt })

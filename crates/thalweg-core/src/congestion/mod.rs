@@ -254,6 +254,8 @@ impl Controller {
     pub fn handle_acks_end(&mut self, now: Instant, in_flight: DataSize, app_limited: bool) {
         self.sent_packets.handle_in_flight(in_flight);
         let sample = self.sent_packets.end_batch(now);
+        // A receiver acknowledges every second packet at once; a single one may have waited (RFC
+        // 9000 §13.2.1).
         self.ack_delay = match core::mem::take(&mut self.batch) {
             1 if self.sent_packets.in_flight() == 0 => Duration::NEVER,
             1 => ACK_DELAY_MAX,
@@ -267,6 +269,7 @@ impl Controller {
         };
         self.delay.handle_sample(now, sample.rtt, sample.rtt_max);
         self.delay.handle_late(self.sent_packets.late());
+        // Bytes in flight before this batch: the window's use is judged by those.
         let before = self
             .sent_packets
             .in_flight()
@@ -280,6 +283,8 @@ impl Controller {
         {
             self.app_limited_round = Some(self.rounds);
         }
+        // Once the window was full, packets wait for each other and their round trips say nothing
+        // of serialization.
         if self.cwnd_limited_round.is_none() {
             self.serial.handle_sample(sample.rtt_max, sample.size);
         }
@@ -313,9 +318,11 @@ impl Controller {
     /// Handles losses or marks; the last packet concerned was sent at `sent`.
     pub fn handle_congestion(&mut self, now: Instant, sent: Instant, cause: Congestion) {
         let is_old = self.recovery.is_some_and(|since| sent <= since);
+        // One reduction per round trip (RFC 9002 §7.3.2): these packets were sent before the last one.
         if is_old && cause != Congestion::Persistent {
             return;
         }
+        // A mark is never spurious.
         self.undo = (cause != Congestion::Mark).then(|| (self.window, self.phase.cubic()));
         self.reduce_window(now, cause);
         if let Some(rate) = self.reported.handle_rate(self.sendable(), false) {
@@ -331,6 +338,7 @@ impl Controller {
             self.set_window(self.window.max(window));
             if let (Some(cubic), Phase::Compete(compete)) = (cubic, &mut self.phase) {
                 compete.restore(cubic);
+                // The restored state has answered no loss, so the next one counts at once.
                 self.recovery = None;
             }
         }

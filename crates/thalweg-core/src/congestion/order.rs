@@ -64,6 +64,7 @@ impl Order {
         if number >= self.marks[self.latest].0 {
             return;
         }
+        // Against the first packet that overtook this one: a queue would have delivered both in order.
         let overtook = self.marks.iter().filter(|mark| mark.0 > number);
         if let Some(first) = overtook.map(|mark| mark.1).min() {
             self.late[0] = self.late[0].max(now.saturating_since(first));
@@ -104,6 +105,7 @@ impl Order {
         self.rounds += 1;
         if self.rounds >= ROUNDS {
             self.rounds = 0;
+            // Two spans, so that a lateness holds for 32 to 64 rounds.
             self.late = [Duration::ZERO, self.late[0]];
         }
     }

@@ -26,6 +26,7 @@ impl Controller {
         let before = self
             .before_outage
             .map_or(DataSize::ZERO, |before| before.window);
+        // The larger of both: repeated timeouts within one outage must not shrink the memory.
         self.before_outage = Some(Carried {
             window: DataSize::from_bytes(self.validated_window() as u64).max(before),
             rtt: self.delay.base(),
@@ -47,6 +48,7 @@ impl Controller {
     pub(super) fn is_as_long(&self, before: &Carried, rtt: Duration) -> bool {
         let usual = before.rtt + self.delay.slack() + self.ack_delay.min(ACK_DELAY_MAX);
         let limit = self.quiet_limit();
+        // A shorter path is another path, too.
         rtt.saturating_sub(usual) <= limit && before.rtt.saturating_sub(rtt) <= limit
     }
 

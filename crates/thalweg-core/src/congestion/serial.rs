@@ -49,6 +49,8 @@ impl Serial {
     /// Handles the round trip of a packet of this size.
     pub(super) fn handle_sample(&mut self, rtt: Duration, size: DataSize) {
         let size = size.as_bytes();
+        // Sizes between small and large are ambiguous: a handshake's packets are answered by others
+        // as large.
         let kept = if size > *PACKET_BYTES.start() {
             &mut self.large
         } else if size <= *PACKET_BYTES.start() / SMALL_PART {
