@@ -55,6 +55,7 @@ impl Pieces {
         if self.first.len() > bytes_max {
             return self.first.split_to(bytes_max);
         }
+        // An empty `first` marks an empty sequence, so `first` is refilled at once.
         let next = self.behind.pop_front().unwrap_or_default();
         core::mem::replace(&mut self.first, next)
     }

@@ -33,6 +33,8 @@ impl Ranks {
     /// Returns the rank of an ADU that is sent now on a stream of its own.
     pub fn next(&self, priority: u8) -> i32 {
         let last = (1 << PLACE_BITS) - 1;
+        // Earlier ADUs get the higher rank; uniqueness is all that matters, so the order of memory
+        // accesses does not.
         let number = self.0.fetch_add(1, Ordering::Relaxed) & last;
         sequence(priority) + (last - number).cast_signed()
     }

@@ -83,14 +83,17 @@ impl Lag {
     /// Returns the time that an ADU with this many copies must have left to be worth copying.
     pub fn needed(&self, now: Instant, copies: u32, importance: Importance) -> Duration {
         let [oldest, ..] = self.rounds;
+        // Three rounds, all of them recent.
         let is_known = oldest.ended > Instant::ZERO && now.saturating_since(oldest.ended) <= KEEP;
         if !is_known {
             return Duration::ZERO;
         }
+        // An ADU read just after a round may have waited in the socket for all of it.
         let unread = self.took.saturating_sub(now.saturating_since(self.ended));
         let ahead = self.present.map_or(0, |(_, ahead)| ahead);
         let copies = u64::from(ahead) + u64::from(copies);
         let handing_on = self.copy_time().as_nanos().saturating_mul(copies);
+        // Up to as much again for the least important.
         let more = handing_on / u64::from(u8::MAX) * u64::from(u8::MAX - importance.0);
         let sum = unread.as_nanos().saturating_add(handing_on);
         Duration::from_nanos(sum.saturating_add(more))

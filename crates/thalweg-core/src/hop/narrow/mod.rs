@@ -109,6 +109,7 @@ impl Narrow {
         if number <= streak.first {
             return;
         }
+        // A full packet passed: the losses were chance.
         if bytes >= streak.smallest {
             self.0 = None;
         } else {
@@ -118,6 +119,7 @@ impl Narrow {
 
     /// Returns the present verdict.
     pub fn passage(&self, now: Instant) -> Passage {
+        // Small packets pass reliably while full ones vanish; in an outage neither would.
         let passes = self.0.is_some_and(|streak| {
             streak.small_passed >= CERTAIN_PASSED
                 && streak.small_passed / CERTAIN_PASSED >= streak.small_lost

@@ -105,10 +105,12 @@ impl<S: Copy, D> Sender<S, D> {
                 self.end_ticket(chunk.ticket, Outcome::Departed);
                 Step::Done
             }
+            // The path's MTU shrank, or the ADU exceeds one chunk: a stream carries any size.
             Datagram::TooLarge => {
                 adu.carriage = Carriage::Stream;
                 self.write_own_stream(now, transport, chunk)
             }
+            // A lost connection ends the ADU by `lose`, not here.
             Datagram::Blocked | Datagram::Lost => {
                 self.outbox.handle_unsent(chunk.ticket, chunk.range.len());
                 Step::Blocked

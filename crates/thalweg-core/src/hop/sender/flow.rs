@@ -100,6 +100,7 @@ impl<S: Copy, D> Sender<S, D> {
             }
             return Some(flow.id);
         }
+        // At the bound, idle flows make room before their time.
         let opened = self.outbox.open_flow(weight, order).or_else(|| {
             self.sweep_all();
             self.outbox.open_flow(weight, order)

@@ -45,6 +45,7 @@ impl ProbeTimer {
 
     /// Returns whether a probe is due, given the transport's count of acknowledgements.
     pub(super) fn is_due(&mut self, now: Instant, heard: u64) -> bool {
+        // The peer acknowledged something since: the silence starts over.
         if heard != self.heard {
             *self = Self {
                 heard,

@@ -90,6 +90,8 @@ impl<S> Lanes<S> {
     {
         let ending = &self.ending;
         let lane = self.by_id.entry(id).or_insert_with(|| {
+            // A finished stream of the same lane may still be unacknowledged: the new one must wait
+            // for it.
             let mut before = ending.iter().filter(|(_, (of, _))| *of == id);
             let before = before
                 .next()
@@ -167,6 +169,8 @@ impl<S: Copy, D> Sender<S, D> {
         let Some(lane) = self.lanes.by_id.get_mut(&id) else {
             return Step::Done;
         };
+        // The peer stopped the stream between two ADUs: the next one is refused, and the one after
+        // opens a new stream.
         if let Some(code) = lane.stopped.take() {
             self.cancel(chunk.ticket, Outcome::Refused(code));
             return Step::Done;
@@ -339,6 +343,7 @@ impl<S: Copy, D> Sender<S, D> {
             return;
         }
         let front = lane.queue.front().copied();
+        // The stop concerns the ADU in progress, if there is one, else the next.
         let begun = front.filter(|front| {
             let adu = self.pending.get(front.index()).and_then(Option::as_ref);
             adu.is_some_and(PendingAdu::has_begun)

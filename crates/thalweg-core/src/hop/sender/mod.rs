@@ -199,6 +199,7 @@ impl<S: Copy, D> Sender<S, D> {
         let is_lane = matches!(options.carriage, Carriage::Ordered(_));
         let mut adu = PendingAdu::new(header, payload, &options, data);
         if let Some(trace) = &mut adu.trace {
+            // The wait in the outbox starts here.
             trace.queue(now, self.transit);
         }
         assert!(
@@ -215,6 +216,7 @@ impl<S: Copy, D> Sender<S, D> {
             self.end(adu, Outcome::Overflow);
             return None;
         }
+        // A lane has one order whatever the options say: its stream is first in, first out.
         let key = FlowKey::of(&header, options.carriage);
         let order = if is_lane {
             Order::Sequence
@@ -274,6 +276,7 @@ impl<S: Copy, D> Sender<S, D> {
             transport.let_one_through();
         }
         let pause = loop {
+            // Credit costs a look at the connection, so it is asked for only if something is queued.
             let chunk = if self.outbox.has_chunk(now) {
                 self.outbox.poll_chunk(now, transport.credit())
             } else {
@@ -294,6 +297,8 @@ impl<S: Copy, D> Sender<S, D> {
         };
         self.report_drops(transport);
         self.finish_lanes(transport);
+        // Only a lack of credit calls for a probe: an idle or blocked link has other reasons for
+        // silence.
         let waits = pause == Pause::Credit;
         self.probe_timer.handle_pause(now, waits, self.transit);
         pause
@@ -381,6 +386,7 @@ impl<S: Copy, D> Sender<S, D> {
             let outcome = Outcome::LinkLost;
             self.events.push_back(Event::OrderedEnded { id, outcome });
         }
+        // The streams went with the connection, without resets.
         self.streams = 0;
     }
 
@@ -436,6 +442,7 @@ impl<S: Copy, D> Sender<S, D> {
         self.transit = path.transit;
         if path.has_been_full {
             let sendable = path.sendable.unwrap_or(Bitrate::ZERO).as_bps();
+            // Linear decay per read, by the time since the last read over `CEILING_FADE`.
             let faded = apart.as_nanos().min(CEILING_FADE.as_nanos());
             let before = self.ceiling.as_bps();
             let lost = u128::from(before) * u128::from(faded) / u128::from(CEILING_FADE.as_nanos());
@@ -488,6 +495,7 @@ impl<S: Copy, D> Sender<S, D> {
             let outcome = adu
                 .outcome_override
                 .take()
+                // The outbox knows fewer reasons than a caller that cancels.
                 .unwrap_or(Outcome::dropped(dropped.cause));
             if let Some(stream) = adu.stream.take() {
                 self.streams -= 1;

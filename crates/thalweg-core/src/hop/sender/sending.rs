@@ -104,6 +104,7 @@ impl<S: Copy, D> PendingAdu<S, D> {
     pub(super) fn fits(&mut self, datagram_bytes_max: usize) -> bool {
         let bytes = self.payload_bytes + ADU_HEADER_BYTES_MAX;
         let is_too_much = |trace: &mut Box<Trace>| bytes + trace.bytes_max() > datagram_bytes_max;
+        // Delivery is worth more than a trace.
         self.trace.take_if(is_too_much);
         bytes <= datagram_bytes_max
     }
@@ -166,6 +167,7 @@ impl<S: Copy, D> PendingAdu<S, D> {
                 Head::Sent => Bytes::new(),
             };
             let head_bytes = head.len();
+            // On the stack: a vectored write without an allocation.
             let mut pieces = [const { Bytes::new() }; N];
             let count = self.gather(head, bytes - gone, &mut pieces);
             let offered: usize = pieces[..count].iter().map(Bytes::len).sum();
@@ -181,6 +183,7 @@ impl<S: Copy, D> PendingAdu<S, D> {
             if head_bytes > 0 {
                 self.advance_head(head_bytes, taken, &pieces[0]);
             }
+            // The header goes first, so it takes the first of the bytes written.
             let of_payload = taken.saturating_sub(head_bytes);
             self.unsent.advance(of_payload);
             gone += of_payload;

@@ -60,9 +60,11 @@ impl Steady {
         let margin = reported.as_bps() / PART;
         if rate.as_bps() <= reported.as_bps().saturating_add(margin) {
             self.rise = None;
+            // A fall is reported at once: what is sent too fast queues.
             let has_fallen = rate.as_bps() < reported.as_bps() - margin;
             return if has_fallen { rate } else { reported };
         }
+        // A rise must last, and only its minimum is trusted.
         let (since, least) = self.rise.unwrap_or((now, rate));
         let least = least.min(rate);
         self.rise = Some((since, least));
