@@ -22,6 +22,7 @@ impl Outbox {
         flow: u32,
         entry: &Entry,
     ) -> Result<Slot, Refused> {
+        // A deadline of now is past: nothing arrives in no time.
         if entry.deadline <= now {
             let late = now.saturating_since(entry.deadline);
             return Err(Refused::Expired { late });
@@ -31,6 +32,7 @@ impl Outbox {
             && !entry.deadline.is_never()
         {
             let carried = ceiling * entry.deadline.saturating_since(now);
+            // Late even alone on the fastest path that may be expected.
             if size > carried {
                 return Err(Refused::Oversized { size, carried });
             }
@@ -40,6 +42,7 @@ impl Outbox {
             adus: self.live,
             queued: self.queued(),
         };
+        // A slot counts in u32: the bound on bytes is below, so a longer ADU has no room anyway.
         let bytes = u32::try_from(entry.bytes).map_err(|_| overflow)?;
         let slot = Slot {
             flow,
@@ -65,6 +68,7 @@ impl Outbox {
         if deadline.is_never() {
             return deadline;
         }
+        // The transit time is half a round trip; an asymmetric path may have less in this direction.
         let quarter = Duration::from_nanos(deadline.saturating_since(now).as_nanos() / 4);
         deadline - self.transit.min(quarter)
     }
@@ -86,6 +90,7 @@ impl Outbox {
             return false;
         }
         loop {
+            // At either bound; the flow to drop from is chosen by what is scarce.
             let is_full = self.live >= self.settings.adus_max;
             if !is_full && self.queued_bytes + bytes <= bytes_max {
                 // Dropped ADUs that are not yet polled keep their slots, which are bounded as well.
@@ -96,6 +101,7 @@ impl Outbox {
             let Some((key, last)) = flow.queue.last(&self.slab) else {
                 return false;
             };
+            // Within its own flow only an ADU that would go after the new one makes room.
             if victim == slot.flow && key <= flow.queue.key(slot) {
                 return false;
             }
@@ -120,6 +126,7 @@ impl Outbox {
         for index in 0..self.flows.len() as u32 {
             let (held, weight) = held(index);
             let (most, its_weight) = largest_flow.1;
+            // held / weight > most / its_weight, without a division.
             if u128::from(held) * u128::from(its_weight) > u128::from(most) * u128::from(weight) {
                 largest_flow = (index, (held, weight));
             }
@@ -136,6 +143,7 @@ impl Outbox {
         self.queued_bytes += u64::from(slot.bytes);
         let flow = &mut self.flows[flow_index as usize];
         flow.bytes += u64::from(slot.bytes);
+        // Another copy of a lost ADU: its dependants are useful again.
         flow.lost.remove(sequence);
         let index = self.slab.insert(slot);
         self.slab[index].is_known = self.families.add_adu(flow_index, sequence, index);

@@ -117,6 +117,7 @@ impl Outbox {
         let mut by_flow = alloc::vec![Waiting::default(); self.flows.len()];
         for index in self.slab.live() {
             let slot = &self.slab[index];
+            // Departed ADUs wait for an acknowledgement, not for the path.
             if slot.state != State::Queued {
                 continue;
             }

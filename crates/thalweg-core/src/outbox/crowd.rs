@@ -52,6 +52,7 @@ impl Outbox {
 
     fn count_crowded(&mut self, flow: u32, cause: DropCause, bytes: u64, could_go: bool) {
         let lost = &mut self.flows[flow as usize].lost;
+        // A dependant shares the fate of its base; the flow remembers only the last base's.
         lost.was_crowded_out = match cause {
             DropCause::Dependant => lost.was_crowded_out,
             DropCause::Expired

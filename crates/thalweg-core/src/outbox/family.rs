@@ -133,6 +133,8 @@ impl Families {
     }
 
     fn home(&self, flow: u32, sequence: u64) -> usize {
+        // The flow goes to the upper bits, away from the sequence's; the multipliers are those of
+        // `SplitMix64`.
         let mut z = self.seed ^ sequence ^ u64::from(flow).rotate_left(40);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -160,6 +162,7 @@ impl Families {
         if self.places[place].flow != NONE {
             return place;
         }
+        // At most three quarters full, so that probes stay short.
         let place = if 4 * (self.len + 1) > 3 * self.places.len() {
             self.grow();
             self.seek(flow, sequence)
@@ -228,6 +231,7 @@ impl Lost {
             if sequence - self.highest >= LOST_REACH {
                 self.bits = [0; (LOST_REACH / 64) as usize];
             } else {
+                // Skipped sequences may still come: clear the bits that older ones left.
                 for passed in self.highest + 1..sequence {
                     let (word, bit) = place(passed);
                     self.bits[word] &= !bit;

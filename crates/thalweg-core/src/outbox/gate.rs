@@ -124,6 +124,7 @@ impl Gate {
         self.in_flight += packet;
         // Packets of the transport's own, such as a handshake's, carry nothing that was handed over.
         self.left = (self.left + payload(packet)).min(self.written);
+        // Bytes handed over after this packet may be in the next one.
         self.written_at_packet = self.written;
     }
 
@@ -132,6 +133,7 @@ impl Gate {
     /// One that was never sent is counted, and opens nothing.
     pub fn handle_acknowledged(&mut self, packet: DataSize) {
         self.beyond = DataSize::ZERO;
+        // A peer that acknowledges what was never sent must not open the gate.
         self.false_acknowledged += packet.saturating_sub(self.in_flight);
         self.in_flight = self.in_flight.saturating_sub(packet);
     }

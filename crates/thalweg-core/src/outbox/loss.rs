@@ -43,6 +43,7 @@ impl Outbox {
     /// Drops the dependants of the ADUs from here to the end of the list of drops, which grows
     /// meanwhile.
     fn drop_dependants(&mut self, mut from: u32) {
+        // A work list instead of a recursion: dependants are appended to the list that is being walked.
         while from != NONE {
             let slot = &self.slab[from];
             if slot.is_lost {
@@ -63,6 +64,7 @@ impl Outbox {
     }
 
     fn discard(&mut self, index: u32, cause: DropCause) {
+        // Before the state changes: what counts depends on it.
         self.crowd_out(index, cause);
         let slot = &mut self.slab[index];
         let (flow_index, sequence, bytes) = (slot.flow, slot.sequence, u64::from(slot.bytes));

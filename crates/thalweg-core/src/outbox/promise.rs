@@ -45,6 +45,7 @@ impl Outbox {
     /// Cost    O(log n), once in an ADU's life
     pub(super) fn postpones(&mut self, now: Instant, flow: u32, index: u32) -> bool {
         let slot = &self.slab[index];
+        // Such an ADU needs no later turn, so only its own serialization delay counts.
         let is_one_chunk = slot.bytes <= self.chunk_bytes;
         if slot.begun || slot.is_postponed || slot.send_by.is_never() {
             return false;
@@ -54,6 +55,7 @@ impl Outbox {
             return false;
         }
         let queue = &self.flows[flow as usize].queue;
+        // Nothing could go before it.
         if queue.order() == Order::Sequence || queue.len() == 1 {
             return false;
         }
@@ -65,6 +67,7 @@ impl Outbox {
         }
         let queue = &mut self.flows[flow as usize].queue;
         queue.take(&mut self.slab, index);
+        // The flag is part of the sort key: the ADU is inserted again behind its equals.
         self.slab[index].is_postponed = true;
         self.version += 1;
         queue.insert(&mut self.slab, index, self.version);
@@ -87,6 +90,7 @@ impl Outbox {
         }
         let through = now + self.time_to_send(flow, slot, rate);
         let is_urgent = through + self.time_to_send(flow, other, rate) > slot.send_by;
+        // It would be in time now, and late after a turn of the other.
         if through <= slot.send_by && is_urgent {
             begun
         } else {

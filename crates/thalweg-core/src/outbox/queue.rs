@@ -210,6 +210,7 @@ impl Queue {
 
     /// Returns the ADU that would be sent last, with its key.
     pub(super) fn last(&mut self, slab: &Slab) -> Option<(Key, u32)> {
+        // What arrives competes with what is ready: both hold room.
         let (ready, arriving) = (self.ready.last(slab), self.arriving.last(slab));
         let last = ready.max(arriving)?;
         Some((last.key, last.slot))

@@ -153,6 +153,7 @@ impl Slab {
         let index = self.free;
         let occupant = &mut self[index];
         let (next, generation) = (occupant.next, occupant.generation);
+        // The generation stays with the slot, so that old tickets stay void.
         *occupant = Slot { generation, ..slot };
         self.free = next;
         index
@@ -164,6 +165,7 @@ impl Slab {
         let slot = &mut self[index];
         slot.state = State::Free;
         slot.generation = slot.generation.wrapping_add(1);
+        // Version 0 is never given out: all heap entries of the slot become stale.
         slot.queue_version = 0;
         slot.deadline_version = 0;
         slot.next = free;

@@ -123,6 +123,7 @@ impl<T: Copy + Ord> MinMaxHeap<T> {
     }
 
     fn rise_by_two(&mut self, mut place: usize, end: End) {
+        // Grandparents are on the same kind of level.
         while place >= 3 {
             let above = (place - 3) / 4;
             if !end.prefers(&self.items[place], &self.items[above]) {

@@ -108,6 +108,7 @@ impl Turns {
             return;
         }
         flow.is_in_turn = true;
+        // A turn taken early counts only in the round that it was taken from.
         flow.is_ahead &= flow.round >= self.round;
         self.weight += u32::from(flow.weight.get());
         flow.refill(self.round, chunk_bytes);
@@ -131,11 +132,13 @@ impl Turns {
         chunk_bytes: u32,
     ) {
         let flow = &mut flows[index as usize];
+        // A flow that is about to send anyway needs no early turn.
         let is_next = flow.deficit > 0 || self.ring.front() == Some(&index);
         if rank >= flow.rank || is_next || flow.is_ahead {
             return;
         }
         flow.is_ahead = flow.round >= self.round;
+        // It had this round's quantum, so it takes the next one's.
         let round = if flow.is_ahead {
             flow.round + 1
         } else {
@@ -169,6 +172,7 @@ impl Turns {
             if flow.deficit > 0 {
                 return Some((index, slot));
             }
+            // A flow that took this quantum early is passed over once, and pays that way.
             let was_ahead = core::mem::take(&mut flow.is_ahead);
             if !was_ahead {
                 // A flow that had this round's quantum has come round again, and so have all others.
@@ -192,6 +196,7 @@ impl Turns {
             return;
         };
         let flow = &mut flows[*index as usize];
+        // It may become negative: a chunk is not cut to the deficit.
         flow.deficit -= i64::from(bytes);
         flow.rank = rank;
         if flow.deficit <= 0 {
@@ -225,6 +230,7 @@ impl Turns {
     /// Returns a flow's share of the rate while all flows in turn send.
     pub(super) fn share(&self, flow: &Flow, rate: Bitrate) -> Bitrate {
         let weight = u128::from(flow.weight.get());
+        // `weight` at least: the flow itself may be out of turn.
         let share = u128::from(rate.as_bps()) * weight / u128::from(self.weight).max(weight);
         Bitrate::from_bps(share as u64)
     }
