@@ -109,6 +109,7 @@ impl<N: Copy + Ord, T> Numbered<N, T> {
 
     fn find(&self, number: N) -> Option<usize> {
         let last = self.entries.back()?.0;
+        // The newest or the oldest, mostly.
         if number >= last {
             return (number == last).then(|| self.entries.len() - 1);
         }

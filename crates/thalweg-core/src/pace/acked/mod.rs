@@ -119,6 +119,7 @@ impl PaceA {
     ///
     /// A position beyond what was sent counts as all of it. A lower position than before is stale.
     pub fn handle_received(&mut self, now: Instant, position: u64) {
+        // A lying peer must not make `sent - delivered` underflow.
         let position = position.min(self.sent);
         if position <= self.delivered {
             return;
@@ -147,6 +148,7 @@ impl PaceA {
     pub fn limit(&self) -> DataSize {
         let rate = self.rates.max();
         let time = self.rtt_min.get() + TARGET;
+        // In the start each round may double the rate, as in slow start.
         let gain = if self.start.is_some() { 2 } else { 1 };
         let bytes = (rate * time).as_bytes() * gain + self.probe;
         DataSize::from_bytes(bytes.max(2 * self.chunk()))
@@ -198,6 +200,7 @@ impl PaceA {
     }
 
     fn end_round(&mut self) {
+        // A round that was not limited by credit shows nothing about the line.
         self.round_limited = self.was_limited;
         self.was_limited = false;
         self.round_end = self.sent;
@@ -223,6 +226,7 @@ impl PaceA {
             let most = (self.rates.max() * self.rtt_min.get()).as_bytes();
             self.probe = (self.probe + self.chunk()).min(most);
         } else {
+            // The queue grew beyond the target: give half of the probe back at once.
             self.probe /= 2;
         }
         self.rates.handle_round();

@@ -51,6 +51,7 @@ impl MaxRate {
 
 impl MinRtt {
     pub(super) fn handle_sample(&mut self, now: Instant, rtt: Duration) {
+        // A new half window starts, and the old half before it is dropped.
         if now.saturating_since(self.since) >= HALF {
             self.before = self.present.take();
             self.since = now;

@@ -91,6 +91,7 @@ pub enum Verdict {
 
 impl Pause {
     fn begin(&mut self, now: Instant, least: Duration, most: Duration) {
+        // Unless it was quiet for as long as the last pause, the next is twice as long.
         let is_soon = now < self.until + self.length;
         self.length = if is_soon {
             (self.length + self.length).min(most)
@@ -131,6 +132,7 @@ impl Failover {
             before.acknowledged < sample.acknowledged
                 && before.segments_again == sample.segments_again
         };
+        // Progress is more bytes acknowledged without a retransmission, or nothing left to acknowledge.
         let is_all = path.in_flight + path.unsent == DataSize::ZERO;
         if is_all || self.kernel.is_some_and(carries) {
             self.kernel_progress = Some(now);
@@ -176,6 +178,7 @@ impl Failover {
         let Some(since) = self.waiting_since else {
             return Verdict::Steady;
         };
+        // A kernel that was not asked in time is not waited for.
         self.is_asked |= since + first_query(rtt) <= now;
         if now < self.stalls_at(since, rtt) && timeouts < TIMEOUTS {
             return Verdict::Steady;

@@ -230,6 +230,7 @@ impl Decoder {
                 self.buffer.advance(used);
                 Ok(Some((frame, used as u64)))
             }
+            // A frame that is longer than the longest never becomes whole.
             Err(WireError::Truncated(_)) if self.buffer.len() < FRAME_BYTES_MAX => Ok(None),
             Err(error) => Err(error),
         }

@@ -152,6 +152,7 @@ fn rate(path: &KernelPath) -> Option<Bitrate> {
 
 fn sliver(path: &KernelPath) -> DataSize {
     let rate = rate(path).unwrap_or(Bitrate::ZERO);
+    // On a path shorter than a wake-up the acknowledgement itself is the wake-up.
     let wake = match path.rtt {
         Duration::ZERO => WAKE,
         rtt => WAKE.min(rtt),
@@ -160,6 +161,7 @@ fn sliver(path: &KernelPath) -> DataSize {
 }
 
 fn allowed(path: &KernelPath, sliver: DataSize) -> DataSize {
+    // Something other than the window holds the kernel up, so its rest does not count.
     if path.unsent >= sliver {
         return DataSize::ZERO;
     }

@@ -96,6 +96,7 @@ impl Carrier {
     pub(super) fn handle_activated(&mut self, pacing: Pacing, keep_alive: Duration, now: Instant) {
         self.keep_alive = keep_alive;
         self.ping_at = self.ping_at.min(now + keep_alive);
+        // Only with nothing outstanding: otherwise the count of the old pacer would be lost.
         if let (Pacer::Acked(_), 0) = (&self.pacer, self.sent - self.acknowledged) {
             self.pacer = Pacer::new(pacing, now);
         }
@@ -235,6 +236,7 @@ impl Carrier {
         };
         let rtt = pacer.path().rtt;
         let oldest = self.log.front();
+        // The log is ordered by time, so its oldest entry decides.
         oldest.is_some_and(|oldest| oldest.at + rtt + rtt + UNREAD_MAX < now)
     }
 

@@ -70,6 +70,7 @@ impl Carriers {
 
     /// Makes a standby the active carrier in place of the one before; returns it.
     pub(super) fn activate(&mut self, number: CarrierNumber) -> Option<&mut Carrier> {
+        // Standbys with lower numbers are of no use once this one is active: drop them.
         let mut above = self.standing_by.split_off(&number);
         self.active = above.remove_entry(&number);
         self.standing_by = above;

@@ -428,7 +428,9 @@ impl Session {
         let Some(carrier) = self.carriers.remove(number) else {
             return;
         };
+        // A carrier is never used again: the peer may have retired it, too.
         self.number_min = self.number_min.max(CarrierNumber(number.0 + 1));
+        // In reverse to the front of the queue, so that control frames keep their order.
         for item in carrier.into_unacknowledged().into_iter().rev() {
             match item {
                 SentItem::Control(frame) => self.control.push_front(frame),
@@ -436,6 +438,7 @@ impl Session {
                 SentItem::Chunk(_) | SentItem::Transient => {}
             }
         }
+        // Chunks are kept by their streams, which resend them by rank.
         self.carried.resent_bytes += self.sending.rewind();
     }
 

@@ -67,6 +67,7 @@ impl Ready {
     fn search(&self, rank: i32, stream: StreamNumber) -> Result<usize, usize> {
         let wanted = (rank, Reverse(stream));
         match self.streams.last() {
+            // Mostly it is the first, which lies last.
             Some(first) if *first == wanted => Ok(self.streams.len() - 1),
             Some(first) if *first > wanted => self.streams.binary_search(&wanted),
             _ => Err(self.streams.len()),

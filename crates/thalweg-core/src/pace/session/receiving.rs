@@ -74,6 +74,7 @@ impl ReceiveStreams {
 
     /// Handles the opening of a stream; returns whether it is new.
     pub(super) fn handle_open(&mut self, stream: StreamNumber) -> Result<bool, SessionError> {
+        // A duplicate after a fail-over.
         if stream.0 < self.next {
             return Ok(false);
         }
@@ -112,6 +113,7 @@ impl ReceiveStreams {
                 expected,
             });
         }
+        // A stream ends once: no byte beyond its end, and no second end elsewhere.
         let is_beyond = incoming.last.is_some_and(|last| end > last);
         if is_beyond
             || (is_last
@@ -121,6 +123,7 @@ impl ReceiveStreams {
         }
         check("a stream", end, incoming.advertised)?;
         let was_readable = incoming.is_readable();
+        // Bytes that a resent chunk repeats are skipped by offset.
         let known = incoming.received - offset;
         let news = bytes.get(known as usize..).unwrap_or_default();
         let fresh = news.len() as u64;
@@ -162,6 +165,7 @@ impl ReceiveStreams {
             return Err(SessionError::TwoEnds(stream));
         }
         check("a stream", offset, incoming.advertised)?;
+        // A duplicate after a fail-over.
         if matches!(incoming.end, Some(EarlyEnd::Reset(_))) {
             return Ok(false);
         }
@@ -247,6 +251,7 @@ impl ReceiveStreams {
             }
             None => {}
         }
+        // Dropped bytes count as read, so that the window for other streams grows.
         self.consumed += incoming.received - incoming.consumed;
         incoming.consumed = incoming.received;
         incoming.pieces = VecDeque::new();

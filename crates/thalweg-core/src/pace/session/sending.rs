@@ -123,6 +123,7 @@ impl SendStreams {
         if let Some(code) = self.stopped.get(&stream) {
             return Written::Stopped(*code);
         }
+        // Before the stream is borrowed.
         let link_room = self.room();
         let outgoing = match self.streams.get_mut(stream) {
             Some(outgoing) if !outgoing.is_finished => outgoing,
@@ -163,6 +164,8 @@ impl SendStreams {
         self.stopped.remove(&stream);
         let outgoing = self.streams.remove(stream)?;
         self.ready.remove(outgoing.rank, stream);
+        // Queued bytes never left, so they are taken back from the common window; handed-over ones
+        // are not.
         self.queued -= outgoing.queued as u64;
         self.accepted -= outgoing.queued as u64;
         self.unacknowledged -= outgoing.chunks.iter().map(Chunk::size).sum::<u64>();
@@ -179,6 +182,7 @@ impl SendStreams {
     pub(super) fn handle_stop(&mut self, stream: StreamNumber, code: StreamCode) -> Option<u64> {
         let offset = self.reset(stream)?;
         self.stopped.insert(stream, code);
+        // The oldest stream is the least likely to be written again.
         if self.stopped.len() > STOPS_KEPT {
             self.stopped.pop_first();
         }
@@ -292,6 +296,7 @@ impl SendStreams {
             return None;
         }
         let bytes_max = chunk_bytes.min(usize::try_from(credit).unwrap_or(usize::MAX));
+        // Nothing to resend: cut a new chunk, as late as possible.
         if outgoing.handed_over == outgoing.chunks.len() {
             let chunk = outgoing.cut(bytes_max);
             self.queued -= chunk.size();

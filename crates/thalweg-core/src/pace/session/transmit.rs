@@ -32,6 +32,7 @@ impl Session {
         }
         let is_ping_due = carrier.is_ping_due(now);
         let before = out.len();
+        // A standby carries reports and pings only.
         let mut next = if self.active() == Some(number) {
             self.next_frame(now, out)
         } else {
