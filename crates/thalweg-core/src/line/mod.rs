@@ -199,6 +199,7 @@ impl<P> Line<P> {
         self.impairment = impairment;
         self.loss.handle_change(&impairment);
         if !impairment.up {
+            // Everything inside is lost: queued, on the line and in propagation.
             self.counters.cut += self.inside() as u64;
             self.waiting.clear();
             self.waiting_size = DataSize::ZERO;
@@ -275,6 +276,8 @@ impl<P> Line<P> {
             return;
         }
         let Impairment { delay, jitter, .. } = self.impairment;
+        // Without jitter no random number is drawn, so that seeds give the same losses with and
+        // without it.
         let late = match jitter {
             Duration::ZERO => Duration::ZERO,
             longest => self.random.next_duration(longest),
@@ -285,6 +288,7 @@ impl<P> Line<P> {
             arrival = arrival.max(self.last_arrival);
         }
         if self.impairment.reorder > Ratio::ZERO && self.random.next_bool(self.impairment.reorder) {
+            // Held back, and excluded from the order: later packets do not wait for it.
             let half = Duration::from_nanos(delay.as_nanos() / 2);
             arrival = arrival + half.max(jitter).max(HOLD_MIN);
         } else {

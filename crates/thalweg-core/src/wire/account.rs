@@ -104,6 +104,7 @@ pub(super) fn encode(report: &Report, out: &mut Vec<u8>) {
     );
     out.extend_from_slice(&report.stream.0.to_be_bytes());
     out.varint(u64::from(report.epoch.0));
+    // The mark takes the two bits above the time.
     let open = (report.open.index() as u16) << Made::BITS;
     out.extend_from_slice(&(open | report.made.0).to_be_bytes());
     out.varint(report.statements.len() as u64);

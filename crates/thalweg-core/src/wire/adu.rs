@@ -84,6 +84,7 @@ pub fn encode_traced(
     let start = out.len();
     encode_header(header, payload_bytes, now, out);
     if trace.has_room() {
+        // The flags are the second byte of the header.
         out[start + 1] |= TRACED;
         trace::encode(trace.stamps(), &trace.stamp(now), out);
     }
@@ -137,6 +138,7 @@ fn read(bytes: &[u8], now: Instant) -> Result<Decoded, WireError> {
         return Err(WireError::Version(version));
     }
     let bits = reader.byte("flags")?;
+    // An unknown flag may change the meaning of the rest, so it is an error.
     let flags = Flags::from_bits(bits & !TRACED).ok_or(WireError::Malformed("flags"))?;
     let importance = Importance(reader.byte("importance")?);
     let layer = reader.byte("layer")?;

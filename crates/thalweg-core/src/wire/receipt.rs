@@ -60,6 +60,7 @@ pub(super) fn encode_receipt(receipt: &Receipt, out: &mut Vec<u8>) {
     out.varint(receipt.since);
     out.varint(receipt.held.floor);
     out.varint(ranges.len() as u64);
+    // Gaps and runs instead of bounds: small numbers, so short varints.
     let mut at = receipt.held.floor;
     for range in ranges {
         out.varint(range.start - at);

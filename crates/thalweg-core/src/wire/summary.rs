@@ -82,6 +82,7 @@ pub(super) fn decode_lack(reader: &mut Reader<'_>) -> Result<Lack, WireError> {
 
 fn next_after(last: &mut Option<Prefix>, reader: &mut Reader<'_>) -> Result<Prefix, WireError> {
     let prefix = Prefix(reader.array("node")?);
+    // Strictly ascending, so that no node occurs twice.
     if last.replace(prefix) >= Some(prefix) {
         return Err(WireError::Malformed("order of nodes"));
     }

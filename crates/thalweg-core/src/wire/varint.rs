@@ -25,6 +25,7 @@ pub(super) fn encode(value: u64, out: &mut Vec<u8>) {
 /// Returns the value at the head of `bytes` and its length, or `None` if they end too soon.
 pub(super) fn decode(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;
+    // 1, 2, 4 or 8 bytes by the two top bits.
     let length = 1 << (first >> 6);
     let (head, _) = bytes.split_at_checked(length)?;
     let value = head[1..]

@@ -457,6 +457,7 @@ fn canonical<T: Sign>(
 ) -> Result<T, WireError> {
     let before = reader.clone();
     let content = read(reader)?;
+    // Encode it again: a longer form of a varint would be a second encoding of the same value.
     let mut again = Vec::with_capacity(GRANT_BYTES_MAX);
     content.encode(&mut again);
     let read = before.remaining() - reader.remaining();

@@ -244,6 +244,7 @@ fn encode_rest(body: &Body, out: &mut Vec<u8>) {
             out.blob(truncated(reason).as_bytes());
         }
         Body::Prepare(prepare) => {
+            // A grafted plan has a kind of its own, which writes the base first.
             let base = prepare.base.iter();
             base.for_each(|base| out.varint(u64::from(base.0)));
             encode_prepare(prepare, out);

@@ -256,6 +256,7 @@ pub fn decode(frame: &[u8]) -> Result<Message, WireError> {
 
 fn branch(reader: &mut Reader<'_>) -> Result<Branch, WireError> {
     let via = epoch(reader)?;
+    // Only the three messages that travel towards the source; anything else is unknown here.
     let said = match reader.byte("kind")? {
         ACCOUNT => Said::Account(account::decode(reader)?),
         RECEIPT => Said::Receipt(receipt::decode_receipt(reader)?),
