@@ -5,8 +5,7 @@
 //! ADUs of equal importance
 //!
 //! 1. one that is not begun, and would be late at its flow's share of the rate, is postponed behind
-//!    those that would be in
-//!    time. It is not dropped: the share may grow, and then it goes;
+//!    those that would be in time. It is not dropped: the share may grow, and then it goes;
 //! 2. one that is begun is finished before one that is due sooner, if it would be late otherwise
 //!    and is in time so.
 //!
