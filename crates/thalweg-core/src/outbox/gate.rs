@@ -16,8 +16,9 @@
 //!
 //! Bytes in flight are known exactly. Unsent bytes are not: a transport reports packets, which also
 //! contain headers and its own frames. So a packet is assumed to carry less than it may, and less
-//! seems to have left than has. Whenever the transport reports that it ran dry, everything has
-//! left. The error holds back a sliver at most, and never lets more through.
+//! seems to have left than has. When the transport reports that it ran dry, everything handed over
+//! before its last packet has left. The error holds back a sliver at most, and never lets more
+//! through.
 //!
 //! *What it does not do.* It measures nothing: window, round trip and packets are the transport's.
 //! While a transport reports no window (before the first acknowledgement), [`WINDOW_UNKNOWN`]

@@ -1,7 +1,7 @@
 //! The send queue of one link: which bytes go next.
 //!
 //! *The idea.* A queue decides best when it decides last. The outbox holds every ADU of a link
-//! until the transport can send it now, and then returns one chunk: from the flow in turn
+//! until the transport can send it now, and then returns one chunk: from the flow that has the turn,
 //! by weight, and within that flow from the ADU that is most important, due first, queued first. A
 //! chunk takes [`CHUNK_TIME`] of the path, so an urgent ADU overtakes a large one.
 //!

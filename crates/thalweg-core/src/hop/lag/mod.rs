@@ -1,7 +1,7 @@
 //! How long a node takes to forward an ADU, and whether an ADU has that much time left.
 //!
 //! *The idea.* A relay with more copies to make than its processor can make falls behind, and its
-//! backlog grows as old as the deadlines allow. Copying such an ADU is worse than useless: it
+//! backlog grows as old as the deadlines allow. Copying an old ADU is worse than useless: it
 //! arrives too late, and meanwhile the next one grows as old. So an ADU with less time left than
 //! its forwarding takes is dropped before any work is done, at next to no cost, and the next one
 //! read is fresh.

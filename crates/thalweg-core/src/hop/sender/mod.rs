@@ -12,12 +12,12 @@
 //!            any time ─► expired · pre-empted · dependant · cancelled: a stream that has begun is reset
 //! ```
 //!
-//! Two drivers run it: `thalweg-net` on a real connection, `thalweg-sim` on a virtual one. It knows
-//! time and transport only from them.
+//! Two drivers run it: `thalweg-net` on a real connection, `thalweg-sim` on a virtual one. Time and
+//! transport are known only from them.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `adu` | one ADU that has no outcome yet |
+//! | `sending` | one ADU that has no outcome yet |
 //! | `chunk` | handing over a chunk |
 //! | `flow` | the flows that share the link |
 //! | `lane` | ordered sequences |

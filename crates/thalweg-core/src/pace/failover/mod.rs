@@ -17,7 +17,7 @@
 //!
 //! ```text
 //! stalled:  outstanding > 0  and  now − last progress ≥ max(2·RTT, 200 ms)      or  timeouts ≥ 2
-//!           and the kernel saw none since, or retransmitted, or now − last progress ≥ max(2·RTT, 1 s)
+//!           and the kernel saw no progress, or retransmitted, or now − last progress ≥ max(2·RTT, 1 s)
 //! allowed:  now ≥ last fail-over + interval        interval: 1 s, doubled up to 16 s if soon repeated
 //! dialled:  now ≥ last fail-over from a busy peer + rest        rest: 16 s, doubled up to 128 s likewise
 //! ```
