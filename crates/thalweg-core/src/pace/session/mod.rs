@@ -442,7 +442,7 @@ impl Session {
         self.carried.resent_bytes += self.sending.rewind();
     }
 
-    /// Makes a carrier the active one, after [`Session::leave`] retired the one before.
+    /// Makes a carrier the active one, after [`Session::retire`] retired the one before.
     fn switch(&mut self, from: CarrierNumber, to: CarrierNumber, now: Instant) {
         self.failover.handle_switched(now);
         self.events.push_back(Event::FailedOver { from, to });
