@@ -1,13 +1,13 @@
-//! Plays congestion controllers against each other through one bottleneck and prints the tables of docs/congestion.md.
+//! Runs congestion controllers against each other through one bottleneck and prints the tables of
+//! docs/congestion.md.
 //!
 //! ```text
 //! congestion [alone|share|early|own|loss|step|short …] [thalweg|cubic|bbr|new-reno …]
-//! congestion trace thalweg,cubic [Mbit/s] [RTT ms] [queue in BDP] [interval ms] [seconds] [kbit/s from 10 s on]
+//! congestion trace thalweg,cubic [Mbit/s] [RTT ms] [queue in BDP] [interval ms] [secs] [kbit/s after 10 s]
 //! ```
 //!
-//! *The idea.* One line a world, one column a controller; what the columns hold stands in each table's head.
-//!
-//! *What it does not do.* It judges nothing: `tests/it/congestion.rs` does.
+//! Each line of a table is a world and each column a controller; the table's head names the figures.
+//! `tests/it/congestion.rs` asserts the bounds; this program only prints.
 #![expect(
     clippy::disallowed_methods,
     reason = "this program is a hand: it says how long it took"
@@ -74,7 +74,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// Seeds whose runs a share is the mean of; a little jitter keeps flows from running in step.
+/// Seeds of the averaged runs. A little jitter keeps the flows from running in step.
 const SEEDS: [u64; 2] = [1, 2];
 const JITTER: Duration = Duration::from_micros(500);
 
@@ -125,7 +125,7 @@ fn alone(algorithms: &[Algorithm]) {
     }
 }
 
-/// Prints the share of the first flows over their fair one.
+/// Prints the mean throughput of the first flows as a multiple of the fair share.
 fn share(algorithms: &[Algorithm]) {
     println!(
         "| against | {} |",
@@ -156,7 +156,7 @@ fn share(algorithms: &[Algorithm]) {
                         let mut flows = vec![Flow::bulk(*algorithm, ms(rtt)); ours];
                         flows.extend(vec![Flow::bulk(rival, ms(rtt)); theirs]);
                         for (at, flow) in flows.iter_mut().enumerate() {
-                            // Alternately first and last to come.
+                            // Interleave the starts, so that neither side always comes first.
                             flow.starts = Instant::ZERO + ms(500 + 700 * (at as u64 * 3 % 8));
                         }
                         let tallies = SEEDS.map(|seed| {
@@ -173,7 +173,7 @@ fn share(algorithms: &[Algorithm]) {
     }
 }
 
-/// Prints the same of flows that all begin at once, 3 to 10 s and 10 to 30 s later.
+/// Prints the same for flows that start together, over 3 to 10 s and 10 to 30 s after the start.
 fn early(algorithms: &[Algorithm]) {
     println!(
         "| all begin at once | share over fair, Jain, used, p50 wait: 3 to 10 s; 10 to 30 s |"
@@ -204,8 +204,8 @@ fn early(algorithms: &[Algorithm]) {
     }
 }
 
-/// Prints the mean share of the first flows over their fair one, the least and the largest of a run, Jain's index (mean),
-/// what was used and the median wait.
+/// Prints the throughput of the first flows over their fair share (mean, minimum and maximum over the
+/// runs), then the mean Jain index, utilisation and median queueing delay.
 fn print_share(tallies: &[Tally], ours: usize, rate: Bitrate, time: Duration) {
     let runs = tallies.len() as f64;
     let shares: Vec<f64> = tallies.iter().map(|tally| share_of(tally, ours)).collect();
@@ -313,7 +313,7 @@ fn loss(algorithms: &[Algorithm]) {
     }
 }
 
-/// 10 → 2 → 10 Mbit/s.
+/// Steps the rate 10 → 2 → 10 Mbit/s.
 fn step(algorithms: &[Algorithm]) {
     println!(
         "| step, 50 ms, 5 BDP of 10 Mbit/s | {} |",
@@ -354,7 +354,7 @@ fn step(algorithms: &[Algorithm]) {
     }
 }
 
-/// 1 Mbit/s of frames on 10 Mbit/s, then all that goes.
+/// Sends 1 Mbit/s of frames on a 10 Mbit/s line, then bulk.
 fn short(algorithms: &[Algorithm]) {
     println!(
         "| 1 Mbit/s of frames on 10 Mbit/s for 20 s, then bulk | {} |",
@@ -394,7 +394,7 @@ fn short(algorithms: &[Algorithm]) {
     }
 }
 
-/// `trace thalweg,cubic 10 50 1 [interval ms] [secs]`: what a first flow does, line by line.
+/// `trace thalweg,cubic 10 50 1 [interval ms] [secs]`: prints the flows' state line by line.
 fn trace(arguments: &[String]) {
     let number = |at: usize, or: u64| {
         arguments

@@ -1,7 +1,8 @@
-//! Measures what a simulated second of three hops costs: `cargo run --release -p thalweg-sim --example cost`.
+//! Measures the processor time of one simulated second over three hops:
+//! `cargo run --release -p thalweg-sim --example cost`.
 //!
-//! 1 Mbit/s in 25 ADUs a second passes two relays, cut through, over lines of 2 Mbit/s and 20 ms that lose one packet in
-//! a hundred.
+//! 25 ADUs a second, 1 Mbit/s in all, cross two cut-through relays over lines of 2 Mbit/s and 20 ms
+//! with 1 % loss.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ struct Hop {
 struct Chain {
     now: Instant,
     hops: Vec<Hop>,
-    /// What the relay behind each hop passes on.
+    /// For each hop, the ADUs that the relay behind it is forwarding.
     passing: Vec<BTreeMap<RecvId, SendId>>,
     arrived: u64,
     steps: u64,

@@ -1,14 +1,12 @@
-//! Plays made-up worlds by the thousand, on all cores, and stops at the first that breaks a law.
+//! Simulates thousands of generated worlds on all cores and stops at the first violation.
 //!
 //! ```text
 //! soak [--long] [--seeds A..B] [--minutes N] [--trace SEED]
 //! ```
 //!
-//! *The idea.* `cargo xtask test simulate` and `cargo xtask soak` run this and not `thalweg simulate`, for it links
-//! neither sockets nor the node and is built in a moment. Cores take the next seed from a counter, so the worlds that
-//! are played do not depend on how many cores there are.
-//!
-//! *What it does not do.* It reads no world files: `thalweg simulate` does.
+//! `cargo xtask test simulate` and `cargo xtask soak` run this program instead of `thalweg simulate`,
+//! because it links neither sockets nor the node and builds quickly. It reads no world files; `thalweg
+//! simulate` does.
 #![expect(
     clippy::disallowed_methods,
     reason = "this program is a hand: it runs what is pure on all cores until the time is over"
@@ -22,10 +20,10 @@ use std::time::{Duration, Instant};
 use thalweg_sim::generate::{self, Length};
 use thalweg_sim::play::{Options, Played, play};
 
-/// Seeds that broke a law are collected up to this many before the rest is left.
+/// The run stops after this many seeds with violations.
 const FAILURES_MAX: usize = 1;
 
-/// What was asked for.
+/// The parsed command line.
 struct Asked {
     length: Length,
     first: u64,
@@ -90,7 +88,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// Plays one made-up world.
+/// Simulates one generated world.
 fn run(seed: u64, length: Length, is_text_wanted: bool) -> Played {
     let world = generate::world(seed, length);
     let options = Options {
@@ -109,6 +107,8 @@ fn soak(asked: &Asked) -> ExitCode {
     let failures = Mutex::new(Vec::new());
     let played = AtomicU64::new(0);
     let work = || {
+        // Cores take the next seed from a shared counter, so the set of worlds does not depend on the
+        // number of cores.
         while !stop.load(Relaxed) && asked.until.is_none_or(|until| start.elapsed() < until) {
             let seed = next.fetch_add(1, Relaxed);
             if seed >= asked.end {

@@ -1,30 +1,28 @@
-//! Thalweg's virtual world: hosts, lines and QUIC in virtual time, from one seed.
+//! Thalweg's simulator: hosts, lines and QUIC in virtual time, from one seed.
 //!
-//! *The idea.* The machines that the node runs are driven by a clock that is a number, over lines that are arithmetic,
-//! by a transport that is the node's own QUIC without its sockets. So a second of a world costs milliseconds, and the
-//! same seed gives the same world on every machine.
+//! The node's own state machines run on a numeric clock, over computed lines, with the node's own QUIC
+//! without its sockets. So a simulated second costs milliseconds, and the same seed gives the same run
+//! on every machine. The crate opens no file and no socket, and reads no clock.
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | [`play`] | a world as it runs: hosts, lines and weather on one queue of events |
-//! | [`host`] | one node: the product's machines, joined |
+//! | [`play`] | runs a world: hosts, lines and world events on one event queue |
+//! | [`host`] | one node: the product's state machines, joined |
 //! | [`transport`] | one end of one link: control frames and ADUs on QUIC in virtual time |
 //! | [`dumbbell`] | several links through one bottleneck |
-//! | [`clock`], [`keys`] | a host's skewed clock; signatures and chance from the seed |
+//! | [`clock`], [`keys`] | a host's skewed clock; signatures and randomness from the seed |
 //! | [`traffic`], [`film`] | what producers send |
-//! | [`watch`] | who watches a run: the next seven |
-//! | [`trace`] | what happens, as a hash and as lines |
-//! | [`fate`], [`mod@reference`] | what becomes of each ADU, and what should |
+//! | [`watch`] | the observer of a run, which joins the next seven |
+//! | [`trace`] | a run's events, as a hash and as lines |
+//! | [`fate`], [`mod@reference`] | what happens to each ADU, and what should |
 //! | [`oracle`] | what must never happen |
-//! | [`promise`] | what plans said of their links, and what was carried |
-//! | [`viewer`] | what a viewer of video saw |
-//! | [`report`] | what became of it, as simulator and testbed say it |
-//! | [`flood`] | control planes alone, by the hundred |
-//! | [`generate`] | worlds made up from a seed |
+//! | [`promise`] | what plans promised of their links, and what was carried |
+//! | [`viewer`] | the pictures that a viewer saw |
+//! | [`report`] | the results, in one format for simulator and testbed |
+//! | [`flood`] | hundreds of control planes, without a data path |
+//! | [`generate`] | worlds generated from a seed |
 //!
-//! The lines between two ports are [`thalweg_core::line`], the randomness [`thalweg_core::random`].
-//!
-//! *What it does not do.* It opens no file and no socket, and reads no clock.
+//! The lines between two ports are [`thalweg_core::line`], the random generator [`thalweg_core::random`].
 //!
 //! *Sources.* `FoundationDB`'s simulation; noq-proto, the sans-IO half of the node's QUIC.
 #![forbid(unsafe_code)]

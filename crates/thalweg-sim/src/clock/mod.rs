@@ -1,25 +1,23 @@
-//! A host's own clock: ahead of the world's, and faster or slower.
+//! A host's local clock, with a fixed offset and drift against world time.
 //!
-//! *The idea.* No two clocks of a network agree, so none may in a simulation: each host reads
+//! Clocks in a network disagree, so the simulated ones do too. Each host reads
 //!
 //! ```text
 //! local = offset + world · (1 + drift)
 //! ```
 //!
-//! rounded down to a nanosecond, in integers so that every machine reads the same. A timeout on the local clock is
-//! brought back to the world's by the inverse, rounded up: an event never comes before its time.
-//!
-//! *What it does not do.* It does not jump or go backwards; a node does not cope with that and says so.
+//! rounded down to a nanosecond, in integer arithmetic so that every machine computes the same value.
+//! The inverse rounds up, so a timer never fires early. The clock never jumps or goes backwards.
 
 use thalweg_core::time::{Duration, Instant};
 
 #[cfg(test)]
 mod tests;
 
-/// Parts of a millionth.
+/// Parts per million in one.
 const MILLION: i128 = 1_000_000;
 
-/// A clock that is off.
+/// A local clock with an offset and a drift.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     offset: Duration,
@@ -27,19 +25,19 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Returns a clock that is ahead by `offset` at the world's start and gains `drift_ppm` millionths.
+    /// Returns a clock that is ahead by `offset` at world time zero and gains `drift_ppm` parts per million.
     pub const fn new(offset: Duration, drift_ppm: i32) -> Self {
         Self { offset, drift_ppm }
     }
 
-    /// Returns what it shows at a moment of the world.
+    /// Returns the local time at a moment of world time.
     pub fn local(&self, world: Instant) -> Instant {
         let elapsed =
             i128::from(world.as_nanos()) * (MILLION + i128::from(self.drift_ppm)) / MILLION;
         Instant::from_nanos(elapsed as u64) + self.offset
     }
 
-    /// Returns the first moment of the world at which it shows `local` or more; never for never.
+    /// Returns the earliest world time at which the clock shows `local` or more; `NEVER` maps to `NEVER`.
     pub fn world(&self, local: Instant) -> Instant {
         if local.is_never() {
             return Instant::NEVER;

@@ -1,4 +1,4 @@
-//! Proves that a clock never goes backwards, and that the way back is the first moment that shows the time.
+//! Proves that a clock never goes backwards and that its inverse is the earliest moment showing that time.
 
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::{Duration, Instant};

@@ -1,6 +1,6 @@
-//! Several links through one bottleneck: who gets how much of it, and how long the queue is.
+//! Several links through one bottleneck: throughput per flow and queueing delay.
 //!
-//! *The idea.* What a controller does to others shows only where queues are shared, and a world's links share none. So:
+//! A controller's effect on others shows only in a shared queue, and the links of a world share none. Hence:
 //!
 //! ```text
 //! sender 1 ─┐                                          ┌─ delay 1 ─► receiver 1 ─ delay 1 ─► sender 1
@@ -8,12 +8,12 @@
 //! sender 3 ─┘                                          └─ delay 3 ─► receiver 3 ─ delay 3 ─► sender 3
 //! ```
 //!
-//! Senders and receivers are the node's own QUIC ([`Port`]), each sender with a congestion controller of its own, sending
-//! all it may or so much a frame. The way back carries acknowledgements only and is never full.
+//! Senders and receivers run the node's own QUIC ([`Port`]). Each sender has its own congestion
+//! controller and sends either bulk or frames at a fixed rate. The return path carries only
+//! acknowledgements and never fills. No node runs here: no plans, no routes, no control frames except
+//! the hello.
 //!
-//! *What it does not do.* It runs no nodes: no plans, no routes, no control frames but the greeting.
-//!
-//! *Sources.* The dumbbell of ns-2 and of nearly every paper on congestion control since.
+//! *Sources.* The dumbbell topology of ns-2, used by most papers on congestion control since.
 
 use bytes::Bytes;
 use thalweg_core::adu::Header;
@@ -27,52 +27,52 @@ use thalweg_core::units::{Bitrate, DataSize};
 
 use crate::transport::{Datagram, Port, PortEvent, PortSettings, Source};
 
-/// ADUs that a sender of bulk keeps queued, and their size: more than any window.
+/// Number and size of the ADUs that a bulk sender keeps queued: more than any window.
 const BULK_ADUS: usize = 6;
 const BULK_ADU: DataSize = DataSize::from_kib(512);
 
-/// How often what is sent by frames is sent: thirty times a second.
+/// Interval between frames: thirty a second.
 const FRAME_INTERVAL: Duration = Duration::from_micros(33_333);
 
-/// Far above every bottleneck: what a way takes that is never full.
+/// Rate of the uncongested lines, far above every bottleneck.
 const OPEN_RATE: Bitrate = Bitrate::from_kbps(100_000_000);
 
-/// What is sent from one sender.
+/// The traffic of one sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// As much as goes.
+    /// Always more than the window admits.
     Bulk,
-    /// So much in frames, thirty a second.
+    /// Frames at this total rate, thirty a second.
     Frames(Bitrate),
 }
 
-/// One sender, and the way to its receiver and back.
+/// One sender, and its path to the receiver and back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
-    /// Its congestion controller.
+    /// The congestion controller.
     pub congestion: Algorithm,
-    /// From sender to receiver and back, without the bottleneck's queue.
+    /// Round-trip time without the bottleneck's queueing delay.
     pub rtt: Duration,
-    /// When it begins to send.
+    /// When the flow starts to send.
     pub starts: Instant,
-    /// When it ceases.
+    /// When the flow stops.
     pub ends: Instant,
-    /// What it sends.
+    /// The traffic it sends.
     pub load: Load,
 }
 
-/// What a flow did in one interval.
+/// The bottleneck's counters for one interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// What came out of the bottleneck of each flow, headers included.
+    /// Bytes of each flow that left the bottleneck, headers included.
     pub carried: Vec<DataSize>,
-    /// How long each packet waited in the bottleneck's queue.
+    /// Queueing delay of each packet in the bottleneck.
     pub waits: Vec<Duration>,
-    /// Packets that found the queue full.
+    /// Packets dropped because the queue was full.
     pub overflowed: u64,
 }
 
-/// Links through a bottleneck, as they run.
+/// A running simulation of links through a bottleneck.
 #[derive(Debug)]
 pub struct Dumbbell {
     now: Instant,
@@ -95,7 +95,7 @@ struct Pair {
 }
 
 impl Flow {
-    /// Returns a flow that sends all it may from the start to the end.
+    /// Returns a bulk flow without an end.
     pub fn bulk(congestion: Algorithm, rtt: Duration) -> Self {
         Self {
             congestion,
@@ -108,7 +108,7 @@ impl Flow {
 }
 
 impl Dumbbell {
-    /// Lays the lines and dials; `bottleneck`'s own delay lies before those of the flows.
+    /// Creates the lines and dials all flows. The bottleneck's own delay adds to the flows' RTTs.
     pub fn new(bottleneck: Impairment, flows: &[Flow], seed: u64) -> Self {
         let mut seeds = SplitMix::new(seed);
         let bottleneck = Line::new(bottleneck, seeds.next_u64());
@@ -122,17 +122,17 @@ impl Dumbbell {
         }
     }
 
-    /// Returns the time.
+    /// Returns the current time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Changes the bottleneck, from now on.
+    /// Changes the bottleneck from now on.
     pub fn change(&mut self, impairment: Impairment) {
         self.bottleneck.handle_change(self.now, impairment);
     }
 
-    /// Changes what a flow sends, from now on.
+    /// Changes a flow's traffic from now on.
     pub fn load(&mut self, flow: usize, load: Load) {
         self.ends[flow].flow.load = load;
     }
@@ -142,7 +142,7 @@ impl Dumbbell {
         &mut self.ends[flow].sender
     }
 
-    /// Plays for so long, and returns what happened meanwhile.
+    /// Runs for `time` and returns the counters of that interval.
     pub fn run_for(&mut self, time: Duration) -> Tally {
         let until = self.now + time;
         loop {
@@ -173,7 +173,7 @@ impl Dumbbell {
         ends.min(self.bottleneck.poll_timeout())
     }
 
-    /// Lets everything happen that can happen now.
+    /// Moves packets until nothing more can happen at the current time.
     fn settle(&mut self) {
         loop {
             let mut is_quiet = true;
@@ -250,7 +250,7 @@ impl Pair {
         .unwrap_or(Instant::NEVER)
     }
 
-    /// Gives the sender what it has to send now.
+    /// Queues the ADUs that are due now at the sender.
     fn feed(&mut self, now: Instant) {
         if !self.is_sending(now) {
             return;
@@ -284,7 +284,7 @@ impl Pair {
         self.sender.send_adu(now, header, source, options);
     }
 
-    /// Moves what can be moved now; returns whether nothing happened.
+    /// Moves packets of this flow; returns whether nothing happened.
     fn settle(&mut self, now: Instant) -> bool {
         let mut is_quiet = true;
         while let Some(datagram) = self.there.poll_packet(now) {
@@ -319,12 +319,12 @@ impl Tally {
         }
     }
 
-    /// Returns what all flows were carried.
+    /// Returns the bytes of all flows together.
     pub fn total(&self) -> DataSize {
         self.carried.iter().copied().sum()
     }
 
-    /// Returns the wait that this share of packets did not exceed.
+    /// Returns the given quantile (0 to 1) of the queueing delays; zero without packets.
     pub fn wait(&self, share: f64) -> Duration {
         let mut waits = self.waits.clone();
         waits.sort_unstable();

@@ -1,4 +1,4 @@
-//! The end of the accounts: each passage explains itself, and the explanations become a report.
+//! Closes the accounts: derives how each passage ended and sums the results for the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,56 +13,56 @@ use super::{Attempt, Copy, Fates, Hop, Passage};
 use crate::oracle::ledger::{Truth, is_planned, is_word};
 use crate::report::Tally;
 
-/// After so long without anything moving, what QUIC has and does not say is not coming: an outage of 8 s ends a link.
+/// If nothing has moved for this long, QUIC delivers nothing more: an outage of 8 s ends a link.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// How an ADU ended on its way to a sink.
+/// How an ADU's passage to a sink ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
-    /// The subscriber was given it then.
+    /// The subscriber received it at this time.
     Delivered(Instant),
-    /// It was kept until the subscriber came.
+    /// It was kept in the mailbox and replayed to a subscriber that came later.
     Replayed,
-    /// It went no further, at a node or on a link, `a->b`.
+    /// It was dropped at a node or on a link, `a->b`.
     Dropped(DropCause, String),
-    /// A datagram of so many bytes that left and did not arrive: the line must have lost it.
+    /// A datagram left and did not arrive, so the line lost it.
     Vanished {
-        /// Who sent it.
+        /// The sending node.
         from: usize,
-        /// Who did not get it.
+        /// The receiving node.
         to: usize,
-        /// Of payload.
+        /// Payload bytes.
         bytes: u64,
     },
-    /// Nobody says what became of it; the sentence tells how far it got.
+    /// No node accounts for it; the sentence says how far it got.
     Unaccounted(String),
 }
 
-/// Whether an ADU came to where a grafted plan has its copy of it.
+/// Whether an ADU reached the node at which a grafted plan copies it.
 enum Fed<'a> {
-    /// It is the plan's own, or there was a copy.
+    /// The plan carries the ADU itself, or a copy was made.
     Own,
-    /// It was whole at that node, and was not copied there.
+    /// The ADU was whole at that node, and no copy was made there.
     Reached(usize),
-    /// As well, and no copy is asked for: that node or the sink was gone meanwhile.
+    /// As `Reached`, but no copy is expected: the node or the sink was gone meanwhile.
     Left(usize),
-    /// It did not come so far; this is what became of it.
+    /// The ADU did not reach the node; this is the attempt that should have brought it there.
     Missing(&'a Attempt),
 }
 
-/// The accounts of a run, closed.
+/// The closed accounts of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Conclusion {
-    /// For each stream, for each sink.
+    /// The tally of each sink, by stream.
     pub tallies: Vec<Vec<Tally>>,
-    /// What nobody accounts for.
+    /// The copies that no node accounts for, with how far they got.
     pub holes: Vec<(Copy, String)>,
-    /// How many bytes of payload vanished in datagrams, on each direction of a link.
+    /// Payload bytes that vanished in datagrams, per direction of a link.
     pub vanished: BTreeMap<(usize, usize), u64>,
 }
 
 impl Fates {
-    /// Returns whether all that was sent has ended, as far as can be told before the run is over.
+    /// Returns whether every ADU sent has ended, as far as can be known before the run is over.
     pub fn is_settled(&self, now: Instant) -> bool {
         let is_quiet = now >= self.moved + QUIET;
         let is_crossing = |hop: &Hop| hop.is_whole || self.is_open(hop, is_quiet);
@@ -92,7 +92,7 @@ impl Fates {
         })
     }
 
-    /// Says whether the copies of a grafted plan can have begun.
+    /// Returns whether a grafted plan's copies can have begun.
     fn fed<'a>(&'a self, stream: usize, adu: usize, epoch: Epoch, attempt: &'a Attempt) -> Fed<'a> {
         if !attempt.hops.is_empty() || attempt.dropped.is_some() {
             return Fed::Own;
@@ -101,9 +101,9 @@ impl Fates {
         self.fed_since((epoch, given), (stream, adu), epoch)
     }
 
-    /// Says how far the plan came that brings an ADU to where a grafted one has its copy, from when it was given for that: its
-    /// own sink may have had it before, and then it crosses again. That plan, `of`, may be the one that is looked at, or be
-    /// grafted on it.
+    /// Returns how far the base plan brought an ADU towards the node that copies it for plan `epoch`,
+    /// counting only crossings since `given`: a resent ADU crosses again although the base's own sink
+    /// had it before. The plan of interest, `of`, is `epoch` itself or is grafted on it.
     fn fed_since(
         &self,
         (of, given): (Epoch, Instant),
@@ -145,11 +145,13 @@ impl Fates {
         }
     }
 
-    /// Whether the copies that a plan lives on were no longer made when an ADU came, since the plan's sink had left.
+    /// Returns whether copying for a plan had already stopped when the ADU came, because the plan's
+    /// sink had left.
     ///
-    /// Its source has them end as soon as it hears of that, and its word overtakes what waits in queues on the way there: the
-    /// source counts what was copied, so nobody counts these. They may have been on hops before the last when the sink went, or
-    /// have been given before the source had heard; but not after the copies had ended, for who orders that gives no more.
+    /// The source stops the copies when it learns that the sink left, and that message overtakes ADUs
+    /// queued on the way to the copying node. The source counts what was copied, so these ADUs appear
+    /// in no count. An ADU qualifies if it was given before the copies stopped, whether or not the
+    /// source knew; after that the source gives no more.
     fn was_given_up(
         &self,
         plan: (StreamId, Epoch),
@@ -171,7 +173,7 @@ impl Fates {
         for (stream, fates) in self.streams.iter().enumerate() {
             let deadline = world.streams[stream].needs.deadline;
             let mut tallies = Vec::new();
-            // One datagram was for all sinks whose copies are made behind the link.
+            // All sinks with copies made behind the link share one datagram, so it is counted once.
             let mut vanished = BTreeSet::new();
             for (sink, passages) in fates.passages.iter().enumerate() {
                 let mut tally = Tally::default();
@@ -211,13 +213,15 @@ impl Fates {
         conclusion
     }
 
-    /// Returns what became of the ADUs of a stream that were given under a plan.
+    /// Returns the fate of a stream's ADUs that were given under a plan, for comparison with the
+    /// source's ledger.
     pub fn truth(&self, stream: usize, names: &[NodeName]) -> Truth {
         let fates = &self.streams[stream];
         let mut truth = Truth::default();
         for passages in &fates.passages {
             for (adu, (sent, passage)) in fates.sent.iter().zip(passages).enumerate() {
-                // Perhaps by a copy on which the source did not count yet: a caster begins before it has said so.
+                // The delivering copy may be one that the source has not counted yet: a relay copies
+                // before it reports.
                 truth.delivered += u64::from(passage.delivered.is_some());
                 for (epoch, attempt) in &passage.attempts {
                     for hop in attempt.hops.iter().filter(|hop| hop.is_returned()) {
@@ -227,7 +231,8 @@ impl Fates {
                     if passage.delivered.is_some_and(|(_, by)| by == *epoch) {
                         continue;
                     }
-                    // What did not come to where it is copied is counted where it was lost, under the plan it was sent by.
+                    // An ADU that never reached the copying node is counted under the base plan, where
+                    // it was lost.
                     if matches!(self.fed(stream, adu, *epoch, attempt), Fed::Missing(_)) {
                         continue;
                     }
@@ -244,8 +249,9 @@ impl Fates {
         truth
     }
 
-    /// Returns of each ADU of a stream that a link did not bring when it was handed over and when its fate was sealed, from
-    /// where, and how much it mattered: a datagram left that its line lost, or it was given up.
+    /// Returns, for each ADU of a stream that a link did not bring: when it was handed over and when
+    /// its outcome was known, the sending node, and its band. The line lost its datagram, or the sender
+    /// dropped it.
     pub fn vanished(&self, stream: usize) -> Vec<([Instant; 2], (usize, Band))> {
         let fates = &self.streams[stream];
         let mut vanished = Vec::new();
@@ -269,10 +275,10 @@ impl Fates {
         vanished
     }
 
-    /// Says how an ADU ended; of several attempts that all failed the last is told.
+    /// Returns how an ADU ended; of several failed attempts, the last counts.
     ///
-    /// What was given when its sink had no plan may have been kept, and given again later; if that failed it is as if it had
-    /// not been tried.
+    /// An ADU given while its sink had no plan may have been kept and replayed later. If the replay
+    /// failed, the first attempt counts.
     fn end(&self, adu: (usize, usize), passage: &Passage, names: &[NodeName]) -> End {
         let early = passage.attempts.get(&Epoch(0));
         let early = early.and_then(|attempt| attempt.dropped);
@@ -318,7 +324,7 @@ impl Fates {
         End::Unaccounted(format!("it was last seen whole at {}", names[at]))
     }
 
-    /// Whether a hop may still be crossed.
+    /// Returns whether a hop may still complete.
     fn is_open(&self, hop: &Hop, is_quiet: bool) -> bool {
         match hop.outcome {
             None => !hop.is_orphan,
@@ -331,7 +337,7 @@ impl Fates {
         }
     }
 
-    /// Whether the link was down, or one of its ends gone, since a hop began.
+    /// Returns whether the link was down, or one of its ends gone, since the hop began.
     fn is_cut(&self, hop: &Hop) -> bool {
         let since = |at: Option<&Instant>| at.is_some_and(|at| *at >= hop.handed);
         since(
@@ -342,7 +348,7 @@ impl Fates {
             || since(self.gone.get(&hop.to))
     }
 
-    /// Says why a hop was not crossed: the sender's word, then the receiver's, then what else is known.
+    /// Returns why a hop failed: by the sender's report, else the receiver's, else what else is known.
     fn end_of_hop(&self, hop: &Hop, names: &[NodeName]) -> End {
         let place = link(hop.from, hop.to, names);
         if let Some(cause) = hop.outcome.and_then(Outcome::drop_cause).or(hop.failed) {
@@ -366,7 +372,7 @@ impl Fates {
     }
 }
 
-/// Returns why an ADU was lost, and at which node, if it was.
+/// Returns the cause and the node of a loss, if the ADU was lost.
 fn blame(end: &End, source: usize, names: &[NodeName]) -> Option<(DropCause, usize)> {
     match end {
         End::Dropped(cause, place) => {
@@ -375,7 +381,7 @@ fn blame(end: &End, source: usize, names: &[NodeName]) -> Option<(DropCause, usi
             Some((*cause, node.unwrap_or(source)))
         }
         End::Vanished { from, .. } => Some((DropCause::PathLost, *from)),
-        // The law that each ADU has a cause and a place says so.
+        // Holes are violations of their own: every ADU must have a cause and a place.
         End::Delivered(_) | End::Replayed | End::Unaccounted(_) => None,
     }
 }

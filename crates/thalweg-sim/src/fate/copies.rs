@@ -1,4 +1,4 @@
-//! How many copies of an ADU went over one link in one direction.
+//! Counts the copies of an ADU that crossed one link in one direction.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use thalweg_core::time::Instant;
 
 use super::Fates;
 
-/// An ADU of which more than one copy went over a link.
+/// An ADU of which more than one copy crossed a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubled {
-    /// The stream's place in the world.
+    /// The stream's index in the world.
     pub stream: usize,
-    /// The places of the nodes, sender first.
+    /// The nodes' indices, sender first.
     pub link: [usize; 2],
     /// When the ADU was due.
     pub due: Instant,
-    /// How many copies went over the link.
+    /// How many copies crossed the link.
     pub copies: usize,
 }
 

@@ -1,18 +1,18 @@
-//! What became of every ADU on its way to every sink: the accounts of a run.
+//! The fate of every ADU on its path to every sink: the accounts of a run.
 //!
-//! *The idea.* The run sees what no node sees: both ends of every hop. Each ADU has one `Passage` a sink, and in it an
-//! `Attempt` for each plan under which it was sent, to which every hop adds what its two ends say. At the end a passage must
-//! explain itself: it was delivered, or at the last attempt a node gave it up with a cause, or the first hop that it did not
-//! cross whole says why. One that cannot is a hole in the machine's accounts.
+//! A run sees both ends of every hop, which no node does. Each ADU has one `Passage` per sink, and in
+//! it one `Attempt` per plan under which it was sent; every hop adds what its two ends report. At the
+//! end each passage must explain itself: the ADU was delivered, or a node of the last attempt dropped
+//! it with a cause, or the first hop that it did not cross whole has a cause. A passage without an
+//! explanation is a hole in the nodes' accounts.
 //!
 //! ```text
 //! sent ─► handed to a link ─► begun at its far end ─► whole there ─► handed on … ─► delivered
 //!                  └─► outcome: why not                └─► dropped here: why
 //! ```
 //!
-//! With cut-through a hop begins before the one before it is whole; the first that stays unfinished is to blame.
-//!
-//! *What it does not do.* It decides nothing for the machine, which does not know of it.
+//! With cut-through forwarding a hop begins before the previous one is whole; the first unfinished hop
+//! is to blame. The accounts observe the simulated nodes and never influence them.
 
 mod conclude;
 mod copies;
@@ -34,75 +34,75 @@ pub use copies::Doubled;
 /// How long a link lives whose other end is silent: docs/protocol.md §2.
 const LINK_LIFE: Duration = Duration::from_secs(8);
 
-/// How long after an ADU has come, or has not, its source has heard of it: docs/ledger.md §2.
+/// After this long the source has learned whether an ADU arrived: docs/ledger.md §2.
 const TOLD_AFTER: Duration = Duration::from_secs(2);
 
-/// An ADU on its way to one sink.
+/// An ADU on its path to one sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Copy {
-    /// The stream's place in the world.
+    /// The stream's index in the world.
     pub stream: usize,
-    /// The sink's place among the stream's.
+    /// The sink's index among the stream's.
     pub sink: usize,
-    /// The ADU's place among those that the producer gave.
+    /// The ADU's index among those that the producer gave.
     pub adu: usize,
-    /// The plan under which it was sent; 0 if under none.
+    /// The plan under which it was sent; 0 if none.
     pub epoch: Epoch,
 }
 
 /// An ADU as its producer gave it.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// When it was due, in the world's time.
+    /// When it was due, in world time.
     pub due: Instant,
-    /// Its number on the wire.
+    /// Its sequence number on the wire.
     pub sequence: u64,
     /// Its frame.
     pub frame: u64,
     /// Its layer.
     pub layer: u8,
-    /// How much it matters.
+    /// Its importance.
     pub importance: Importance,
-    /// What is to come out.
+    /// The payload expected at the sink.
     pub payload: Bytes,
 }
 
-/// One crossing of a link, as both ends tell it.
+/// One crossing of a link, as reported by both ends.
 #[derive(Clone, Debug)]
 struct Hop {
     from: usize,
     to: usize,
     carriage: Carriage,
-    /// Of its payload, as it went: a plan's modules may have changed that.
+    /// Payload bytes as sent; a plan's modules may have changed the size.
     bytes: u64,
     handed: Instant,
     is_whole: bool,
-    /// When it was.
+    /// When it became whole.
     came: Instant,
-    /// What the sender says.
+    /// The sender's outcome.
     outcome: Option<Outcome>,
-    /// When it said so: a datagram left then, and what it gave up it gave up then.
+    /// When the sender reported the outcome: a datagram's departure, or the time of a drop.
     ended: Instant,
-    /// What the receiver says if the rest does not come.
+    /// The receiver's cause, if the rest does not come.
     failed: Option<DropCause>,
-    /// The sender is gone, or has taken it back, and says nothing more.
+    /// The sender is gone or recalled the ADU, and reports no outcome.
     is_orphan: bool,
 }
 
-/// The way of one ADU to one sink.
+/// The passage of one ADU to one sink.
 #[derive(Clone, Debug, Default)]
 struct Passage {
     attempts: BTreeMap<Epoch, Attempt>,
-    /// When, and under which plan it had come.
+    /// When it was delivered, and under which plan.
     delivered: Option<(Instant, Epoch)>,
-    /// It was kept, and given to who came later.
+    /// It was kept, and replayed to a later subscriber.
     is_replayed: bool,
 }
 
-/// The way of one ADU under one plan.
+/// The passage of one ADU under one plan.
 #[derive(Clone, Debug, Default)]
 struct Attempt {
-    /// When it was first given, if the plan has copies of another's ADUs: what had come to their caster by then was not copied.
+    /// For a grafted plan, when the ADU was first given: what reached the copying node before was not copied.
     given: Option<Instant>,
     hops: Vec<Hop>,
     dropped: Option<(DropCause, usize)>,
@@ -110,13 +110,13 @@ struct Attempt {
 
 #[derive(Clone, Debug, Default)]
 struct StreamFates {
-    /// The node of the producer, and those of the sinks.
+    /// The nodes of the producer and of the sinks.
     source: usize,
     sinks: Vec<usize>,
     sent: Vec<Sent>,
-    /// By what ids it was published, in order.
+    /// The ids under which it was published, in order.
     ids: Vec<StreamId>,
-    /// One list a sink, one passage an ADU.
+    /// One list per sink, one passage per ADU.
     passages: Vec<Vec<Passage>>,
 }
 
@@ -124,11 +124,12 @@ struct StreamFates {
 #[derive(Clone, Debug, Default)]
 pub struct Fates {
     streams: Vec<StreamFates>,
-    /// What a stream's bytes on the wire mean: its place, and how many ADUs it had before it was published anew.
+    /// For each stream id: the stream's index, and how many ADUs it had before it was published under
+    /// this id.
     published: BTreeMap<StreamId, (usize, usize)>,
-    /// Which sink a plan is for.
+    /// The sink of each plan.
     planned: BTreeMap<(StreamId, Epoch), usize>,
-    /// When an ADU was handed to a link, or arrived, last.
+    /// When an ADU was last handed to a link or arrived.
     moved: Instant,
     /// When links went down, by sender and receiver.
     downs: BTreeMap<(usize, usize), Vec<Instant>>,
@@ -138,22 +139,22 @@ pub struct Fates {
     frozen: BTreeMap<usize, Instant>,
     /// Nodes that were frozen for longer than a link lives.
     outlived: BTreeSet<usize>,
-    /// Where a plan has copies of another's ADUs, and of which.
+    /// For each grafted plan: its base plan and the node that copies.
     grafts: BTreeMap<(StreamId, Epoch), (Epoch, usize)>,
-    /// When the copies that a plan has of another's ADUs ended, unless they began again.
+    /// When a grafted plan's copies ended, unless they began again.
     ceased: BTreeMap<(StreamId, Epoch), Instant>,
-    /// When the sink of a plan said that it leaves, or was gone, unless it has a part of it again.
+    /// When the sink of a plan left or was gone, unless it was planned again.
     left: BTreeMap<(StreamId, Epoch), Instant>,
-    /// When the sources of streams gave up plans of theirs, with what had been told of them by then.
+    /// When the sources released plans, and with them their counts.
     released: BTreeMap<(StreamId, Epoch), Instant>,
-    /// Streams of which something was sent again, for the way of a plan was broken.
+    /// Streams of which ADUs were resent because a plan's path broke.
     resent: BTreeSet<usize>,
-    /// The last of each ordered sequence to arrive at a node.
+    /// The last sequence number that arrived at a node, per ordered sequence.
     ordered: BTreeMap<(usize, StreamId, Epoch), u64>,
 }
 
 impl Fates {
-    /// Begins the accounts of streams with these sources and sinks.
+    /// Opens the accounts of streams with these sources and sinks.
     pub fn new(streams: impl IntoIterator<Item = (usize, Vec<usize>)>) -> Self {
         let stream = |(source, sinks): (usize, Vec<usize>)| StreamFates {
             source,
@@ -168,7 +169,7 @@ impl Fates {
         }
     }
 
-    /// Takes in that a stream is published, for the first time or anew.
+    /// Records that a stream is published, for the first time or again.
     pub fn handle_published(&mut self, id: StreamId, stream: usize) {
         let fates = &mut self.streams[stream];
         let before = fates.sent.len();
@@ -176,28 +177,28 @@ impl Fates {
         self.published.insert(id, (stream, before));
     }
 
-    /// Takes in which sink a plan is for.
+    /// Records which sink a plan is for.
     pub fn handle_planned(&mut self, id: StreamId, epoch: Epoch, sink: usize) {
         self.planned.insert((id, epoch), sink);
         self.left.remove(&(id, epoch));
     }
 
-    /// Takes in that a plan has copies of what arrives at a node for another.
+    /// Records that a plan is grafted: `node` copies for it what arrives under `base`.
     pub fn handle_graft(&mut self, id: StreamId, epoch: Epoch, base: Epoch, node: usize) {
         self.grafts.insert((id, epoch), (base, node));
     }
 
-    /// Takes in that such copies begin.
+    /// Records that such copies begin.
     pub fn handle_cast(&mut self, id: StreamId, epoch: Epoch) {
         self.ceased.remove(&(id, epoch));
     }
 
-    /// Takes in that they end.
+    /// Records that such copies end.
     pub fn handle_ceased(&mut self, id: StreamId, epoch: Epoch, now: Instant) {
         self.ceased.insert((id, epoch), now);
     }
 
-    /// Takes in that an ADU is given, and that this plan brings it to its sink, with its own number or as a copy.
+    /// Records that an ADU is given under a plan that brings it to its sink, directly or as a copy.
     pub fn handle_given(&mut self, header: &Header, epoch: Epoch, now: Instant) -> Option<Copy> {
         let mut header = *header;
         header.epoch = epoch;
@@ -208,7 +209,7 @@ impl Fates {
         Some(copy)
     }
 
-    /// Returns which ADU to which sink a header is about; `None` for the end of a stream.
+    /// Returns the ADU and sink that a header refers to; `None` for the end of a stream.
     pub fn find(&self, header: &Header) -> Option<Copy> {
         if header.flags.contains(Flags::END) {
             return None;
@@ -225,13 +226,13 @@ impl Fates {
         (adu < self.streams[stream].sent.len()).then_some(copy)
     }
 
-    /// Returns the place of an ADU among those of its producer.
+    /// Returns the index of an ADU among those of its producer.
     pub fn place(&self, header: &Header) -> Option<usize> {
         let (_, before) = *self.published.get(&header.stream)?;
         Some(before + header.sequence.0 as usize)
     }
 
-    /// Returns the stream's place in the world.
+    /// Returns the stream's index in the world.
     pub fn stream_of(&self, id: StreamId) -> Option<usize> {
         self.published.get(&id).map(|(stream, _)| *stream)
     }
@@ -241,7 +242,7 @@ impl Fates {
         &self.streams[copy.stream].sent[copy.adu]
     }
 
-    /// Takes in an ADU of a producer, and returns its place.
+    /// Records an ADU of a producer and returns its index.
     pub fn handle_sent(&mut self, stream: usize, sent: Sent) -> usize {
         let fates = &mut self.streams[stream];
         fates.sent.push(sent);
@@ -260,12 +261,12 @@ impl Fates {
         attempts.entry(copy.epoch).or_default()
     }
 
-    /// Takes in that a node gave an ADU up; the first word counts.
+    /// Records that a node dropped an ADU; the first report counts.
     pub fn handle_dropped(&mut self, copy: Copy, cause: DropCause, node: usize) {
         self.attempt(copy).dropped.get_or_insert((cause, node));
     }
 
-    /// Takes in that a node handed an ADU to a link, how, and how many bytes of payload.
+    /// Records that a node handed an ADU to a link, with its carriage and payload bytes.
     pub fn handle_handed(
         &mut self,
         copy: Copy,
@@ -289,8 +290,8 @@ impl Fates {
         });
     }
 
-    /// Returns the first crossing of a link that is not over at one of its ends, of those that what the other end said speaks
-    /// for if there are any: what is sent again for another sink crosses twice, and nobody says of which crossing he speaks.
+    /// Returns the first open crossing of a link, preferring one that matches the other end's report. A
+    /// resent ADU crosses twice, and a report does not say to which crossing it belongs.
     fn hop(
         &mut self,
         copy: Copy,
@@ -305,7 +306,7 @@ impl Fates {
         hops.get_mut(at)
     }
 
-    /// Takes in that an ADU has arrived whole. Says what is wrong if it was never sent, came before, or out of order.
+    /// Records that an ADU arrived whole. Fails if it was never sent, came before, or came out of order.
     pub fn handle_whole(
         &mut self,
         copy: Copy,
@@ -334,14 +335,14 @@ impl Fates {
         }
     }
 
-    /// Takes in that the rest of an ADU does not arrive.
+    /// Records that the rest of an ADU does not arrive.
     pub fn handle_failed(&mut self, copy: Copy, from: usize, to: usize, cause: DropCause) {
         if let Some(hop) = self.hop(copy, [from, to], Hop::is_awaited, Hop::is_given_up) {
             hop.failed = Some(cause);
         }
     }
 
-    /// Takes in what a link says of an ADU that it was handed.
+    /// Records a link's outcome for an ADU that was handed to it.
     pub fn handle_outcome(
         &mut self,
         copy: Copy,
@@ -356,7 +357,7 @@ impl Fates {
         }
     }
 
-    /// Takes in that the subscriber on a node was given an ADU. Says so if it had it already, and has not been restarted since.
+    /// Records a delivery to the subscriber on a node. Fails if it had the ADU and was not restarted since.
     pub fn handle_delivered(
         &mut self,
         copy: Copy,
@@ -374,14 +375,14 @@ impl Fates {
         }
     }
 
-    /// Takes in that an ADU was kept, and is given under a plan whose sink begins with it.
+    /// Records that an ADU was kept and is replayed under a plan.
     pub fn handle_replayed(&mut self, header: &Header) {
         if let Some(copy) = self.find(header) {
             self.passage(copy).is_replayed = true;
         }
     }
 
-    /// Takes in that a link is down at one of its ends.
+    /// Records that a link is down at one of its ends.
     pub fn handle_down(&mut self, from: usize, to: usize, now: Instant) {
         for ends in [(from, to), (to, from)] {
             self.downs.entry(ends).or_default().push(now);
@@ -417,13 +418,13 @@ impl Fates {
         self.downs.contains_key(&(from, to))
     }
 
-    /// Takes in that something of a stream is sent again.
+    /// Records that part of a stream is resent.
     pub fn handle_resent(&mut self, id: StreamId) {
         self.resent.extend(self.stream_of(id));
     }
 
-    /// Takes in that a source gives up a plan of a stream whose way is broken, to send again what it may: with what it
-    /// takes back of an ordered sequence goes what it had handed over before and QUIC had not sent.
+    /// Records that a source gives up a plan with a broken path, to resend what it may. Recalling an
+    /// ordered sequence also recalls the ADUs handed over before that QUIC had not sent.
     ///
     /// Cost    O(ADUs sent so far)
     pub fn handle_recalled(&mut self, id: StreamId, epoch: Epoch) {
@@ -439,18 +440,18 @@ impl Fates {
         }
     }
 
-    /// Returns whether something of a stream was sent again.
+    /// Returns whether part of a stream was resent.
     pub fn was_resent(&self, stream: usize) -> bool {
         self.resent.contains(&stream)
     }
 
-    /// Returns whether a plan of a stream had copies of what came to a node for another.
+    /// Returns whether a plan of a stream was grafted on another.
     pub fn was_grafted(&self, stream: usize) -> bool {
         let mut grafts = self.grafts.keys();
         grafts.any(|(id, _)| self.stream_of(*id) == Some(stream))
     }
 
-    /// Returns whether a link that had borne ADUs of a stream went down after the last of them, with what was told of them on it.
+    /// Returns whether a link used by a stream went down after its last ADU, with the reports about it.
     pub fn was_cut(&self, stream: usize) -> bool {
         let passages = self.streams[stream].passages.iter().flatten();
         let attempts = passages.flat_map(|passage| passage.attempts.values());
@@ -460,9 +461,9 @@ impl Fates {
         hops().any(|hop| down(hop).is_some_and(|at| at.iter().any(|at| *at >= last)))
     }
 
-    /// Takes in that a plan is removed from a node.
+    /// Records that a plan is removed from a node.
     ///
-    /// The source of one that is grafted has no part of it, and gives it up just before the node does where it is.
+    /// The source has no part of a grafted plan; it releases the plan just before the copying node does.
     pub fn handle_removed(&mut self, id: StreamId, epoch: Epoch, node: usize, now: Instant) {
         let source = self.stream_of(id).map(|at| self.streams[at].source);
         let graft = self.grafts.get(&(id, epoch)).map(|(_, at)| *at);
@@ -471,8 +472,8 @@ impl Fates {
         }
     }
 
-    /// Returns whether ADUs of a stream came to a node when its source had given up their plan, or so shortly before that the
-    /// source can have heard nothing of them.
+    /// Returns whether ADUs of a stream arrived after their plan was released, or so shortly before
+    /// that no report about them can have reached the source.
     pub fn was_late(&self, stream: usize) -> bool {
         let of_stream = |id| self.stream_of(id) == Some(stream);
         let mut released = self.released.iter().filter(|((id, _), _)| of_stream(*id));
@@ -497,7 +498,7 @@ impl Fates {
             .any(|down| hop.came <= down && down <= hop.came + unnoticed && down <= released)
     }
 
-    /// Takes in that a node leaves: from then on it is no sink, for whoever knows.
+    /// Records that a node leaves; nodes that know no longer treat it as a sink.
     ///
     /// Cost    O(plans so far)
     pub fn handle_leaving(&mut self, node: usize, now: Instant) {
@@ -509,7 +510,7 @@ impl Fates {
         }
     }
 
-    /// Takes in that a node is gone with all it had in memory.
+    /// Records that a node is gone with all it had in memory.
     ///
     /// Cost    O(ADUs sent so far)
     pub fn handle_gone(&mut self, node: usize, now: Instant) {
@@ -533,24 +534,24 @@ impl Fates {
 }
 
 impl Hop {
-    /// Whether its receiver may still say something of it.
+    /// Returns whether the receiver may still report on it.
     const fn is_awaited(&self) -> bool {
         !self.is_whole && self.failed.is_none()
     }
 
-    /// Whether its sender gave it up.
+    /// Returns whether the sender dropped it.
     fn is_given_up(&self) -> bool {
         self.outcome.and_then(Outcome::drop_cause).is_some()
     }
 
-    /// Whether its sender gave it up with what it depends on, and it was there after all.
+    /// Returns whether the sender dropped it as a dependant although it had arrived.
     fn is_returned(&self) -> bool {
         self.is_whole && self.outcome == Some(Outcome::Dependant)
     }
 }
 
 impl Attempt {
-    /// Takes in that a node is gone; what was whole there is lost with it.
+    /// Records that a node is gone; an ADU that was whole there is lost with it.
     fn handle_gone(&mut self, source: usize, node: usize) {
         let at = self.hops.last().map_or(source, |hop| hop.to);
         let is_there = self.hops.last().is_none_or(|hop| hop.is_whole);

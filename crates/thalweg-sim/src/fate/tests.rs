@@ -1,4 +1,4 @@
-//! Proves that a passage explains itself by the first hop that it did not cross, and that silence is a hole.
+//! Proves that a passage is explained by the first hop that it did not cross, and that silence is a hole.
 
 use thalweg_core::adu::{Header, Importance};
 use thalweg_core::event::DropCause;
@@ -44,7 +44,7 @@ fn world() -> World {
     }
 }
 
-/// The first ADU of a stream.
+/// Returns the first ADU of a stream.
 fn first() -> Sent {
     Sent {
         due: Instant::ZERO,
@@ -56,7 +56,7 @@ fn first() -> Sent {
     }
 }
 
-/// Accounts with one ADU, and its copy for the one sink.
+/// Returns accounts with one ADU, and its copy for the one sink.
 fn one() -> (Fates, Copy, Header) {
     let mut fates = Fates::new([(0, vec![2])]);
     let id = StreamId(7);
@@ -69,7 +69,7 @@ fn one() -> (Fates, Copy, Header) {
     (fates, copy, header)
 }
 
-/// Returns by what an ADU is accounted for: the cause by place, or nothing if there is a hole.
+/// Returns the place and cause by which the ADU is accounted for; `None` for a hole.
 fn accounts(fates: &Fates) -> Option<(String, String)> {
     let conclusion = fates.conclude(&world(), &names());
     let report = conclusion.tallies[0][0].report("s", "c");
@@ -169,7 +169,7 @@ fn a_copy_is_looked_for_of_what_came_since_it_was_given_and_not_before() {
     fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), at(0));
     fates.handle_outcome(copy, [0, 1], Outcome::Acknowledged, at(0));
     assert_eq!(fates.handle_whole(copy, 0, 1, &header, at(1)), Ok(()));
-    // For another sink it is sent again, and does not come.
+    // It is resent for another sink and does not arrive.
     fates.handle_given(&header, Epoch(2), at(2));
     fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), at(2));
     fates.handle_outcome(copy, [0, 1], Outcome::Expired, at(3));
@@ -183,7 +183,7 @@ fn a_copy_is_looked_for_of_what_came_since_it_was_given_and_not_before() {
 fn no_copy_is_asked_for_once_copies_have_ended_for_a_sink_that_left() {
     let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
     let lost = || Some(because("b", DropCause::PathLost));
-    // When it was given, the sink left, the copies ended, and it came to where it is copied.
+    // Times at which it was given, the sink left, the copies ended, and it reached the copying node.
     let cases: [([u64; 4], _, _); 5] = [
         ([1, 2, 4, 5], lost(), "given before the sink left"),
         ([3, 2, 4, 5], lost(), "given before the source knew"),
@@ -204,7 +204,7 @@ fn no_copy_is_asked_for_once_copies_have_ended_for_a_sink_that_left() {
         fates.handle_handed(copy, [0, 1], (Carriage::Datagram, 9), at(5));
         assert_eq!(fates.handle_whole(copy, 0, 1, &header, at(came)), Ok(()));
         assert_eq!(accounts(&fates), end, "{what}");
-        // Whoever is back, or is cast again, is to have its copy.
+        // A sink that is back, or is copied for again, must get its copy.
         let mut back = fates.clone();
         back.handle_planned(id, Epoch(2), 0);
         assert_eq!(accounts(&back), None, "{what}");
@@ -270,7 +270,7 @@ fn a_grafted_plan_is_given_up_where_it_is_grafted() {
 
 #[test]
 fn a_copy_is_of_the_stream_as_it_was_published_last_before_the_adu() {
-    // Published anew before it had an ADU, as by a node that was killed at once; ids say nothing of order.
+    // Published again before the first ADU, as by a node that was killed at once. Ids carry no order.
     for ids in [[7, 8], [8, 7]].map(|ids| ids.map(StreamId)) {
         let mut fates = Fates::new([(0, vec![2, 1])]);
         for id in ids {

@@ -1,12 +1,12 @@
-//! The pictures of a stream of video: a loop of the test scene, encoded once, and how good each part of it looks.
+//! The pictures of a video stream: a loop of the test scene, encoded once, and the quality of each part
+//! of it.
 //!
-//! *The idea.* A thousand runs show the same pictures, and encoding one costs more than simulating a second. So a
-//! [`Film`] is made once and shared: its layers are the payloads of every run, and what a viewer would see of a frame
-//! with so many layers, compared with what was filmed, is computed when it is first asked and kept.
+//! Runs share the same pictures, because encoding one costs more than simulating a second. A [`Film`]
+//! is made once: its layers are the payloads of every run. The quality of a frame shown with a given
+//! number of layers is computed on first use and cached. [`crate::viewer`] decides which picture is on
+//! the screen at which time.
 //!
-//! The loop has [`PICTURES`] pictures; at its end the scene jumps, as a file that is played again does.
-//!
-//! *What it does not do.* It knows no time: [`crate::viewer`] says which picture stood on the screen.
+//! The loop has [`PICTURES`] pictures; at its end the scene jumps, like a file that is played again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,19 +36,19 @@ pub struct Film {
     known: Mutex<Known>,
 }
 
-/// What has been decoded and compared before.
+/// The cache of decoded and compared pictures.
 #[derive(Default)]
 struct Known {
     decoded: BTreeMap<(usize, usize), Option<Yuv420>>,
     compared: BTreeMap<(usize, Shown), Psnr>,
 }
 
-/// What stands on a screen.
+/// The picture on a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shown {
     /// Nothing has been shown yet: grey.
     Grey,
-    /// This picture of the loop, with so many layers.
+    /// This picture of the loop, with this number of layers.
     Picture(usize, usize),
 }
 
@@ -63,9 +63,9 @@ pub enum FilmError {
     Budgets {
         /// The stream.
         stream: StreamName,
-        /// What each layer may take.
+        /// Bytes per frame of each layer, without headers.
         budgets: Vec<usize>,
-        /// What the codec says.
+        /// The codec's error.
         source: LayeredError,
     },
     /// The scene cannot be drawn or encoded.
@@ -77,7 +77,7 @@ pub enum FilmError {
 }
 
 impl Film {
-    /// Films the test scene for a stream whose traffic is video: each layer within its rate on the wire.
+    /// Films the test scene for a video stream, with each layer within its rate on the wire.
     ///
     /// Cost    15 ms a picture and 550 ms in all, in a release build
     /// Fails   the rates leave a layer fewer bytes than the codec needs
@@ -114,22 +114,22 @@ impl Film {
         })
     }
 
-    /// Returns the payload of a layer of a frame; frames go round and round.
+    /// Returns the payload of a layer of a frame; frames wrap around.
     pub fn payload(&self, frame: u64, layer: u8) -> Bytes {
         let layers = &self.layers[Self::picture(frame)];
         layers.get(usize::from(layer)).cloned().unwrap_or_default()
     }
 
-    /// Returns the place of a frame in the loop.
+    /// Returns the index of a frame in the loop.
     pub const fn picture(frame: u64) -> usize {
         (frame % PICTURES as u64) as usize
     }
 
-    /// Compares what stands on a screen with a picture of the loop.
+    /// Compares the picture on a screen with a picture of the loop.
     ///
-    /// Cost    2 to 8 ms for what is asked first, then nothing
+    /// Cost    2 to 8 ms on first use, then a map look-up
     pub fn compare(&self, picture: usize, shown: Shown) -> Result<Psnr, FilmError> {
-        // Nothing panics between two changes that belong together.
+        // A panic cannot leave the cache inconsistent, so a poisoned lock is still good.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(psnr) = known.compared.get(&(picture, shown)) {
             return Ok(*psnr);

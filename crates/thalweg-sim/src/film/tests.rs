@@ -1,4 +1,4 @@
-//! Proves that a film's layers keep to their rates, and that more layers look better than fewer, and those than grey.
+//! Proves that a film's layers keep to their rates and that each further layer improves the picture.
 
 use thalweg_core::model::{Layer, Stream, Traffic};
 use thalweg_core::needs::Needs;

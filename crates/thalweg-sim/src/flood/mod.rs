@@ -1,20 +1,20 @@
-//! Control planes alone: hundreds of the product's controllers on wires that are a rate and a delay.
+//! Flooding of records among hundreds of real controllers, over wires modelled as a rate and a delay.
 //!
-//! *The idea.* How records spread depends on the control plane and on how long a frame takes, on nothing else. So nodes here are
-//! [`Controller`]s without ports and data path, and a wire is arithmetic: a frame waits for those before it, then takes its
-//! length at the wire's rate and the wire's delay. What would take QUIC an hour takes a second.
+//! How records spread depends only on the control plane and on how long a frame takes. So the nodes
+//! here are [`Controller`]s without ports and without a data path, and a wire is arithmetic: a frame
+//! queues behind earlier ones, then takes its serialization delay and the wire's delay. A run that
+//! takes an hour over QUIC takes a second.
 //!
 //! ```text
 //! next event ─► frame arrives: handle_frame ─┐
-//!           └─► a node is due: handle_timeout ├─► what it sends is put on wires, each frame counted once
+//!           └─► a node is due: handle_timeout ├─► its output goes onto wires, each frame counted once
 //! cut, heal, crash, start, inject ───────────┘
 //! ```
 //!
-//! A link that is cut is known to be so by both ends at once: how long a transport takes to find that out is its affair, and
-//! adds to what is measured here. Frames on their way over it are lost, for its connection is. What is asked to be installed is
-//! installed at once, and plans are made in no time.
-//!
-//! *What it does not do.* It loses no frame of a link that is up, as control streams do not, and counts no headers below a frame.
+//! Simplifications: both ends of a cut link learn of it at once (a transport's detection time comes on
+//! top of what is measured here), and its frames in flight are lost with the connection. Installing and
+//! planning take no time. A link that is up loses no frame, like a control stream, and headers below a
+//! frame are not counted.
 
 mod shape;
 
@@ -38,7 +38,7 @@ pub use shape::{Shape, Wire};
 /// The time of day at the start.
 const SINCE_1970: Duration = Duration::from_secs(1_700_000_000);
 
-/// What precedes a frame on a control stream.
+/// Bytes of the length that precedes a frame on a control stream.
 const LENGTH_BYTES: u64 = 4;
 
 /// Control planes joined by wires.
@@ -49,7 +49,7 @@ pub struct Flood {
     nodes: Vec<Node>,
     places: BTreeMap<NodeId, usize>,
     links: Vec<Link>,
-    /// Which link and side leads from one node to another.
+    /// Index and side of the link from one node to another.
     ways: BTreeMap<(usize, usize), (usize, usize)>,
     queue: BinaryHeap<Reverse<(Instant, u64, Event)>>,
     planned: u64,
@@ -61,7 +61,7 @@ struct Node {
     name: NodeName,
     id: NodeId,
     running: Option<Running>,
-    /// When it is asked next.
+    /// When the controller's timer is due.
     asked: Instant,
     traffic: Traffic,
     refused: u64,
@@ -78,23 +78,23 @@ struct Running {
 struct Link {
     wire: Wire,
     is_up: bool,
-    /// Frames of a connection before this one are lost.
+    /// Connection number; frames of an earlier connection are lost.
     generation: u64,
-    /// When each side has sent what is before.
+    /// When each side's wire is free again.
     free: [Instant; 2],
     bytes: [u64; 2],
-    /// When a frame was put on it last.
+    /// When each side last put a frame on the wire.
     written: [Option<Instant>; 2],
 }
 
-/// What a node has sent.
+/// The control traffic that a node has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Control frames.
     pub frames: u64,
-    /// Writes: what goes to one neighbour in one moment is one, and on a real link a packet or a few.
+    /// Writes: frames to one neighbour at one moment count as one, a packet or a few on a real link.
     pub writes: u64,
-    /// Their bytes, each with its length.
+    /// Bytes of the frames, each with its length prefix.
     pub bytes: u64,
 }
 
@@ -159,17 +159,17 @@ impl Flood {
         flood
     }
 
-    /// Returns the time.
+    /// Returns the current time.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Returns a node's control plane, if it runs.
+    /// Returns a node's control plane, if the node runs.
     pub fn controller(&self, at: usize) -> Option<&Controller> {
         self.nodes[at].running.as_ref().map(|node| &node.controller)
     }
 
-    /// Returns a node's key.
+    /// Returns a node's id.
     pub fn id(&self, at: usize) -> NodeId {
         self.nodes[at].id
     }
@@ -179,12 +179,12 @@ impl Flood {
         self.links.iter().map(|link| (link.wire, link.is_up))
     }
 
-    /// Returns what a node has sent.
+    /// Returns a node's control traffic.
     pub fn traffic(&self, at: usize) -> Traffic {
         self.nodes[at].traffic
     }
 
-    /// Returns what all nodes have sent.
+    /// Returns the control traffic of all nodes together.
     pub fn traffic_of_all(&self) -> Traffic {
         self.nodes
             .iter()
@@ -195,23 +195,23 @@ impl Flood {
             })
     }
 
-    /// Returns the bytes that the busiest direction of a link has carried.
+    /// Returns the bytes carried by the busiest direction of any link.
     pub fn busiest_link_bytes(&self) -> u64 {
         let links = self.links.iter().flat_map(|link| link.bytes);
         links.max().unwrap_or(0)
     }
 
-    /// Returns how many frames a node has refused, with a note that names the peer.
+    /// Returns how many frames a node has refused with a note.
     pub fn refused(&self, at: usize) -> u64 {
         self.nodes[at].refused
     }
 
-    /// Returns since when a node sends a stream by which plans.
+    /// Returns the plans under which a node sends a stream, and since when.
     pub fn active(&self, at: usize, stream: StreamId) -> Option<&(Instant, Vec<Epoch>)> {
         self.nodes[at].active.get(&stream)
     }
 
-    /// Does something at a node that runs, and what follows from it at once.
+    /// Calls a running node's controller and handles its outputs; `None` if the node does not run.
     pub fn at<T>(
         &mut self,
         at: usize,
@@ -224,13 +224,13 @@ impl Flood {
         Some(result)
     }
 
-    /// Has a node want a stream.
+    /// Subscribes a node to a stream.
     pub fn subscribe(&mut self, at: usize, name: &StreamName) {
         let name = name.clone();
         self.at(at, |control, now, keys| control.subscribe(name, now, keys));
     }
 
-    /// Starts a node again that has crashed; its links come up.
+    /// Restarts a crashed node and brings its links up.
     pub fn restart(&mut self, at: usize) {
         self.boot(at);
         for link in self.links_of(at) {
@@ -238,7 +238,7 @@ impl Flood {
         }
     }
 
-    /// Takes a node away with all that it knows; its links go down.
+    /// Crashes a node: its state is lost and its links go down.
     pub fn crash(&mut self, at: usize) {
         self.nodes[at].running = None;
         self.nodes[at].asked = Instant::NEVER;
@@ -248,7 +248,7 @@ impl Flood {
         }
     }
 
-    /// Takes a link down, of which both ends hear at once.
+    /// Takes a link down; both ends learn of it at once.
     pub fn cut(&mut self, link: usize) {
         if !std::mem::take(&mut self.links[link].is_up) {
             return;
@@ -289,12 +289,12 @@ impl Flood {
         }
     }
 
-    /// Puts a frame on a wire that the sender's control plane has not made.
+    /// Puts a frame on a wire that the sender's control plane did not make.
     pub fn inject(&mut self, from: usize, to: usize, frame: Bytes) {
         self.put(from, to, frame);
     }
 
-    /// Lets this much time pass.
+    /// Runs until `time` has passed.
     pub fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(Reverse((due, _, _))) = self.queue.peek()
@@ -305,7 +305,7 @@ impl Flood {
         self.now = end;
     }
 
-    /// Lets the next event happen; returns whether there was one.
+    /// Handles the next event; returns whether there was one.
     pub fn step(&mut self) -> bool {
         let Some(Reverse((due, _, event))) = self.queue.pop() else {
             return false;
@@ -372,7 +372,7 @@ impl Flood {
         own.map(|(link, _)| link).collect()
     }
 
-    /// Does what a node's control plane says, and plans when it is asked again.
+    /// Handles a controller's outputs and schedules its next timeout.
     fn serve(&mut self, at: usize) {
         while let Some(output) = self.poll(at) {
             self.obey(at, output);
@@ -446,7 +446,7 @@ impl Flood {
     }
 }
 
-/// Returns whether a note says that a frame was not taken.
+/// Returns whether a note reports a refused frame.
 fn is_refusal(note: &thalweg_core::control::Note) -> bool {
     use thalweg_core::control::Note;
     matches!(

@@ -1,9 +1,8 @@
-//! Made-up networks: who is linked with whom.
+//! Generated network topologies.
 //!
-//! *The idea.* Every node but the first is linked with one of those before it, and then as many links again are drawn between
-//! any two. So all are joined, most nodes have about four neighbours, and a few of the first have many, as in networks that grew.
-//!
-//! *What it does not do.* It places nobody: how long a wire is has nothing to do with where it leads.
+//! Every node but the first is linked to one node before it; then as many links again are drawn between
+//! random pairs. So the network is connected, most nodes have about four neighbours, and a few early
+//! ones have many, as in networks that grew. Delays are drawn independently of the topology.
 
 use std::collections::BTreeSet;
 
@@ -11,41 +10,41 @@ use thalweg_core::random::SplitMix;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 
-/// The shortest wire.
+/// The shortest delay.
 const DELAY_MIN: Duration = Duration::from_millis(2);
 
-/// How much longer the longest is, in steps of a microsecond.
+/// Range of the delays above the shortest, µs.
 const DELAY_SPREAD_MICROS: u64 = 18_000;
 
-/// A wire between two nodes, the same both ways.
+/// A wire between two nodes, the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wire {
-    /// Its two ends.
+    /// Indices of its two ends.
     pub ends: [usize; 2],
-    /// How long a bit takes.
+    /// Propagation delay.
     pub delay: Duration,
-    /// What it carries.
+    /// Rate in each direction.
     pub rate: Bitrate,
 }
 
-/// Who is linked with whom.
+/// A network topology.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: usize,
     /// The wires between them.
     pub wires: Vec<Wire>,
 }
 
 impl Shape {
-    /// Draws a network of so many nodes, and almost twice as many links of this rate.
+    /// Draws a connected network of `nodes` nodes with almost twice as many links of this rate.
     pub fn grown(nodes: usize, rate: Bitrate, seed: u64) -> Self {
         let mut dice = SplitMix::new(seed);
         let mut pairs = BTreeSet::new();
         for at in 1..nodes {
             pairs.insert([dice.next_below(at as u64) as usize, at]);
         }
-        // A small network has not so many pairs.
+        // A small network has fewer pairs than that.
         let most = (nodes * nodes.saturating_sub(1) / 2).min(2 * nodes);
         while pairs.len() < most.saturating_sub(1) {
             let mut draw = || dice.next_below(nodes as u64) as usize;

@@ -1,7 +1,8 @@
-//! What became of ADUs on a host, as its control plane is told: now and then, and before it hears what others say.
+//! A host's ADU counts, and when its control plane receives them.
 //!
-//! *The idea.* The node's data path counts, and its control task looks every 250 ms; so here. The rule is that of
-//! [`thalweg_core::ledger`]: the node that had an ADU whole last accounts for it.
+//! As in the node, the data path counts, and the counts are reported every 250 ms and before a frame
+//! that carries other nodes' counts. The rule is that of [`thalweg_core::ledger`]: the last node that
+//! had an ADU whole accounts for it.
 //!
 //! *Sources.* `thalweg-node`, `forward/account`.
 
@@ -17,21 +18,21 @@ use thalweg_core::time::{Duration, Instant};
 use super::Host;
 use super::carry::Transit;
 
-/// How long the control plane is not told what was counted: as in the node.
+/// How long counts may go unreported to the control plane: as in the node.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 
-/// What is counted on a host, and the mark that came last.
+/// The counts of a host's plans, and the mark that arrived last on each.
 #[derive(Debug)]
 pub(super) struct Accounts {
     plans: BTreeMap<(StreamId, Epoch), (Counts, Mark)>,
     changed: BTreeSet<(StreamId, Epoch)>,
-    /// When the control plane is told.
+    /// When the counts are next reported to the control plane.
     tell: Instant,
-    /// What became of the ADUs of streams that are over.
+    /// The final readings of closed streams.
     closed: BTreeMap<StreamId, Reading>,
 }
 
-/// What a link's word on an ADU means for its account.
+/// What a link's outcome for an ADU means for its account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// It left: the next node accounts for it.
@@ -56,7 +57,7 @@ impl Accounts {
         self.tell
     }
 
-    /// Forgets a plan: should it come back, it counts from zero.
+    /// Forgets a plan; if it is installed again, it counts from zero.
     pub(super) fn forget(&mut self, stream: StreamId, epoch: Epoch) {
         self.plans.remove(&(stream, epoch));
         self.changed.remove(&(stream, epoch));
@@ -73,7 +74,7 @@ impl Ended {
             Outcome::Refused(StreamCode::UnknownStream | StreamCode::Expired) => {
                 outcome.drop_cause()
             }
-            // Who refuses an ADU accounts for it.
+            // The node that refused the ADU accounts for it.
             Outcome::Refused(_) => None,
             _ => outcome.drop_cause(),
         };
@@ -92,7 +93,7 @@ impl Ended {
 }
 
 impl Host {
-    /// Counts something of an ADU.
+    /// Adds to the counts of an ADU's plan; the end of a stream is no ADU and counts nowhere.
     pub(super) fn count(
         &mut self,
         header: &Header,
@@ -107,7 +108,7 @@ impl Host {
         });
     }
 
-    /// Counts something of a plan that lies here.
+    /// Adds to the counts of a plan that is installed here.
     fn count_of(&mut self, plan: (StreamId, Epoch), now: Instant, what: impl FnOnce(&mut Counts)) {
         let (_, epoch) = plan;
         if epoch.0 == 0 || self.parts.contains_key(&plan) {
@@ -118,14 +119,14 @@ impl Host {
         }
     }
 
-    /// Counts ADUs that their sinks say that they have.
+    /// Counts ADUs that sinks report as received.
     pub(super) fn count_had(&mut self, stream: StreamId, had: &[(Epoch, Band)], now: Instant) {
         for (epoch, band) in had {
             self.count_of((stream, *epoch), now, |counts| counts.have(*band));
         }
     }
 
-    /// Counts an ADU that is given again for a sink, by the plans that it went by before.
+    /// Counts an ADU that is resent to a sink, under the plans by which it went before.
     pub(super) fn count_again(&mut self, at: usize, sink: NodeId, header: &Header, now: Instant) {
         let mut resent = Vec::new();
         let awaited = &mut self.publishers[at].awaited;
@@ -135,7 +136,7 @@ impl Host {
         }
     }
 
-    /// Counts an ADU that came with a mark; the control plane is told at once when that is another.
+    /// Counts an ADU that arrived with a mark; a new mark makes the report due at once.
     pub(super) fn count_arrived(&mut self, came: Mark, header: &Header, now: Instant) {
         self.count(header, now, |counts, band| counts.arrive(came, band));
         if let Some((_, last)) = self.accounts.plans.get_mut(&(header.stream, header.epoch))
@@ -146,7 +147,8 @@ impl Host {
         }
     }
 
-    /// Notes that an ADU is copied here for its plan; of the end of a stream the control plane is told at once, as in the node.
+    /// Notes that an ADU is copied here for its plan. The end of a stream is reported at once, as in
+    /// the node.
     pub(super) fn count_copied(&mut self, header: &Header, now: Instant) {
         if header.flags.contains(Flags::END) {
             let plan = (header.stream, header.epoch);
@@ -157,12 +159,12 @@ impl Host {
         }
     }
 
-    /// Has the control plane told soon.
+    /// Schedules a report to the control plane no later than `at`.
     pub(super) fn wake_accounts(&mut self, at: Instant) {
         self.accounts.tell = self.accounts.tell.min(at);
     }
 
-    /// Returns with which mark an ADU goes on, as in the node.
+    /// Returns the mark with which an ADU is sent on, as in the node.
     pub(super) fn paint(&self, header: &Header, is_acknowledged: bool) -> Mark {
         if is_acknowledged || header.mark() != Mark::NONE {
             return if is_acknowledged {
@@ -186,7 +188,8 @@ impl Host {
         self.count(header, now, |counts, band| counts.give_up(band, cause));
     }
 
-    /// Counts what a link says of an ADU; one that still arrives is not this node's yet.
+    /// Counts a link's outcome. An ADU that is still arriving is counted later, for this node does not
+    /// own it yet.
     pub(super) fn count_ended(&mut self, transit: &Transit, ended: Ended, now: Instant) {
         if let Some(intake) = transit.via.and_then(|via| self.intakes.get_mut(&via)) {
             intake.ended = Some((ended, transit.header.mark()));
@@ -200,12 +203,12 @@ impl Host {
         }
     }
 
-    /// Counts what became of an ADU that was sent with a mark.
+    /// Counts the outcome of an ADU that was sent with a mark.
     fn count_end(&mut self, header: &Header, (ended, mark): (Ended, Mark), now: Instant) {
         self.count(header, now, |counts, band| ended.count(counts, mark, band));
     }
 
-    /// Counts an ADU that is whole now, and what has become of it if it was sent on before.
+    /// Counts an ADU that is now whole, and its outcome if it was forwarded while arriving.
     pub(super) fn count_whole(
         &mut self,
         header: &Header,
@@ -218,8 +221,8 @@ impl Host {
         }
     }
 
-    /// Counts an ADU that was sent on and does not become whole: the node before accounts for it, unless the next node has done
-    /// so already.
+    /// Counts an ADU that was forwarded and never became whole. The node before accounts for it, unless
+    /// the next node already has.
     pub(super) fn count_void(
         &mut self,
         came: Mark,
@@ -238,7 +241,7 @@ impl Host {
         }
     }
 
-    /// Tells the control plane what was counted.
+    /// Reports the counts to the control plane.
     pub(super) fn tell_counts(&mut self, now: Instant) {
         self.accounts.tell = Instant::NEVER;
         self.tell_all_held(now);
@@ -249,7 +252,7 @@ impl Host {
         }
     }
 
-    /// Returns what became of the ADUs of each stream that was published here, as the control plane knows.
+    /// Returns the ledger reading of each stream published here, as the control plane knows it.
     pub fn readings(&self) -> Vec<(StreamId, Reading)> {
         let streams = self
             .publishers

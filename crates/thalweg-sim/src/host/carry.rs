@@ -1,12 +1,10 @@
-//! The data path of a host: what arrives, what goes on, and what became of it.
+//! The data path of a host: arrival, forwarding, and outcomes.
 //!
-//! *The idea.* The same three questions as in `thalweg-node`'s `forward`, put to the same [`Route`]: is it admitted, does
-//! it need its payload whole, how does it go on. What passes a node through is sent on chunk by chunk while it arrives.
-//! An ordered hop takes one ADU at a time, while it arrives as well, and what would come next is held back at the port that it
-//! comes from.
-//!
-//! *What it does not do.* A payload that passes through is not held back when the next link is slow: QUIC's window of
-//! the stream bounds what a node holds of it, as everywhere.
+//! The same questions as in `thalweg-node`'s `forward`, put to the same [`Route`]: is the ADU admitted,
+//! is its payload needed whole, how is it sent on. A payload that only passes through is forwarded
+//! chunk by chunk while it arrives (cut-through). An ordered hop also carries one ADU at a time while
+//! it arrives; the next one is held back at the port it comes from. A pass-through payload is not held
+//! back for a slow next link: QUIC's stream window bounds what a node buffers of it.
 
 use std::collections::VecDeque;
 
@@ -28,16 +26,16 @@ use crate::trace::{Happening, Kind};
 use crate::transport::{RecvId, SendId, Source};
 use crate::watch::Watch;
 
-/// One node's part of a plan, at work.
+/// An installed part of a plan.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) route: Route,
     pub(super) lift: Option<Lift>,
-    /// An ordered ADU has been handed to the next link, which has not taken it all yet.
+    /// An ordered ADU was handed to the next link, which has not taken all of it yet.
     busy: bool,
-    /// Ordered ADUs that wait for that.
+    /// Ordered ADUs waiting for the link.
     pub(super) waiting: VecDeque<(Adu, Step)>,
-    /// What is not read meanwhile.
+    /// Receptions held back meanwhile, by neighbour.
     held: Vec<(usize, RecvId)>,
 }
 
@@ -45,32 +43,32 @@ pub(super) struct Part {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transit {
     pub(super) copy: Option<Copy>,
-    /// As it was sent.
+    /// The header as sent.
     pub(super) header: Header,
-    /// The mark that it came with.
+    /// The mark with which the ADU arrived.
     pub(super) came: Mark,
     is_ordered: bool,
-    /// Where it comes from, if it was sent on before it was whole.
+    /// The reception that feeds it, if it is forwarded while it arrives.
     pub(super) via: Option<(usize, RecvId)>,
     /// The rest of it did not come.
     pub(super) is_void: bool,
 }
 
-/// An ADU that arrives.
+/// An ADU that is arriving.
 #[derive(Debug)]
 pub(super) struct Intake {
     header: Header,
     copy: Option<Copy>,
     action: Action,
-    /// How many bytes have come.
+    /// Payload bytes received so far.
     bytes: usize,
-    /// What the model says of it.
+    /// The step that the reference model expects.
     step: Step,
-    /// What became of it where it was sent on.
+    /// Its outcome on the next link, if it was forwarded.
     pub(super) ended: Option<(Ended, Mark)>,
-    /// It is kept for who joins late.
+    /// It is kept for sinks that join late.
     is_kept: bool,
-    /// The plans that were cast when it began to arrive.
+    /// The plans that were copied here when it began to arrive.
     branches: Vec<Epoch>,
 }
 
@@ -78,7 +76,7 @@ pub(super) struct Intake {
 enum Action {
     /// Its payload is needed whole.
     Gather(BytesMut),
-    /// It goes on while it arrives, and is gathered besides if it is to be kept.
+    /// It is forwarded while it arrives, and also gathered if it is to be kept.
     Forward {
         to: usize,
         send: SendId,
@@ -102,19 +100,19 @@ impl Part {
         self.busy || !self.waiting.is_empty()
     }
 
-    /// Returns whether there is room in the queue of a plan that goes at its own pace.
+    /// Returns whether the queue of a plan with its own pace has room.
     pub(super) fn has_room(&self, header: &Header, payload_bytes: usize) -> bool {
         route::has_room(self.waiting.len() as u64, header, payload_bytes)
     }
 
-    /// Takes out what is not read until there is room.
+    /// Takes out the receptions that were held back.
     pub(super) fn take_held(&mut self) -> Vec<(usize, RecvId)> {
         std::mem::take(&mut self.held)
     }
 }
 
 impl Host {
-    /// An ADU begins to arrive.
+    /// Handles the start of an arriving ADU.
     pub(super) fn handle_adu(
         &mut self,
         peer: usize,
@@ -128,7 +126,7 @@ impl Host {
         let from = self.neighbours[&peer].id;
         let step = watch.model.step(self.place, Some(from), &header);
         let Some(part) = self.parts.get(&(header.stream, header.epoch)) else {
-            // As the sender counts it, who is told so.
+            // The sender gets this code and counts the ADU.
             let end = (DropCause::Cancelled, StreamCode::UnknownStream);
             return self.refuse(peer, recv, copy, end, step, watch);
         };
@@ -139,7 +137,7 @@ impl Host {
         let branches = self.branches(&header);
         let part = &self.parts[&(header.stream, header.epoch)];
         let way = match part.route.admit(from, &header) {
-            // What the base leaves out here a branch may want.
+            // A branch may want an ADU that the base filters out here.
             Ok(_) | Err(Refusal::Dropped(DropCause::Filtered)) if !branches.is_empty() => {
                 Way::Gather
             }
@@ -190,7 +188,7 @@ impl Host {
         }
     }
 
-    /// Hands an ADU that still arrives to the port of a neighbour.
+    /// Hands an ADU that is still arriving to the port of a neighbour.
     fn hand_arriving(
         &mut self,
         via: (usize, RecvId),
@@ -210,7 +208,7 @@ impl Host {
         send
     }
 
-    /// Does not read more of an ordered sequence than can be sent on.
+    /// Holds an ordered reception back when it cannot be sent on.
     fn hold_if_busy(&mut self, peer: usize, recv: RecvId, header: &Header, payload_bytes: usize) {
         let has_room = self.has_room(header, payload_bytes);
         let part = self.parts.get_mut(&(header.stream, header.epoch));
@@ -241,7 +239,7 @@ impl Host {
         }
     }
 
-    /// The machine and the model must say the same of an ADU.
+    /// Reports a violation if machine and model disagree about an ADU's next step.
     fn expect_step(&self, model: Step, machine: Step, copy: Option<Copy>, watch: &mut Watch<'_>) {
         if model != machine && copy.is_some() {
             let what = format!("the model says {model:?}, the machine {machine:?}");
@@ -249,7 +247,7 @@ impl Host {
         }
     }
 
-    /// More of an ADU arrives.
+    /// Handles a chunk of an arriving ADU.
     pub(super) fn handle_chunk(
         &mut self,
         peer: usize,
@@ -276,13 +274,13 @@ impl Host {
                     Some(next) => next.port.push_chunk(now, send, chunk.clone()),
                     None => false,
                 };
-                // What is not sent on any more is still read, for it is the sender's to give up.
+                // Keep reading even if the next link wants no more: only the sender may give the ADU up.
                 let _ = is_wanted;
             }
         }
     }
 
-    /// All of an ADU is here.
+    /// Handles the end of an arriving ADU.
     pub(super) fn handle_whole(&mut self, peer: usize, recv: RecvId, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         let Some(intake) = self.intakes.remove(&(peer, recv)) else {
@@ -323,7 +321,8 @@ impl Host {
         if is_kept {
             self.replay.handle_whole(plan, &adu, now);
         }
-        // And those that are cast since: each ADU is among what is kept when one begins, or is copied to it here.
+        // Add branches that began since: each ADU is either in the kept group when copying begins, or
+        // copied here.
         branches.extend(self.branches(&header));
         branches.sort_unstable();
         branches.dedup();
@@ -336,7 +335,7 @@ impl Host {
         }
     }
 
-    /// The rest of an ADU does not arrive.
+    /// Handles an ADU of which the rest does not arrive.
     pub(super) fn handle_failed(
         &mut self,
         peer: usize,
@@ -373,7 +372,7 @@ impl Host {
         }
     }
 
-    /// Takes a whole ADU through its part: through the lift if there is one, then onward.
+    /// Passes a whole ADU through its part: through the lift if there is one, then onward.
     pub(super) fn process(
         &mut self,
         adu: Adu,
@@ -409,7 +408,7 @@ impl Host {
         }
     }
 
-    /// Gives an ADU that has been through the part to the next node or to the subscribers here.
+    /// Sends an ADU that has passed its part to the next node or to the subscribers here.
     fn onward(&mut self, adu: Adu, step: Step, watch: &mut Watch<'_>) {
         let copy = watch.fates.find(&adu.header);
         let Some(part) = self.parts.get_mut(&(adu.header.stream, adu.header.epoch)) else {
@@ -460,7 +459,7 @@ impl Host {
         );
     }
 
-    /// Hands an ADU to the port of a neighbour.
+    /// Hands an ADU to the port of a neighbour, which must be up.
     fn hand(
         &mut self,
         to: usize,
@@ -509,7 +508,7 @@ impl Host {
         send
     }
 
-    /// A link says what became of an ADU.
+    /// Handles a link's outcome for an ADU.
     pub(super) fn handle_outcome(
         &mut self,
         peer: usize,
@@ -529,7 +528,7 @@ impl Host {
         }
     }
 
-    /// The next link has taken an ordered ADU: the next one goes, and what was held is read.
+    /// Sends the next ordered ADU once the link has taken the last, and releases what was held back.
     fn send_next(&mut self, stream: StreamId, epoch: Epoch, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         let Some(part) = self.parts.get_mut(&(stream, epoch)) else {
@@ -537,7 +536,7 @@ impl Host {
         };
         part.busy = false;
         if let Some((adu, step)) = part.waiting.pop_front() {
-            // What waits behind it still does.
+            // Take the rest out, so that the ADU sees an idle part and does not queue behind them.
             let rest = std::mem::take(&mut part.waiting);
             self.onward(adu, step, watch);
             if let Some(part) = self.parts.get_mut(&(stream, epoch)) {
@@ -554,7 +553,7 @@ impl Host {
         self.release_held(stream, epoch, now);
     }
 
-    /// Forgets a part and accounts for what waited in it.
+    /// Removes a part and accounts for the ADUs that waited in it.
     pub(super) fn abandon_part(&mut self, stream: StreamId, epoch: Epoch, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         let Some(part) = self.parts.remove(&(stream, epoch)) else {
@@ -567,7 +566,7 @@ impl Host {
         self.resume(part.held, now);
     }
 
-    /// Has those read that were held back.
+    /// Resumes receptions that were held back.
     pub(super) fn resume(&mut self, held: Vec<(usize, RecvId)>, now: Instant) {
         for (peer, recv) in held {
             if let Some(neighbour) = self.neighbours.get_mut(&peer) {
@@ -576,7 +575,7 @@ impl Host {
         }
     }
 
-    /// Gives an ADU to the subscriber here.
+    /// Delivers an ADU to the subscriber here.
     fn deliver(&mut self, adu: Adu, copy: Option<Copy>, watch: &mut Watch<'_>) {
         if adu.header.flags.contains(Flags::END)
             && let Some(stream) = watch.fates.stream_of(adu.header.stream)
@@ -588,7 +587,7 @@ impl Host {
     }
 }
 
-/// Returns what a neighbour is told of an ADU that goes no further, as the node does.
+/// Returns the stream code for the sender of an ADU that is dropped here, as the node does.
 fn code(cause: DropCause) -> StreamCode {
     match cause {
         DropCause::Filtered => StreamCode::Whole,

@@ -1,4 +1,4 @@
-//! Plans that are grafted here, each given a copy of every ADU that arrives for its base; and what is kept for who joins late.
+//! Grafted plans: copies each ADU of the base plan for them, and keeps ADUs for sinks that join late.
 //!
 //! *Sources.* `thalweg-node`, `forward/cast`.
 
@@ -14,8 +14,8 @@ use crate::reference::Step;
 use crate::watch::Watch;
 
 impl Host {
-    /// Begins or ceases to give a plan copies of what arrives for its base, after what is kept if its sink begins with it, or ceases
-    /// from a sequence on.
+    /// Starts or stops copying the base's ADUs for a plan. A sink that begins with the kept group first
+    /// gets that group; a stop may take effect from a sequence number on.
     pub(super) fn cast(
         &mut self,
         stream: StreamId,
@@ -53,7 +53,7 @@ impl Host {
         }
     }
 
-    /// Returns the plans that are given copies of an ADU that arrives for a base.
+    /// Returns the plans that get a copy of an ADU arriving for a base.
     pub(super) fn branches(&self, header: &Header) -> Vec<Epoch> {
         let branches = self.casts.get(&(header.stream, header.epoch));
         let is_given = |until: &Option<Sequence>| until.is_none_or(|until| header.sequence < until);
@@ -62,7 +62,7 @@ impl Host {
         given.map(|(epoch, _)| *epoch).collect()
     }
 
-    /// Notes that an ADU begins to arrive; returns whether it is to be kept for who joins late.
+    /// Notes that an ADU begins to arrive; returns whether it is to be kept for sinks that join late.
     pub(super) fn may_keep(&mut self, header: &Header) -> bool {
         let plan = (header.stream, header.epoch);
         let part = self.parts.get(&plan);
@@ -70,7 +70,7 @@ impl Host {
         is_shared && self.replay.handle_begun(plan, header)
     }
 
-    /// Takes an ADU that is here whole through its own route and those of all branches.
+    /// Passes a whole ADU through its own route and those of all branches.
     pub(super) fn process_all(
         &mut self,
         adu: Adu,
@@ -85,8 +85,8 @@ impl Host {
         self.process(adu, copy, step, watch);
     }
 
-    /// Returns whether an ADU that arrives for a plan finds room: in one of all queues that it is for, where none waits for a slower
-    /// one, else if the one before it has gone.
+    /// Returns whether an arriving ADU finds room. Where plans go at their own pace, one queue with
+    /// room suffices; else the ADU before it must have gone.
     pub(super) fn has_room(&self, header: &Header, payload_bytes: usize) -> bool {
         let (stream, base) = (header.stream, header.epoch);
         let Some(part) = self.parts.get(&(stream, base)) else {
@@ -103,7 +103,7 @@ impl Host {
         })
     }
 
-    /// Has those read that were held back until one of the queues that they are for had room.
+    /// Resumes receptions that waited until one of their queues had room.
     pub(super) fn release_held(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         let base = self.casts.iter().find_map(|((of, base), branches)| {
             (*of == stream && branches.contains_key(&epoch)).then_some(*base)
@@ -113,7 +113,7 @@ impl Host {
         self.resume(held, now);
     }
 
-    /// Takes a copy of an ADU through the route of a branch.
+    /// Passes a copy of an ADU through the route of a branch.
     pub(super) fn process_copy(&mut self, adu: &Adu, epoch: Epoch, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         let mut adu = adu.clone();

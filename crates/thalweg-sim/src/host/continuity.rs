@@ -1,5 +1,5 @@
-//! What keeps streams whole when a way breaks, as the node's driver does it: it listens for silence, knows what has come,
-//! and sends again what the control plane says.
+//! Continuity, as in the node's driver: detects silent neighbours, tracks what was received, and
+//! resends what the control plane asks for.
 //!
 //! *Sources.* docs/continuity.md; `thalweg_core::control::continuity`, which decides.
 
@@ -17,7 +17,7 @@ use crate::transport::SendId;
 use crate::watch::Watch;
 
 impl Host {
-    /// Listens whether neighbours answer.
+    /// Checks whether neighbours still answer.
     pub(super) fn look_at_pulses(&mut self, now: Instant) {
         let due = self.neighbours.values_mut();
         for neighbour in due.filter(|neighbour| neighbour.pulse.poll_timeout() <= now) {
@@ -40,9 +40,9 @@ impl Host {
         }
     }
 
-    /// Notes that an ADU has come to its sink.
+    /// Records that an ADU has reached its sink.
     ///
-    /// Fails   it is not for those who want the stream
+    /// Fails   a duplicate, or not for the current subscribers
     pub(super) fn receive_once(
         &mut self,
         header: &Header,
@@ -58,9 +58,9 @@ impl Host {
         taken.map(drop)
     }
 
-    /// Tells the control plane what has come of a stream.
+    /// Reports what was received of a stream to the control plane.
     pub(super) fn tell_held(&mut self, stream: StreamId, now: Instant) {
-        // A stream that is held up here is acknowledged no further, but for its end.
+        // While the mailbox is full, acknowledge no more of the stream except its end.
         let is_pressed = self.is_pressed(stream);
         if let Some(received) = self.received.get_mut(&stream)
             && (!is_pressed || received.news() == Some(News::Ended))
@@ -77,27 +77,28 @@ impl Host {
         }
     }
 
-    /// Takes in that to those who want a stream from now on nothing of it has come, and what plans up to `former` bring is not theirs.
+    /// Starts reception of a stream over: nothing has come, and plans up to `former` are not for the
+    /// new subscribers.
     pub(super) fn begin_anew(&mut self, stream: StreamId, former: Option<Epoch>) {
         if let Some(received) = self.received.get_mut(&stream) {
             received.begin_anew(former);
         }
     }
 
-    /// Takes in that all plans that bring a stream are theirs who want it.
+    /// Accepts all plans that bring a stream for its current subscribers.
     pub(super) fn go_on(&mut self, stream: StreamId) {
         if let Some(received) = self.received.get_mut(&stream) {
             received.go_on();
         }
     }
 
-    /// Forgets what came of a stream that no plan brings here any more, and nobody here wants.
+    /// Forgets the reception of a stream that no plan brings here and no subscriber wants.
     pub(super) fn forget_received(&mut self, stream: StreamId) {
         self.received.remove(&stream);
     }
 
-    /// A sink has said what it has; returns how many it lacks of what went by a plan that keeps their order, and below which sequence
-    /// nothing more comes of what it lacks.
+    /// Handles a sink's receipt. Returns how many ADUs it lacks of those sent by an ordered plan, and
+    /// the sequence below which nothing more of what it lacks will come.
     pub(super) fn acknowledge(
         &mut self,
         stream: StreamId,
@@ -129,8 +130,8 @@ impl Host {
         word.unwrap_or_default()
     }
 
-    /// Keeps an ADU that is given, for the sinks of these plans, if it goes to another node and matters there; of its own plan it is
-    /// noted in any case that it went by it.
+    /// Keeps an ADU for resending to the sinks of these plans, if it goes to another node and its layer
+    /// matters there. The ADU's own plan is noted in any case.
     pub(super) fn keep(&mut self, at: usize, adu: &Adu, serves: &[Epoch], watch: &Watch<'_>) {
         let now = self.now(watch);
         let header = &adu.header;
@@ -155,7 +156,7 @@ impl Host {
         }
     }
 
-    /// Sends again what went by plans whose ways are broken, and gives up what of it still waits here.
+    /// Resends what went by broken plans, and drops what of it still waits here.
     pub(super) fn resend(
         &mut self,
         stream: StreamId,
@@ -178,7 +179,7 @@ impl Host {
         let adus = self.publishers[at].keep.take(from, now);
         watch.fates.handle_resent(stream);
         for epoch in from {
-            // What other plans are still fed by goes on.
+            // Plans that still feed others go on.
             if !self.publishers[at].gives_under(*epoch) {
                 self.recall(stream, *epoch, watch);
             }
@@ -190,7 +191,7 @@ impl Host {
         }
     }
 
-    /// Gives up what waits here under a plan.
+    /// Drops what waits here under a plan.
     fn recall(&mut self, stream: StreamId, epoch: Epoch, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         watch.fates.handle_recalled(stream, epoch);
@@ -216,7 +217,7 @@ impl Host {
         }
     }
 
-    /// Returns whether a publisher here has something that its sinks may still want.
+    /// Returns whether a publisher here keeps ADUs that its sinks may still want.
     pub fn is_keeping(&self, watch: &Watch<'_>) -> bool {
         let now = self.now(watch);
         let mut publishers = self.publishers.iter();

@@ -1,4 +1,4 @@
-//! Does what the control plane says, as the node's driver does.
+//! Executes the control plane's outputs, as the node's driver does.
 
 use thalweg_core::control::{Installation, Output, Secrets};
 use thalweg_core::id::{Epoch, StreamId, StreamName};
@@ -12,7 +12,7 @@ use crate::trace::{Happening, Kind};
 use crate::watch::Watch;
 
 impl Host {
-    /// Does all that is asked for; returns whether anything was.
+    /// Handles all outputs; returns whether there were any.
     pub(super) fn handle_outputs(&mut self, watch: &mut Watch<'_>) -> bool {
         let mut any = false;
         while let Some(output) = self.controller.poll_output() {
@@ -35,7 +35,7 @@ impl Host {
                 let happening = Happening::at(Kind::Control, self.place).with(peer);
                 watch.note(happening.numbers(u64::from_be_bytes(first), frame.len() as u64));
                 if let Some(neighbour) = self.neighbours.get_mut(&peer) {
-                    // A link that is going down takes no frame; the machine hears of that in a moment.
+                    // A link that is going down takes no frame; the controller learns of that in a moment.
                     let _ = neighbour.port.send_control(now, frame);
                 }
             }
@@ -85,13 +85,13 @@ impl Host {
                     .trace
                     .say(watch.now, &watch.names[self.place], || format!("{note:?}"));
             }
-            // What is added later and is not known here is for other drivers.
+            // Outputs that this host does not know are for other drivers.
             #[allow(unreachable_patterns)]
             _ => {}
         }
     }
 
-    /// Does what concerns a stream that is published here.
+    /// Handles outputs about a stream that is published here.
     fn direct(&mut self, output: Output, watch: &mut Watch<'_>) {
         match output {
             Output::Replay { stream, to, .. } => self.give_kept(stream, to, watch),
@@ -127,7 +127,7 @@ impl Host {
         }
     }
 
-    /// A stream that was published here is over.
+    /// Records the final reading of a stream that was published here.
     fn close(&mut self, stream: StreamId, reading: Reading) {
         self.accounts.close(stream, reading);
         self.replay.forget((stream, Epoch(0)));
@@ -154,7 +154,7 @@ impl Host {
             .handle_installed(stream, epoch, result, now, &mut self.keys);
     }
 
-    /// The watch is told for whom a plan is, and of which it has copies, before any are made.
+    /// Records the sink of a plan, and which plan it is grafted on, before any copy is made.
     fn plan_known(&self, part: &Installation, watch: &mut Watch<'_>) {
         if let Some(base) = part.base {
             let fates = &mut watch.fates;
@@ -182,7 +182,7 @@ impl Host {
         self.abandon_part(stream, epoch, watch);
     }
 
-    /// The publisher sends under these plans from now on.
+    /// Makes the publisher send under these plans from now on.
     fn activate(&mut self, stream: StreamId, given: Vec<Given>, watch: &mut Watch<'_>) {
         let Some(at) = watch.fates.stream_of(stream) else {
             return;

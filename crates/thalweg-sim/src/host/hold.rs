@@ -1,9 +1,10 @@
-//! Streams that are held for sinks to which there is no way, as the node's driver does it.
+//! Holds a stream's ADUs for sinks without a path, as the node's driver does.
 //!
-//! *The idea.* What is given goes into the store; it leaves it one by one, while no more is under way than a producer that
-//! waits for its stream may have. What is dropped there is told where it is given up: at the source, under no plan.
+//! Given ADUs enter the store and leave it one by one, while no more is in flight than a waiting
+//! producer may have. A drop from the store is accounted at the source, under no plan.
 //!
-//! *Sources.* docs/continuity.md §5; `thalweg_core::session::Hold`, which decides; `thalweg-node`, `continuity/hold.rs`.
+//! *Sources.* docs/continuity.md §5; `thalweg_core::session::Hold`, which decides; `thalweg-node`,
+//! `continuity/hold.rs`.
 
 use thalweg_core::adu::Adu;
 use thalweg_core::id::{Epoch, StreamId};
@@ -14,7 +15,7 @@ use crate::fate::Copy;
 use crate::watch::Watch;
 
 impl Host {
-    /// Takes in who the sinks of a stream are, and which plans are in force for them.
+    /// Sets the sinks of a stream and the plans in force for them.
     pub(super) fn hold_for(&mut self, stream: StreamId, sinks: &[Sinkward], watch: &mut Watch<'_>) {
         let now = self.now(watch);
         let mut publishers = self.publishers.iter();
@@ -36,7 +37,7 @@ impl Host {
         self.drop_held(at, watch);
     }
 
-    /// Sends the next of what is held, if it can be and there is room; returns whether it was.
+    /// Sends the next held ADU if possible; returns whether the store changed.
     pub(super) fn send_held(&mut self, at: usize, watch: &mut Watch<'_>) -> bool {
         let now = self.now(watch);
         let publisher = &mut self.publishers[at];
@@ -69,7 +70,7 @@ impl Host {
         true
     }
 
-    /// Says what of a stream was given up that was held.
+    /// Accounts for held ADUs of a publisher that were dropped.
     fn drop_held(&mut self, at: usize, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         let publisher = &mut self.publishers[at];
@@ -91,7 +92,7 @@ impl Host {
             };
             let name = sink.and_then(|sink| Some(&watch.names[*watch.places.get(&sink)?]));
             let sinks = watch.world.streams[place].to.iter().enumerate();
-            // What was held for whoever comes all of them miss.
+            // An ADU held for no particular sink is lost for all of them.
             let missed = sinks.filter(|(_, to)| name.is_none_or(|name| name == *to));
             let missed: Vec<usize> = missed.map(|(sink, _)| sink).collect();
             for sink in missed {

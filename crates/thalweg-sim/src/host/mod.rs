@@ -1,30 +1,28 @@
-//! One virtual node: the node's own machines, with a queue of events where the node has tasks and sockets.
+//! One virtual node: the node's own state machines on an event queue instead of tasks and sockets.
 //!
-//! *The idea.* What decides is the product: the control plane (`thalweg_core::control`), the routes and lifts
-//! (`thalweg_lift`), the subscriber's mailbox, QUIC in virtual time ([`crate::transport`]). A host only joins them, as
-//! `thalweg-node` does with threads:
+//! All decisions are the product's: the control plane (`thalweg_core::control`), the routes and lifts
+//! (`thalweg_lift`), the subscriber's mailbox, QUIC in virtual time ([`crate::transport`]). A host only
+//! joins them, as `thalweg-node` does with threads, and imitates none of them:
 //!
 //! ```text
 //!            publishers ─► route, lift ─► port ═══► line
-//!  line ═══► port ─► admit ─► route, lift ─► port ═══► line        Controller: frames in and out, parts to install
+//!  line ═══► port ─► admit ─► route, lift ─► port ═══► line   Controller: frames in and out, parts to install
 //!                                    └─► subscribers
 //! ```
 //!
-//! Everything on a host runs on its own, skewed clock; what the watch is told is in the world's time.
+//! A host runs on its own skewed clock; the watch uses world time.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `neighbour` | ports: dialling, links up and down, events |
-//! | `control` | does what the control plane says |
-//! | `carry` | the data path: what arrives, what goes on, what became of it |
-//! | `cast` | plans that are given copies of another's ADUs |
-//! | `account` | what the control plane is told of that |
-//! | `continuity` | who does not answer, what has come, what is sent again |
-//! | `publisher`, `subscriber` | programs of the world |
-//! | `stall` | programs that take nothing, and hosts that stand still |
-//! | `withhold` | does nothing with what it is to pass on |
-//!
-//! *What it does not do.* It decides nothing that the node's machines decide, and imitates none of them.
+//! | `neighbour` | ports: dials, links up and down, events |
+//! | `control` | executes the control plane's outputs |
+//! | `carry` | the data path: arrival, forwarding, outcomes |
+//! | `cast` | copies ADUs for grafted plans |
+//! | `account` | counts ADUs and reports the counts to the control plane |
+//! | `continuity` | silent neighbours, receipts, resending |
+//! | `publisher`, `subscriber` | the world's programs |
+//! | `stall` | stalled programs and frozen hosts |
+//! | `withhold` | drops a share of what it should forward |
 
 mod account;
 mod carry;
@@ -67,25 +65,26 @@ use publisher::Publisher;
 use stall::{Frozen, Stalled};
 use subscriber::Subscriber;
 
-/// How long a node that stops waits for its publishers to end: as the node does.
+/// How long a stopping node waits for its publishers to end: as the node does.
 const PUBLISHERS_GRACE: Duration = Duration::from_secs(3);
 
-/// How long a node that stops waits until plans lead around it: as the node does.
+/// How long a stopping node waits until plans lead around it: as the node does.
 const LEAVE_MAX: Duration = Duration::from_secs(2);
 
-/// How long a node that stops waits for what it has sent to be acknowledged: as the node does.
+/// How long a stopping node waits for acknowledgements of what it has sent: as the node does.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// The time of day at which worlds begin: any number grows across restarts if this does not change.
+/// The time of day at which worlds begin. It never changes, so version numbers grow across restarts.
 const SINCE_1970: Duration = Duration::from_secs(1_700_000_000);
 
 /// Where a host is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// Publishers end their streams, until then on the host's clock, and plans are made around it, until the second.
+    /// Publishers end their streams until the first time, and plans move around the node until the
+    /// second; local clock.
     Ending(Instant, Instant),
-    /// Links are drained, until then.
+    /// Links are drained until this time.
     Draining(Instant),
     Gone,
 }
@@ -93,17 +92,17 @@ enum Phase {
 /// A datagram on its way to a neighbour.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// The neighbour's place.
+    /// The neighbour's index.
     pub to: usize,
-    /// What it says.
+    /// The datagram.
     pub parcel: Parcel,
 }
 
-/// A datagram with what the far end must know of the port that it comes from.
+/// A datagram with what the far end must know of the sending port.
 #[derive(Debug)]
 pub struct Parcel {
     datagram: Datagram,
-    /// Later ports have larger numbers.
+    /// The sending port's number; later ports have larger ones.
     generation: u64,
     dials: bool,
 }
@@ -118,29 +117,29 @@ pub struct Host {
     dice: SplitMix,
     neighbours: BTreeMap<usize, Neighbour>,
     parts: BTreeMap<(StreamId, Epoch), Part>,
-    /// Plans that are given copies, by the plan on which they are grafted here.
+    /// Plans grafted here, by their base plan; each with the sequence number at which its copies end, if set.
     casts: BTreeMap<(StreamId, Epoch), BTreeMap<Epoch, Option<Sequence>>>,
-    /// What is kept for who joins late.
+    /// ADUs kept for sinks that join late.
     replay: Replay,
     intakes: BTreeMap<(usize, RecvId), Intake>,
     transits: BTreeMap<(usize, SendId), Transit>,
     accounts: Accounts,
-    /// What has come of each stream that ends here.
+    /// What was received of each stream that ends here.
     received: BTreeMap<StreamId, Received>,
     publishers: Vec<Publisher>,
     subscribers: Vec<Subscriber>,
     pool: Pool,
     phase: Phase,
-    /// Of what it is to pass on it does nothing with this share.
+    /// The share of what it should forward that it drops silently.
     withheld: Ratio,
-    /// A further program that takes nothing, or took nothing for a while.
+    /// An additional subscriber that stalls, or has stalled.
     stalled: Option<Stalled>,
-    /// It stands still.
+    /// Set while the host is frozen.
     frozen: Option<Frozen>,
-    /// When links are measured next, and until when that goes on.
+    /// When links are measured next, and until when measuring goes on.
     measure: Instant,
     measure_until: Instant,
-    /// What the clock showed when it was looked at last.
+    /// The clock's reading at the last check.
     last: Instant,
     outgoing: VecDeque<Outgoing>,
 }
@@ -148,27 +147,27 @@ pub struct Host {
 /// How a host is started.
 #[derive(Debug)]
 pub struct Start {
-    /// The node's place in the world.
+    /// The node's index in the world.
     pub place: usize,
     /// The secrets of all nodes.
     pub ring: Rc<Ring>,
-    /// What it draws from.
+    /// The seed of its random generator.
     pub seed: u64,
-    /// A number for its ports, larger than that of every port before them.
+    /// The number of its ports, larger than that of every earlier port.
     pub generation: u64,
-    /// The neighbours that it dials; the others are waited for.
+    /// The neighbours that it dials; it listens for the others.
     pub dials: Vec<usize>,
 }
 
 impl Parcel {
-    /// Returns what it weighs on a line.
+    /// Returns its size on a line.
     pub fn line_size(&self) -> thalweg_core::units::DataSize {
         self.datagram.line_size()
     }
 }
 
 impl Host {
-    /// Starts a node: its ports dial or wait, its programs publish and subscribe.
+    /// Starts a node: its ports dial or listen, its programs publish and subscribe.
     pub fn start(start: Start, watch: &mut Watch<'_>) -> Self {
         let Start {
             place,
@@ -252,7 +251,7 @@ impl Host {
         self.clock.local(watch.now)
     }
 
-    /// Takes a datagram that came out of a line.
+    /// Handles a datagram that left a line.
     pub fn handle_parcel(&mut self, from: usize, parcel: Parcel, watch: &mut Watch<'_>) {
         if let Some(parcel) = self.keep_if_frozen(from, parcel) {
             self.receive(from, parcel, watch);
@@ -260,7 +259,7 @@ impl Host {
         }
     }
 
-    /// Does what is due.
+    /// Handles the timers that are due.
     pub fn handle_timeout(&mut self, watch: &mut Watch<'_>) {
         if self.frozen.is_some() {
             return;
@@ -292,7 +291,7 @@ impl Host {
         }
     }
 
-    /// Ends the streams of its publishers, for the world is over.
+    /// Ends the streams of its publishers at the end of the world's time.
     pub fn handle_end(&mut self, watch: &mut Watch<'_>) {
         self.handle_thaw(watch);
         let now = self.now(watch);
@@ -305,7 +304,7 @@ impl Host {
         matches!(self.phase, Phase::Gone)
     }
 
-    /// Gives out what is to be put on lines now.
+    /// Returns the next datagram to put on a line.
     pub fn poll_outgoing(&mut self, watch: &Watch<'_>) -> Option<Outgoing> {
         let now = self.now(watch);
         if let Some(outgoing) = self.outgoing.pop_front() {
@@ -319,12 +318,12 @@ impl Host {
         None
     }
 
-    /// Says when [`Host::handle_timeout`] has something to do, in the world's time.
+    /// Returns when [`Host::handle_timeout`] is due, in world time.
     pub fn poll_timeout(&self, watch: &Watch<'_>) -> Instant {
         let ports = self.neighbours.values().map(Neighbour::poll_timeout);
         let readers = self.subscribers.iter().map(Subscriber::poll_timeout);
         let phase = match self.phase {
-            // Whichever is to come; what has been is not waited for.
+            // The earlier of the two times that are still to come.
             Phase::Ending(until, passed) => {
                 let now = self.now(watch);
                 let ends = [until, passed].into_iter().filter(|end| *end > now);
@@ -344,7 +343,7 @@ impl Host {
         self.unless_frozen(self.clock.world(local).min(publishers).max(watch.now))
     }
 
-    /// Lets one thing lead to another until nothing is left to do at this moment.
+    /// Handles outputs and events until nothing is left to do at this moment.
     fn settle(&mut self, watch: &mut Watch<'_>) {
         loop {
             let mut is_busy = self.handle_outputs(watch);
@@ -386,7 +385,7 @@ impl Host {
         }
     }
 
-    /// Looks whether the host is within its bounds.
+    /// Checks that the host is within its bounds.
     fn check(&mut self, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         if now < self.last {
@@ -426,7 +425,7 @@ impl Host {
     }
 }
 
-/// Returns what the owner of a node configures: all other nodes, and what is known of the links to those next to it.
+/// Returns a node's configured peers: all other nodes, with rate and security of the links to its neighbours.
 fn peers(place: usize, watch: &Watch<'_>) -> Vec<Peer> {
     let name = &watch.names[place];
     let others = watch.world.nodes.iter().filter(|(other, _)| *other != name);

@@ -1,10 +1,12 @@
-//! The ports of a host: one a neighbour, dialling again when it must.
+//! The ports of a host, one per neighbour, with redialling.
 //!
-//! *The idea.* Real nodes dial each other from both ends and keep one link. Here the end that started later dials, and
-//! the other waits: a port has a number, and when a dial with a larger one comes, the port here is given up for one that
-//! answers. So a node that was restarted is back at once, as it is in the field, and does not wait for a timeout.
+//! Real nodes dial each other from both ends and keep one link. Here the end that started later dials
+//! and the other listens. Ports are numbered; when a dial with a larger number arrives, the port here
+//! is replaced by one that answers. So a restarted node is back at once, as it is in the field, instead
+//! of after a timeout.
 //!
-//! *Sources.* `thalweg-net`, `endpoint/dial.rs` (waits between dials), `endpoint/registry.rs` (which link is kept).
+//! *Sources.* `thalweg-net`, `endpoint/dial.rs` (backoff between dials), `endpoint/registry.rs` (which
+//! link is kept).
 
 use std::collections::BTreeMap;
 
@@ -39,12 +41,12 @@ pub(super) struct Neighbour {
     redial: Instant,
     backoff: Duration,
     was_up: bool,
-    /// Whether it answers.
+    /// Detects whether the neighbour answers.
     pub(super) pulse: Pulse,
     is_closing: bool,
 }
 
-/// Returns the places of the nodes next to this one; parallel links are one, as two nodes keep one connection.
+/// Returns the indices of a node's neighbours. Parallel links count once, as two nodes keep one connection.
 pub(crate) fn next_to(place: usize, world: &World) -> Vec<usize> {
     let names: Vec<_> = world.nodes.keys().collect();
     let at = |name: &NodeName| names.iter().position(|other| *other == name);
@@ -63,7 +65,7 @@ pub(crate) fn next_to(place: usize, world: &World) -> Vec<usize> {
     all
 }
 
-/// Makes a port to each neighbour.
+/// Creates a port to each neighbour.
 pub(super) fn meet(
     place: usize,
     generation: u64,
@@ -99,7 +101,7 @@ pub(super) fn meet(
         .collect()
 }
 
-/// Returns how ports are set up in a run.
+/// Returns the port settings of a run.
 fn settings(watch: &Watch<'_>) -> PortSettings {
     PortSettings {
         congestion: watch.congestion,
@@ -136,7 +138,8 @@ impl Neighbour {
             DataSize::ZERO
         };
         Sample {
-            // The queue that a stream itself fills is no reason to leave the way.
+            // The minimum leaves out the queue that the stream itself fills, which is no reason to
+            // leave the path.
             rtt: match stats.rtt_min {
                 Duration::ZERO => stats.rtt,
                 shortest => shortest,
@@ -152,7 +155,8 @@ impl Neighbour {
         }
     }
 
-    /// Returns how long to wait before the next dial: none after a link that was up, then twice as long each time.
+    /// Returns the wait before the next dial: none after a link that was up, then twice as long each
+    /// time, with jitter.
     fn wait(&mut self, dice: &mut SplitMix) -> Duration {
         if std::mem::take(&mut self.was_up) {
             self.backoff = BACKOFF[0];
@@ -166,7 +170,7 @@ impl Neighbour {
 }
 
 impl Host {
-    /// Takes a datagram in; one of a newer port that dials replaces a port here that dials too.
+    /// Handles a datagram. If a newer port dials, it replaces a dialling port here.
     pub(super) fn receive(&mut self, from: usize, parcel: Parcel, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         let Some(neighbour) = self.neighbours.get_mut(&from) else {
@@ -189,7 +193,7 @@ impl Host {
         }
     }
 
-    /// Gives each port its time.
+    /// Advances each port to `now`.
     pub(super) fn time_neighbours(&mut self, now: Instant, _watch: &mut Watch<'_>) {
         for neighbour in self.neighbours.values_mut() {
             if neighbour.redial <= now {
@@ -202,7 +206,7 @@ impl Host {
         }
     }
 
-    /// Tells the control plane what is read off the links, if it is time.
+    /// Reports link measurements to the control plane, if they are due.
     pub(super) fn measure_links(&mut self, now: Instant) {
         if now < self.measure {
             return;
@@ -220,13 +224,13 @@ impl Host {
         }
     }
 
-    /// Something is sent: for as long as a window lasts it is worth measuring.
+    /// Extends measuring by one window because something is sent.
     pub(super) fn wake_gauges(&mut self, now: Instant) {
         self.measure_until = now + WINDOW;
         self.measure = self.measure.min(now + SAMPLE_EVERY);
     }
 
-    /// Handles what all ports have to say; returns whether one had.
+    /// Handles the events of all ports; returns whether there were any.
     pub(super) fn handle_port_events(&mut self, watch: &mut Watch<'_>) -> bool {
         let peers: Vec<usize> = self.neighbours.keys().copied().collect();
         let mut any = false;
@@ -269,7 +273,7 @@ impl Host {
             PortEvent::Failed { recv, cause } => self.handle_failed(peer, recv, cause, watch),
             PortEvent::Outcome { send, outcome } => self.handle_outcome(peer, send, outcome, watch),
             PortEvent::OrderedEnded { id, .. } => self.handle_flushed(peer, id),
-            // It says no more; its connection ends by itself. What is added later is no concern of a host's.
+            // Events of a closing peer and unknown ones need no action: the connection ends by itself.
             _ => {}
         }
     }
@@ -318,7 +322,7 @@ impl Host {
     }
 }
 
-/// Returns whether a control frame is for another node, or says what another node behind has.
+/// Returns whether a control frame is for another node, or reports what another node received.
 fn is_to_pass_on(frame: &[u8], own: NodeId) -> bool {
     match control::decode(frame) {
         Ok(Message::Routed(routed)) => routed.route.last() != Some(&own),

@@ -1,13 +1,14 @@
-//! A producer of the world and its end of a stream, as a program with a `Publisher` of the node has it.
+//! A producer of the world and its publisher, as a program with the node's `Publisher` has it.
 //!
-//! *The idea.* ADUs are given when they are due, one after another: each goes out under every plan in force before the
-//! next does, and the publisher waits while too many are under way. At its end it does what the node's publisher does:
+//! ADUs are given when they are due, one after another: each goes out under every plan in force before
+//! the next does, and the publisher waits while too many are in flight. It ends as the node's publisher
+//! does:
 //!
 //! ```text
-//! sending ─► settling: what is under way ends ─► ending: the end of the stream is under way ─► flushing ─► withdrawn
+//! sending ─► settling: in-flight ADUs end ─► ending: the stream's end is in flight ─► flushing ─► withdrawn
 //! ```
 //!
-//! *What it does not do.* Nothing is sent that was due while the node was away: a camera that is off takes no pictures.
+//! ADUs that were due while the node was away are skipped: a camera that is off takes no pictures.
 //!
 //! *Sources.* `thalweg-node`, `handle/publisher.rs`.
 
@@ -29,63 +30,63 @@ use crate::fate::{Copy, Sent};
 use crate::traffic::{self, Due, Producer};
 use crate::watch::Watch;
 
-/// How long the end of a stream waits for what is under way without a deadline: as the node's publisher does.
+/// How long the end of a stream waits for in-flight ADUs without a deadline: as the node's publisher does.
 const FINISH_MAX: Duration = Duration::from_secs(30);
 
-/// How long the end of a stream whose ADUs have deadlines waits for its sinks' word: longer than a dead link takes to leave
-/// the map (8 s).
+/// How long the end of a stream with deadlines waits for its sinks' receipts: longer than a dead link
+/// takes to leave the map (8 s).
 const LINGER_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Sending,
-    /// Until then on the host's clock.
+    /// In-flight ADUs may end until this local time.
     Settling(Instant),
-    /// Since then, until its sinks have had nothing new for so long.
+    /// The end was sent at this local time; the drain time for receipts follows.
     Ending(Instant, Duration),
     Flushing,
     Over,
 }
 
-/// A producer at work.
+/// A running producer.
 #[derive(Debug)]
 pub(super) struct Publisher {
-    /// The stream's place in the world.
+    /// The stream's index in the world.
     at: usize,
     stream: StreamId,
     dues: Producer,
-    /// What is given next.
+    /// The next ADU.
     next: Option<Due>,
-    /// How many ADUs it has given.
+    /// Number of ADUs given so far.
     given: u64,
     given_under: Vec<Given>,
     under_way: u64,
-    /// How many may be under way before the next is given.
+    /// How many may be in flight before the next is given.
     room: u64,
-    /// Payload of the one before it.
+    /// Payload bytes of the last ADU.
     payload_bytes: usize,
-    /// The next has to wait, until an outcome comes.
+    /// The next ADU must wait for an outcome.
     is_held: bool,
     stage: Stage,
     /// Its program was killed: the stream's end says so.
     is_killed: bool,
-    /// What its sinks have not acknowledged.
+    /// ADUs that the sinks have not acknowledged.
     pub(super) keep: Keep,
     /// What went by each plan and is not acknowledged.
     pub(super) awaited: Awaited,
-    /// What is held for sinks to which there is no way, if the stream is.
+    /// The store for sinks without a path, if the stream has one.
     pub(super) hold: Option<Hold>,
-    /// Ordered sequences whose end has not been acknowledged.
+    /// Ordered sequences with an unacknowledged end.
     flushing: BTreeSet<(usize, OrderedId)>,
 }
 
 impl Publisher {
-    /// Returns the stream's bytes on the wire.
+    /// Returns the stream's id on the wire.
     pub(super) const fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// Returns the stream's place in the world.
+    /// Returns the stream's index in the world.
     pub(super) const fn at(&self) -> usize {
         self.at
     }
@@ -94,7 +95,7 @@ impl Publisher {
         matches!(self.stage, Stage::Over)
     }
 
-    /// Returns the sequence of what it gives next; nothing follows the end, which has one too.
+    /// Returns the next sequence number; the end of the stream has one too.
     const fn next_sequence(&self) -> Sequence {
         match self.stage {
             Stage::Sending | Stage::Settling(_) => Sequence(self.given),
@@ -107,7 +108,7 @@ impl Publisher {
         self.given_under.iter().any(|given| given.epoch == epoch)
     }
 
-    /// Returns how long its end waits for a sink to have something new.
+    /// Returns how long its end waits for new receipts.
     fn linger(&self, watch: &Watch<'_>) -> Duration {
         let needs = &watch.world.streams[self.at].needs;
         let usual = match needs.reliability {
@@ -117,13 +118,13 @@ impl Publisher {
         usual.max(needs.hold)
     }
 
-    /// Returns when nothing that its sinks may want is there any more, unless they say sooner that they have it.
+    /// Returns when it keeps nothing more for its sinks, unless they acknowledge everything sooner.
     pub(super) fn settles(&self) -> Instant {
         let held = self.hold.as_ref().map(Hold::poll_settled);
         held.unwrap_or_else(|| self.keep.poll_settled())
     }
 
-    /// Returns until when its end waits for its sinks' word, since then.
+    /// Returns until when its end, sent at `then`, waits for receipts.
     fn awaits(&self, then: Instant, patience: Duration) -> Instant {
         match &self.hold {
             Some(hold) => hold.poll_settled().min(then + patience),
@@ -131,15 +132,15 @@ impl Publisher {
         }
     }
 
-    /// Returns how many ADUs of about that size may be under way, if they are taken out of what is held.
+    /// Returns whether a held ADU of this size may go into flight.
     pub(super) fn has_room(&self, payload_bytes: u64) -> bool {
         self.under_way <= window(payload_bytes, false)
     }
 
-    /// Says when it has something to do, in the world's time.
+    /// Returns when it has something to do, in world time.
     pub(super) fn poll_timeout(&self, clock: Clock, now: Instant) -> Instant {
         match self.stage {
-            // While it is held back, an outcome wakes it.
+            // While held back it is woken by an outcome.
             Stage::Sending if self.is_held => clock.world(self.keep.poll_timeout()),
             Stage::Sending => self
                 .next
@@ -159,7 +160,7 @@ impl Publisher {
 }
 
 impl Host {
-    /// Publishes a stream of the world; its producer goes on with what is due from now on.
+    /// Publishes a stream of the world. Its producer goes on with what is due from now on.
     pub(super) fn publish(&mut self, at: usize, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         let stream = &watch.world.streams[at];
@@ -181,7 +182,7 @@ impl Host {
         };
         watch.fates.handle_published(id, at);
         let mut dues = Producer::new(stream, watch.world.length(), at as u64);
-        // What comes back begins with a whole frame.
+        // A restarted producer begins with a whole frame.
         let next = dues.find(|due| due.layer == 0 && Instant::ZERO + due.at >= watch.now);
         self.publishers.push(Publisher {
             at,
@@ -216,7 +217,7 @@ impl Host {
         }
     }
 
-    /// Counts what of a local publisher's is under way.
+    /// Adjusts the number of a local publisher's ADUs in flight.
     pub(super) fn count_under_way(&mut self, stream: StreamId, change: i64) {
         if let Some(publisher) = self
             .publishers
@@ -250,7 +251,7 @@ impl Host {
         self.settle(watch);
     }
 
-    /// Tells the publishers to give nothing more.
+    /// Makes the publishers end their streams.
     pub(super) fn finish_publishers(&mut self, now: Instant) {
         for publisher in &mut self.publishers {
             if publisher.stage == Stage::Sending {
@@ -259,7 +260,7 @@ impl Host {
         }
     }
 
-    /// Lets each publisher do what it can; returns whether one could.
+    /// Lets each publisher do what it can; returns whether any did something.
     pub(super) fn pump_publishers(&mut self, watch: &mut Watch<'_>) -> bool {
         let mut any = false;
         for at in 0..self.publishers.len() {
@@ -330,7 +331,7 @@ impl Host {
         }
     }
 
-    /// Returns whether an ordered hop of the stream has not taken the ADU before.
+    /// Returns whether an ordered hop of the stream has not taken the previous ADU.
     fn is_held(&self, at: usize) -> bool {
         let publisher = &self.publishers[at];
         let parts = publisher.given_under.iter();
@@ -339,7 +340,7 @@ impl Host {
             .any(|part| part.route.is_ordered() && part.is_busy())
     }
 
-    /// Returns whether the stream's plans go each at its own pace, and one has room for an ADU like the one before.
+    /// Returns whether the stream's plans go at their own pace and one has room for an ADU like the last.
     fn has_room_apart(&self, at: usize) -> bool {
         let publisher = &self.publishers[at];
         let given = publisher.given_under.iter();
@@ -384,7 +385,7 @@ impl Host {
         self.carry(at, &Adu { header, payload }, Some(adu), watch);
     }
 
-    /// Sends an ADU under every plan in force; a sink without one misses it.
+    /// Sends an ADU under every plan in force; a sink without a plan misses it.
     fn carry(&mut self, at: usize, adu: &Adu, number: Option<usize>, watch: &mut Watch<'_>) {
         if self.publishers[at].hold.is_some() {
             return self.hold(at, adu.clone(), watch);
@@ -418,7 +419,7 @@ impl Host {
         }
     }
 
-    /// Keeps what is given for sinks that come later, unless the stream must be whole: then they begin with what comes.
+    /// Keeps an ADU for sinks that join later. On an ordered stream they begin with the next ADU instead.
     fn keep_for_late(&mut self, place: usize, adu: &Adu, watch: &Watch<'_>) {
         let plan = (adu.header.stream, Epoch(0));
         let needs = &watch.world.streams[place].needs;
@@ -428,7 +429,7 @@ impl Host {
         }
     }
 
-    /// Gives a plan what is kept, for its sink begins with it.
+    /// Replays the kept ADUs to a plan with a sink that begins with them.
     pub(super) fn give_kept(&mut self, stream: StreamId, to: Epoch, watch: &mut Watch<'_>) {
         let mut publishers = self.publishers.iter();
         let Some(at) = publishers.position(|publisher| publisher.stream == stream) else {
@@ -441,7 +442,8 @@ impl Host {
         }
     }
 
-    /// Sends an ADU under the plan that its header names, by which these are served; returns the places of their sinks.
+    /// Sends an ADU under the plan in its header, on behalf of the plans in `serves`; returns the
+    /// indices of their sinks.
     pub(super) fn carry_under(
         &mut self,
         at: usize,
@@ -511,14 +513,14 @@ impl Host {
         }
     }
 
-    /// An ordered sequence has come to its end.
+    /// Handles the acknowledged end of an ordered sequence.
     pub(super) fn handle_flushed(&mut self, peer: usize, id: OrderedId) {
         for publisher in &mut self.publishers {
             publisher.flushing.remove(&(peer, id));
         }
     }
 
-    /// A link is down, and with it the ends that were waited for.
+    /// Forgets the ordered sequences on a link that is down.
     pub(super) fn forget_flushes(&mut self, peer: usize) {
         for publisher in &mut self.publishers {
             publisher.flushing.retain(|(to, _)| *to != peer);

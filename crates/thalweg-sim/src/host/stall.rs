@@ -1,10 +1,9 @@
-//! Programs that take nothing, and nodes that stand still: what a person does with Ctrl-Z, and a machine that runs out of memory.
+//! Stalled programs and frozen nodes: a program stopped with Ctrl-Z, a machine that ran out of memory.
 //!
-//! *The idea.* A stalled program has the product's own [`Mailbox`] for each stream that ends on its node, beside the subscriber of
-//! the world. What it must never do is cost that one anything, or take more memory than a mailbox may. A frozen host runs nothing;
-//! what comes for it waits in its sockets, and what they have no room for is lost.
-//!
-//! *What it does not do.* It is counted in no account: the subscriber of the world says what became of an ADU there.
+//! A stalled program has the product's own [`Mailbox`] for each stream that ends on its node, beside
+//! the world's subscriber. It must cost that subscriber nothing and use no more memory than a mailbox
+//! may. It appears in no account. A frozen host runs nothing; datagrams wait in its sockets, and the
+//! ones beyond their capacity are lost.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,31 +17,31 @@ use thalweg_core::time::Instant;
 use super::{Host, Parcel};
 use crate::watch::Watch;
 
-/// Datagrams that wait in the sockets of a frozen host: about what Linux gives a UDP socket.
+/// Datagrams that wait in the sockets of a frozen host: about Linux's default for a UDP socket.
 const SOCKET_DATAGRAMS_MAX: usize = 256;
 
-/// A further program that receives every stream which ends on its node.
+/// An additional program that receives every stream that ends on its node.
 #[derive(Debug, Default)]
 pub(super) struct Stalled {
-    /// The token of an ADU is what its stream promises.
+    /// One mailbox per stream; the token of an ADU is its stream's reliability.
     mailboxes: BTreeMap<StreamId, Mailbox<Reliability>>,
     /// It takes what comes.
     is_resumed: bool,
 }
 
-/// What waits in the sockets of a host that stands still.
+/// Datagrams waiting in the sockets of a frozen host, with their sender.
 #[derive(Debug, Default)]
 pub(super) struct Frozen(VecDeque<(usize, Parcel)>);
 
 impl Host {
-    /// A further program begins to receive here, and takes nothing; or takes what comes from now on.
+    /// Adds a stalled program to this host, or lets it take what comes from now on.
     pub fn handle_stall(&mut self, is_resumed: bool, watch: &mut Watch<'_>) {
         self.stalled.get_or_insert_default().is_resumed = is_resumed;
         self.take_stalled(watch);
         self.settle(watch);
     }
 
-    /// Puts an ADU into the mailbox of the stalled program, if there is one.
+    /// Puts an ADU into the stalled program's mailbox, if there is one.
     pub(super) fn post_stalled(
         &mut self,
         adu: &Adu,
@@ -55,7 +54,7 @@ impl Host {
         };
         let mailbox = stalled.mailboxes.entry(adu.header.stream);
         let mailbox = mailbox.or_insert_with(|| Mailbox::new(true));
-        // What it misses is its own affair.
+        // Drops here concern only the stalled program, which is in no account.
         let _ = mailbox.put(adu.clone(), reliability, (reliability, false), now);
         while mailbox.poll_dropped().is_some() {}
         let most = MAILBOX_BYTES_MAX.as_bytes() + MAILBOX_EXCESS_BYTES_MAX.as_bytes();
@@ -85,20 +84,20 @@ impl Host {
         }
     }
 
-    /// Returns whether a stream is held up by the stalled program.
+    /// Returns whether the stalled program exerts backpressure on a stream.
     pub(super) fn is_pressed(&self, stream: StreamId) -> bool {
         let stalled = self.stalled.as_ref();
         let mailbox = stalled.and_then(|stalled| stalled.mailboxes.get(&stream));
         mailbox.is_some_and(|mailbox| mailbox.is_pressed(false))
     }
 
-    /// Stands still from now on.
+    /// Freezes the host.
     pub fn handle_freeze(&mut self, watch: &mut Watch<'_>) {
         self.frozen.get_or_insert_default();
         watch.fates.handle_frozen(self.place, watch.now);
     }
 
-    /// Keeps a datagram if the host stands still; gives it back if not.
+    /// Keeps a datagram if the host is frozen, else returns it.
     pub(super) fn keep_if_frozen(&mut self, from: usize, parcel: Parcel) -> Option<Parcel> {
         let Some(Frozen(waiting)) = &mut self.frozen else {
             return Some(parcel);
@@ -109,20 +108,20 @@ impl Host {
         None
     }
 
-    /// Goes on, with what waits in its sockets.
+    /// Thaws the host and handles the datagrams waiting in its sockets.
     pub fn handle_thaw(&mut self, watch: &mut Watch<'_>) {
         let Some(Frozen(waiting)) = self.frozen.take() else {
             return;
         };
         watch.fates.handle_thawed(self.place, watch.now);
-        // Timers are looked at first: they are long due, and the sockets are read by tasks that those wake.
+        // Timers come first: they are long due, and the tasks that read the sockets are woken by them.
         self.handle_timeout(watch);
         for (from, parcel) in waiting {
             self.handle_parcel(from, parcel, watch);
         }
     }
 
-    /// Returns when it has something to do though nothing comes: while it stands still, never.
+    /// Returns `due`, or never while the host is frozen.
     pub(super) fn unless_frozen(&self, due: Instant) -> Instant {
         if self.frozen.is_some() {
             Instant::NEVER

@@ -1,7 +1,8 @@
-//! A subscriber of the world, as a program with a `Subscriber` of the node has it.
+//! A subscriber of the world, as a program with the node's `Subscriber` has it.
 //!
-//! *The idea.* A stream in sequence comes through the node's own [`Resequencer`], any other as it arrives. A subscriber
-//! stays when its stream has ended, and reads on if it is published anew. What it is given must be what the model says.
+//! A stream in sequence passes the node's own [`Resequencer`], any other is delivered as it arrives. A
+//! subscriber stays after its stream has ended and reads on if the stream is published again. What it
+//! receives must match the model.
 //!
 //! *Sources.* `thalweg-node`, `handle/subscriber.rs`.
 
@@ -24,25 +25,25 @@ use crate::watch::Watch;
 /// How often a stream that was cut off is looked at until it has been read.
 const END_LOOK: Duration = Duration::from_millis(100);
 
-/// A subscriber at work.
+/// A running subscriber.
 #[derive(Debug)]
 pub(super) struct Subscriber {
-    /// The stream's place in the world.
+    /// The stream's index in the world.
     at: usize,
     in_sequence: bool,
     stream: Option<StreamId>,
     resequencer: Resequencer,
-    /// What waits in the resequencer.
+    /// The copies waiting in the resequencer, by sequence number.
     waiting: BTreeMap<u64, Copy>,
     received: u64,
     /// How many ADUs the stream had, and until when the rest is waited for at least.
     known: Option<(u64, Instant)>,
-    /// Whether the rest is worth waiting for.
+    /// Decides whether the rest is worth waiting for.
     ending: Ending,
     has_ended: bool,
     /// The program that published the stream was killed: its end has come, and is to be looked at then, until it has been read.
     cut_off: Option<Instant>,
-    /// What it was given since the model was asked last.
+    /// Sequence numbers delivered since the last comparison with the model.
     given: Vec<u64>,
 }
 
@@ -55,7 +56,7 @@ impl Subscriber {
         self.resequencer.poll_timeout().min(end)
     }
 
-    /// Whether all has come that the end of the stream announced, or is not waited for any more.
+    /// Returns whether everything announced by the end of the stream has come or is no longer waited for.
     fn is_over(&mut self, now: Instant) -> bool {
         self.has_ended
             || self.known.is_some_and(|(total, until)| {
@@ -88,14 +89,14 @@ impl Host {
             .subscribe(stream.name.clone(), now, &mut self.keys);
     }
 
-    /// The stream is another from now on; what waits of the one before is not read any more.
+    /// Switches to another publication of the stream; ADUs of the one before are no longer read.
     pub(super) fn restart_subscriber(
         &mut self,
         at: usize,
         stream: StreamId,
         watch: &mut Watch<'_>,
     ) {
-        // What came of the stream before is compared first.
+        // Compare what came of the stream before with the model first.
         self.serve_subscribers(watch);
         let Some(subscriber) = self
             .subscribers
@@ -104,7 +105,7 @@ impl Host {
         else {
             return;
         };
-        // It was out of reach, and goes on.
+        // The same stream was out of reach and goes on.
         if subscriber.stream == Some(stream) {
             return;
         }
@@ -121,14 +122,14 @@ impl Host {
         }
     }
 
-    /// Waits no longer for what is lacking of a stream below a sequence.
+    /// Stops waiting for what a stream lacks below a sequence number.
     pub(super) fn handle_given_up(
         &mut self,
         stream: StreamId,
         below: Sequence,
         watch: &mut Watch<'_>,
     ) {
-        // What came before is compared first.
+        // Compare what came before with the model first.
         self.serve_subscribers(watch);
         let mut readers = self.subscribers.iter_mut();
         if let Some(reader) = readers.find(|reader| reader.stream == Some(stream)) {
@@ -157,7 +158,7 @@ impl Host {
             .find(|reader| reader.stream == Some(stream));
         let Some(reader) = reader.and_then(|reader| (!reader.is_over(now)).then_some(reader))
         else {
-            // As a mailbox that nobody reads any more.
+            // As with a mailbox that no program reads any more.
             let cancelled = DropCause::Cancelled;
             self.count(&header, now, |counts, band| counts.give_up(band, cancelled));
             return watch.dropped(self.place, copy, DropCause::Cancelled);
@@ -204,7 +205,7 @@ impl Host {
         self.count(&header, now, Counts::deliver);
     }
 
-    /// Gives subscribers what is in sequence now, and compares with the model.
+    /// Delivers what is in sequence now, and compares with the model.
     pub(super) fn serve_subscribers(&mut self, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         for reader in &mut self.subscribers {

@@ -1,7 +1,8 @@
-//! A host that does nothing with what it is to pass on, or with a part of it.
+//! A host that silently drops all or part of what it should forward.
 //!
-//! *The idea.* It answers its neighbours as ever and takes what they send. One that keeps all, control for others too, says
-//! nothing of it; one that keeps a share of the ADUs says of those too that they came, and passes on the rest.
+//! It answers its neighbours and takes what they send. A host that withholds everything, including
+//! other nodes' control frames, reports nothing of it; one that withholds a share of the ADUs reports
+//! those as received and forwards the rest.
 
 use thalweg_core::adu::Header;
 use thalweg_core::event::DropCause;
@@ -12,28 +13,28 @@ use crate::fate::Copy;
 use crate::watch::Watch;
 
 impl Host {
-    /// Takes what it is to pass on from now on, and does nothing with a share of it.
+    /// Withholds this share of what it should forward from now on.
     pub const fn handle_withhold(&mut self, share: Ratio) {
         self.withheld = share;
     }
 
-    /// Returns whether it passes on nothing, or not all.
+    /// Returns whether it withholds anything.
     pub fn withholds(&self) -> bool {
         self.withheld > Ratio::ZERO
     }
 
-    /// Returns whether it passes on nothing.
+    /// Returns whether it forwards nothing.
     pub(super) fn withholds_all(&self) -> bool {
         self.withheld == Ratio::ONE
     }
 
-    /// Returns whether an ADU that is to be passed on is not.
+    /// Draws whether an ADU that should be forwarded is withheld.
     pub(super) fn is_withheld(&mut self) -> bool {
-        // Nothing is drawn where nothing is left to chance.
+        // Draw only where chance decides, so that other runs keep their random sequence.
         self.withholds_all() || self.withholds() && self.dice.next_bool(self.withheld)
     }
 
-    /// Does nothing with an ADU: all of it is read, and none of it is kept.
+    /// Reads an ADU to its end and discards it.
     pub(super) fn withhold(&mut self, header: &Header, copy: Option<Copy>, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         if !self.withholds_all() {

@@ -1,12 +1,12 @@
-//! Signatures, digests and chance for virtual nodes, all from the seed.
+//! Signatures, digests and randomness for virtual nodes, all derived from the seed.
 //!
-//! *The idea.* A node's control plane asks its [`Keys`] to sign, to verify and to seal. Here one secret a node does all
-//! of it with BLAKE3: a signature is a keyed hash over the message, an envelope is a key stream and a keyed hash over
-//! what it covers. What was forged or changed on the way is refused as it is by the real node, and the same seed gives
-//! the same bytes.
+//! A node's control plane asks its [`Keys`] to sign, verify and seal. Here one secret per node does all
+//! of it with BLAKE3: a signature is a keyed hash over the message; an envelope is a key stream and a
+//! keyed hash over its content. Forged or changed bytes are refused as by the real node, and the same
+//! seed gives the same bytes.
 //!
-//! *What it does not do.* It is no cryptography: all secrets lie in one [`Ring`], and whoever can verify could forge. In
-//! a virtual world nobody but a test tries. Nothing of this is linked into a node.
+//! This is not cryptography: all secrets lie in one [`Ring`], and a verifier could forge. It is not
+//! linked into a node.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,16 +20,16 @@ use thalweg_core::wire::control::SIGNATURE_BYTES;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of the number that makes each envelope's key stream its own.
+/// Bytes of the nonce that makes each envelope's key stream unique.
 const NONCE_BYTES: usize = 8;
 
-/// Bytes of a stream's key and its number.
+/// Bytes of a stream's key and its epoch.
 const CONTENT_BYTES: usize = 4 + 32;
 
 /// Bytes of the keyed hash over an envelope.
 const TAG_BYTES: usize = 16;
 
-/// The secrets of all nodes of a world, and what is public of them.
+/// The secrets of all nodes of a world, by their public keys.
 #[derive(Debug, Default)]
 pub struct Ring {
     signing: BTreeMap<NodeId, [u8; 32]>,
@@ -45,7 +45,7 @@ pub struct HostKeys {
 }
 
 impl Ring {
-    /// Makes the secrets of these nodes.
+    /// Derives the secrets of these nodes.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a NodeName>) -> Self {
         let mut ring = Self::default();
         for name in names {
@@ -57,7 +57,7 @@ impl Ring {
     }
 }
 
-/// Returns the key by which a node of a world is known.
+/// Returns the id of a node of a world.
 pub fn node_id(name: &NodeName) -> NodeId {
     NodeId(blake3::derive_key(
         "thalweg simulated identity",
@@ -70,7 +70,7 @@ fn box_key(secret: &[u8; 32]) -> [u8; 32] {
 }
 
 impl HostKeys {
-    /// Returns the keys of a node of the ring, whose chance comes from `seed`.
+    /// Returns the keys of a node of the ring, with randomness from `seed`.
     pub const fn new(ring: Rc<Ring>, id: NodeId, seed: u64) -> Self {
         Self {
             ring,

@@ -1,4 +1,4 @@
-//! Proves that what was forged or changed is refused, and that the same seed gives the same bytes.
+//! Proves that forged or changed bytes are refused, and that the same seed gives the same bytes.
 
 use std::rc::Rc;
 

@@ -1,11 +1,9 @@
-//! Whether streams went on whole where a way broke and there was another.
+//! Checks that streams stayed whole although a path broke, given that there was another.
 //!
-//! *The idea.* In a world whose source and sinks stay, and in which another way is there whenever one breaks, every ADU that
-//! was given under a plan and does not depend on luck is delivered, and in time. What was given before there was a plan is
-//! not lost by a way, nor in time if it was kept and comes after all. A world says by being asked that it is such a one: whether a planner may use a way is not for an
-//! onlooker to guess.
-//!
-//! *What it does not do.* Of streams of reliability `none` it says nothing.
+//! Only for worlds in which the source and sinks stay and an alternative path exists whenever one
+//! breaks; the caller knows that, since an observer cannot tell which paths a planner may use. There,
+//! every ADU that was given under a plan is delivered, and in time. ADUs given before the first plan,
+//! including those kept and replayed, do not count; streams of reliability `none` are not checked.
 
 use thalweg_core::event::DropCause;
 use thalweg_core::model::World;
@@ -13,7 +11,7 @@ use thalweg_core::needs::Reliability;
 
 use crate::report::Report;
 
-/// Says which streams were not kept whole.
+/// Returns a sentence for each stream that was not kept whole.
 pub fn broken(world: &World, report: &Report) -> Vec<String> {
     let is_kept = |name: &str| {
         let mut streams = world.streams.iter();

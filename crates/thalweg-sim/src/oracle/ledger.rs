@@ -1,41 +1,41 @@
-//! Whether the ledger of a stream's source is the truth, once all that could be told has been told.
+//! Checks that a source's ledger is the truth, once all reports have had time to arrive.
 //!
-//! *The idea.* The run knows of every ADU how it ended; the source knows what the nodes of its plans told. Both must come to
-//! the same sums, by node, cause and importance. In one thing a machine cannot know, and may count otherwise: an ADU that it
-//! gave up while it was sent may have been there by then, or not. Once it is told how many came, it takes back so many, but
-//! which of several it cannot say. So what depends on the word of a link is compared in one sum: expired, cancelled, path-lost.
-//! One that had left whole and was given up with what it depends on may be there as well: so many may stand under
-//! `dependant` that are missing in that sum.
+//! The run knows how every ADU ended; the source knows what the nodes of its plans reported. Both must
+//! reach the same sums, by node, cause and band. One thing no machine can know: an ADU dropped while it
+//! was being sent may have arrived or not. Once a node learns how many arrived it corrects the sum, but
+//! not which cause. So the causes that depend on a link's outcome (expired, cancelled, path-lost) are
+//! compared as one sum. A dependant that had left whole may have arrived as well: as many may stand
+//! under `dependant` as are missing in that sum.
 //!
-//! Of a stream of which something was sent again by another way it is known what was delivered, for sinks name what they have; but
-//! where and why the rest was lost, what nodes behind a cut had to tell does not come by it. So it is asked that no more stands as
-//! lost or open than ended otherwise: what is sent again is no loss.
+//! For a stream with resent ADUs the deliveries are known, because sinks acknowledge them, but reports
+//! of losses behind a cut do not arrive. So only an upper bound is checked: no more may stand as lost
+//! or open than ended otherwise.
 //!
-//! *What it does not do.* Of a run in which a node was gone, with what it had not told, or passed on nothing, it says nothing else;
-//! nor of one whose last ADUs went over a link that then took no word of them back until it was given up; nor of one whose ADUs
-//! were on their way for so long that its source had given up their plan, ten seconds after its end.
+//! Runs that are exempt, except for that: a node was gone, with its unsent reports, or withheld ADUs; a
+//! stream's last ADUs crossed a link that then brought no report back until it was given up; ADUs were
+//! in flight until their source released the plan, ten seconds after its end.
 
 use std::collections::BTreeMap;
 
 use thalweg_core::event::DropCause;
 use thalweg_core::ledger::{Band, Loss, Reading};
 
-/// What became of the ADUs of a stream that were given under a plan.
+/// The fate of a stream's ADUs that were given under a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
     /// ADUs delivered.
     pub delivered: u64,
-    /// ADUs that ended otherwise: the node's place, why, how important, how many.
+    /// ADUs that were lost, by the node's index, cause and band.
     pub lost: BTreeMap<(usize, DropCause, Band), u64>,
-    /// ADUs that a node's link gave up as dependants, and that were there after all.
+    /// ADUs that a node's link dropped as dependants although they had arrived.
     pub returned: BTreeMap<(usize, Band), u64>,
 }
 
-/// By what losses are compared: their node, their band, and their cause if the node alone decided on it.
+/// The key by which losses are compared: node, band, and the cause if the node alone decided on it.
 type Key = (usize, Band, Option<DropCause>);
 
 impl Truth {
-    /// Says what a ledger has otherwise; `place` tells where a node is.
+    /// Returns how a ledger differs from the truth; `place` maps a loss to its node's index.
     pub fn compare(&self, reading: &Reading, place: impl Fn(&Loss) -> usize) -> Option<String> {
         let mut said: BTreeMap<Key, u64> = BTreeMap::new();
         for loss in reading.losses.iter().filter(|loss| is_planned(loss.cause)) {
@@ -61,7 +61,7 @@ impl Truth {
         (!is_same).then(|| self.says(reading))
     }
 
-    /// Says what a ledger has otherwise of a stream of which something was sent again.
+    /// Returns how a ledger differs from the truth for a stream with resent ADUs.
     pub fn compare_mended(&self, reading: &Reading) -> Option<String> {
         let lost = reading.losses.iter().filter(|loss| is_planned(loss.cause));
         let lost: u64 = lost.map(|loss| loss.adus).sum();
@@ -69,7 +69,8 @@ impl Truth {
         let again = reading.losses.iter();
         let again = again.filter(|loss| loss.cause == DropCause::Duplicate);
         let again: u64 = again.map(|loss| loss.adus).sum();
-        // What had come before it was sent again, and was not told, is known as twice there and not as delivered.
+        // An ADU that had arrived unreported before it was resent is known there as a duplicate, not as
+        // delivered.
         let delivered = self.delivered.saturating_sub(again)..=self.delivered;
         let is_so = delivered.contains(&reading.delivered) && lost + reading.open() <= most;
         (!is_so).then(|| self.says(reading))
@@ -87,12 +88,12 @@ impl Truth {
     }
 }
 
-/// Whether an ADU was given under a plan.
+/// Returns whether an ADU with this drop cause was given under a plan.
 pub const fn is_planned(cause: DropCause) -> bool {
     !matches!(cause, DropCause::NoSubscriber)
 }
 
-/// Whether it depends on the word of a link that an ADU ended so.
+/// Returns whether this drop cause depends on a link's outcome.
 pub const fn is_word(cause: DropCause) -> bool {
     matches!(
         cause,

@@ -1,21 +1,19 @@
-//! What must never happen, as sentences with time, node, stream and sequence.
+//! Violations: what must never happen, as sentences with time, node, stream and sequence number.
 //!
-//! *The idea.* A simulator that only shows averages finds nothing. Whoever sees something that no seed may bring about
-//! says so here; the run goes on, so that the rest of the trace shows what came of it, and counts as failed.
+//! A simulator that only shows averages finds nothing. Each check reports here what no seed may bring
+//! about; the run goes on, so that the rest of the trace shows the consequences, and counts as failed.
 //!
-//! | law | where it is watched |
+//! | law | where it is checked |
 //! |---|---|
 //! | nothing is delivered twice, or with other bytes than were sent | `fate` |
 //! | a stream in sequence is delivered in sequence; an ordered hop keeps its order | `fate`, `reference` |
 //! | each ADU is delivered or has a cause and a place | `fate`, at the end |
 //! | the machine delivers what the simple model predicts, in that order | `reference` |
 //! | no plaintext of a confidential stream on an insecure link or an untrusted node | [`Secrecy`] |
-//! | what a source is told of its ADUs is what became of them | [`ledger`], at the end |
-//! | a link bears one copy of an ADU, where plans share their beginnings | [`recast`], when asked |
+//! | a source's ledger is the true fate of its ADUs | [`ledger`], at the end |
+//! | a link carries one copy of an ADU, where plans share their prefix | [`recast`], on request |
 //! | queues and tables are within `limits` | `host` |
 //! | clocks do not go backwards | `host` |
-//!
-//! *What it does not do.* It mends nothing and stops nothing.
 
 use std::fmt;
 
@@ -32,21 +30,21 @@ mod tests;
 /// Violations that are kept; a broken run has thousands of the same.
 const VIOLATIONS_MAX: usize = 64;
 
-/// Bytes by which a piece of a payload is known again: by chance, once in 2⁶⁴ pieces.
+/// Bytes by which a piece of a payload is recognized; a chance match has probability 2⁻⁶⁴ per piece.
 const PIECE_BYTES: usize = 8;
 
 /// Something that must never happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// When, in the world's time.
+    /// When, in world time.
     pub time: Instant,
-    /// At which node.
+    /// The node.
     pub node: NodeName,
-    /// Of which stream, if it is about one.
+    /// The stream, if any.
     pub stream: Option<StreamName>,
-    /// Which ADU, if it is about one.
+    /// The ADU's sequence number, if any.
     pub sequence: Option<u64>,
-    /// What, as the end of a sentence.
+    /// What happened, as the end of a sentence.
     pub what: String,
 }
 
@@ -57,12 +55,12 @@ pub struct Violations {
     total: u64,
 }
 
-/// Tells whether bytes give away a payload.
+/// Detects payloads in the clear.
 #[derive(Clone, Copy, Debug)]
 pub struct Secrecy;
 
 impl Violations {
-    /// Adds one.
+    /// Adds a violation.
     pub fn add(&mut self, violation: Violation) {
         self.total += 1;
         if self.kept.len() < VIOLATIONS_MAX {
@@ -75,7 +73,7 @@ impl Violations {
         self.total
     }
 
-    /// Returns the first of them, and a sentence about the rest.
+    /// Returns the first violations as sentences, and one about the rest.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences: Vec<String> = self.kept.iter().map(ToString::to_string).collect();
         let more = self.total - self.kept.len() as u64;
@@ -87,14 +85,14 @@ impl Violations {
 }
 
 impl Secrecy {
-    /// Returns whether bytes on their way hold a piece of a payload that may not be seen.
+    /// Returns whether bytes on a link hold a piece of a payload that may not be seen.
     ///
-    /// Pieces are looked for at the start, in the middle and at the end of the payload, anywhere in the bytes.
+    /// Searches the bytes for pieces from the start, the middle and the end of the payload.
     ///
     /// Cost    O(bytes)
     pub fn is_broken(payload: &[u8], bytes: &[u8]) -> bool {
         if payload.len() < PIECE_BYTES {
-            // Too short to be told from chance, unless it is all there is.
+            // Too short to be distinguished from chance, unless the bytes are exactly the payload.
             return payload.len() >= PIECE_BYTES / 2 && bytes == payload;
         }
         let last = payload.len() - PIECE_BYTES;

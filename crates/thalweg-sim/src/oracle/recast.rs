@@ -1,8 +1,8 @@
-//! Whether links bear one copy of each ADU, however many sinks are behind them.
+//! Checks that a link carries one copy of each ADU, however many sinks are behind it.
 //!
-//! *The idea.* Plans of one stream whose beginnings are the same share it. While one takes over from another both are sent,
-//! so of such times a caller says when they are. A world says by being asked that its plans share their beginnings: one whose
-//! sinks want different layers, or whose stream is of full reliability, does not.
+//! Plans of one stream with the same prefix share it. While one plan takes over from another both carry
+//! ADUs, so the caller names those times. Only for worlds in which plans share their prefixes: streams of
+//! full reliability, or with sinks that want different layers, do not.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use thalweg_core::time::Instant;
 
 use crate::play::Played;
 
-/// Says which ADUs went over a link more than once, those aside that were due in a time of change.
+/// Returns a sentence for each ADU that crossed a link more than once, except ADUs due during `changes`.
 pub fn doubled(world: &World, played: &Played, changes: &[Range<Instant>]) -> Vec<String> {
     let is_open = |due: Instant| changes.iter().any(|change| change.contains(&due));
     let names: Vec<_> = world.nodes.keys().collect();

@@ -1,5 +1,5 @@
-//! Proves that plaintext is seen wherever it hides, that sealed bytes are not taken for it, that sentences are whole, and
-//! that a ledger which says otherwise than the truth is found out.
+//! Proves that plaintext is found wherever it hides, that sealed bytes are not taken for it, that
+//! sentences are whole, and that a ledger that differs from the truth is detected.
 
 use std::collections::BTreeMap;
 

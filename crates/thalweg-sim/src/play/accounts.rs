@@ -1,11 +1,8 @@
-//! Whether the sources of a world know, at its end, what became of their ADUs.
+//! Checks at the end of a run that the sources' ledgers are true.
 //!
-//! *The idea.* The truth of a stream is the sum of the fates of its ADUs ([`crate::oracle::ledger`]); what its source reads in
-//! its ledger must be that. Where nodes or links were gone what they had to tell is gone as well, so there less is asked, or
-//! nothing.
-//!
-//! *What it does not do.* It mends no account, and waits for none: the run asks it again until all are right or the time for
-//! telling is over.
+//! The truth of a stream is the sum of the fates of its ADUs ([`crate::oracle::ledger`]). Where nodes
+//! or links were gone, their unsent reports are gone too, so less is checked there, or nothing. The run
+//! repeats the check until all ledgers are right or the time for reports is over.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +12,19 @@ use thalweg_core::model::NodeName;
 use super::Run;
 use crate::host::Host;
 
-/// Of which streams what their source is told must be the truth at the end.
+/// Which streams' ledgers must be true at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ledgers {
-    /// Of those of which nothing was sent again.
+    /// Streams of which nothing was resent.
     #[default]
     Unbroken,
-    /// Also of those of which something was, by what their sinks have. So it is unless several ways break one after the other and
-    /// what sinks say is lost meanwhile: of about a thousand made-up worlds one has such a stream.
+    /// Also streams with resent ADUs, by their sinks' receipts. These can be lost if several paths
+    /// break one after the other; about one in a thousand generated worlds has such a stream.
     Mended,
 }
 
 impl Run<'_> {
-    /// Returns, by stream, what its source knows of its ADUs that is not so.
+    /// Returns, by stream, how its source's ledger differs from the truth.
     pub(super) fn tells(&self) -> Vec<Option<String>> {
         let watch = &self.watch;
         let mut readings: BTreeMap<usize, Vec<Reading>> = BTreeMap::new();
@@ -56,9 +53,10 @@ impl Run<'_> {
         (0..watch.world.streams.len()).map(tell).collect()
     }
 
-    /// Returns whether a source knows by receipts what came of a stream though ways of it broke: its ends stay, nodes do as they say,
-    /// it is not held, for that may be longer than a plan lies, and nothing is copied on its way, of which the source keeps no
-    /// account of its own.
+    /// Returns whether a source knows by receipts what happened to a stream although its paths broke.
+    /// That requires that its ends stay; that no node withholds; that the stream is not held, which may
+    /// last longer than a plan; and that nothing is copied on its path, for the source keeps no account
+    /// of its own for copies.
     fn is_told_by_receipts(&self, at: usize) -> bool {
         let (fates, stream) = (&self.watch.fates, &self.watch.world.streams[at]);
         let is_end = |name: &NodeName| *name == stream.from || stream.to.contains(name);
@@ -72,19 +70,20 @@ impl Run<'_> {
         self.hosts.iter().flatten().any(Host::withholds)
     }
 
-    /// Looks whether every source knows what became of its ADUs.
+    /// Reports a violation for every ledger that should be true and is not.
     pub(super) fn check_accounts(&mut self) {
         let mut places = 0..self.hosts.len();
-        // What they had to tell, or to pass on of what others tell, is gone with them.
+        // A node that was gone, or frozen for longer than its links live, lost its own reports and
+        // those that it should have forwarded.
         let is_told = !self.withholds()
             && places.all(|place| {
                 !self.watch.fates.was_gone(place) && !self.watch.fates.was_outlived(place)
             });
         for (at, tell) in self.tells().into_iter().enumerate() {
-            // What was on a link that went down is told when it is back, unless the plan has been released by then; and of what
-            // comes when it has been, nothing is told.
+            // Reports on a link that went down are repeated when it is back, unless the plan has been
+            // released by then. ADUs that arrive after the release are not reported at all.
             let fates = &self.watch.fates;
-            // Receipts come by another way.
+            // Receipts take another path, so a cut does not lose them.
             let is_known = |_: &String| {
                 let is_told = is_told && !fates.was_cut(at);
                 (is_told || fates.was_resent(at)) && !fates.was_late(at)

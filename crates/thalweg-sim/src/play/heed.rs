@@ -1,11 +1,10 @@
-//! How soon the source of a stream knows of what links did not bring.
+//! Measures how soon a stream's source learns of losses on links.
 //!
-//! *The idea.* Beside what the ledger says at the end, which must be the truth, stands when it said so. Of each node and band
-//! the losses are in the order in which their fate was sealed (the line took them, or they were given up), and so is what the
-//! source comes to know: the *k*-th that it knows of is taken for the *k*-th that was lost. It is looked at whenever something
-//! happens at the source, so the times are exact.
-//!
-//! *What it does not do.* It passes over what a node refuses or filters, which is known as soon as what it gives up.
+//! Per node and band, losses are listed by the time at which their fate was sealed (the line lost them,
+//! or the sender dropped them), and the source's knowledge by the time at which its ledger shows it.
+//! The *k*-th loss known is taken for the *k*-th loss. The ledger is read whenever something happens at
+//! the source, so the times are exact. What a node refuses or filters is left out; the source learns of
+//! that as soon as of its drops.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +13,22 @@ use thalweg_core::time::{Duration, Instant};
 
 use crate::oracle::ledger::is_word;
 
-/// Where an ADU was lost, and how much it mattered.
+/// The node at which an ADU was lost, and its band.
 type Key = (usize, Band);
 
-/// How long each took to be known; `None` of what never was.
+/// How long the source took to learn of each loss; `None` if it never did.
 type Delays = Vec<Option<Duration>>;
 
-/// What a source comes to know of what was lost on lines, and when.
+/// What a source learns of losses on lines, and when.
 #[derive(Clone, Debug, Default)]
 pub struct Heed {
-    /// When each was handed to its link, and when its fate was sealed; in the order of the latter.
+    /// When each ADU was handed to its link, and when its fate was sealed; sorted by the latter.
     lost: BTreeMap<Key, Vec<[Instant; 2]>>,
     known: BTreeMap<Key, Vec<(Instant, u64)>>,
 }
 
 impl Heed {
-    /// Takes in what a source knows now; `place` tells where a node is.
+    /// Records a ledger reading of the source; `place` maps a loss to its node's index.
     pub(super) fn handle_reading(
         &mut self,
         reading: &Reading,
@@ -50,21 +49,21 @@ impl Heed {
         }
     }
 
-    /// Takes in when an ADU was handed over that did not come, and when its fate was sealed, from which node, and how much it
-    /// mattered.
+    /// Records a loss: when the ADU was handed over and when its fate was sealed, the sending node, and
+    /// the band.
     pub(super) fn handle_lost(&mut self, at: [Instant; 2], key: (usize, Band)) {
         let lost = self.lost.entry(key).or_default();
         lost.push(at);
         lost.sort_unstable_by_key(|[_, sealed]| *sealed);
     }
 
-    /// Returns for each ADU lost how long after its fate was sealed the source knew, and went on knowing; `None` if it never
-    /// did.
+    /// Returns, for each loss, how long after its fate was sealed the source learned of it for good;
+    /// `None` if it never did.
     pub fn delays(&self) -> Delays {
         self.delays_since(|[_, sealed]| sealed)
     }
 
-    /// Returns the same from when it was handed to its link: with the time for which it waited there.
+    /// Returns the same since the ADU was handed to its link, including its time in the queue.
     pub fn delays_of_all(&self) -> Delays {
         self.delays_since(|[handed, _]| handed)
     }
@@ -84,7 +83,7 @@ impl Heed {
         self.lost.iter().flat_map(delay).collect()
     }
 
-    /// Returns how many at most the source took for lost at a time that were not, or not yet.
+    /// Returns the maximum number of losses that the source believed in at one time before they were true.
     pub fn alarms(&self) -> u64 {
         let alarm = |(key, known): (&Key, &Vec<(Instant, u64)>)| {
             let lost = self.lost.get(key).map_or(&[][..], Vec::as_slice);

@@ -1,16 +1,14 @@
-//! Plays a world: hosts, lines and weather on one queue of events, in virtual time.
+//! Runs a world: hosts, lines and world events on one event queue, in virtual time.
 //!
-//! *The idea.* Events are ordered by time and then by the order in which they were planned, so there is one course of
-//! things for each seed. Between two events nothing happens, so a world of which nothing is asked costs nothing. When the
-//! world's time is over the producers end their streams, and the run goes on until all that was sent is accounted for.
+//! Events are ordered by time and then by the order of scheduling, so each seed has exactly one course.
+//! Nothing happens between two events, so an idle world costs nothing. When the world's time is over
+//! the producers end their streams, and the run goes on until every ADU is accounted for.
 //!
 //! ```text
-//! take the next event ─► lines give out packets, hosts do what is due, weather changes
-//!         ▲                 └─► hosts put packets on lines ─► when lines and hosts want to be asked again
+//! take the next event ─► lines give out packets, hosts handle timers, the world changes
+//!         ▲                 └─► hosts put packets on lines ─► next wake of lines and hosts
 //!         └──────────────────────────────────────────────────────────────────────┘
 //! ```
-//!
-//! *What it does not do.* It decides nothing for a host, and nothing in it depends on the machine that it runs on.
 
 mod accounts;
 mod heed;
@@ -41,55 +39,56 @@ pub use accounts::Ledgers;
 pub use heed::Heed;
 use queue::{Event, Queue};
 
-/// How long after its end a world is given at most to account for everything: a link that is dead is found so after 8 s,
-/// a publisher waits twice 30 s for its end, and a subscriber 120 s for what may be behind the rest.
+/// Maximum time after its end for a world to settle: a dead link is detected after 8 s, a publisher
+/// waits twice 30 s for its end, and a subscriber 120 s for what may be behind the rest.
 const SETTLE_MAX: Duration = Duration::from_secs(180);
 
-/// How long after all has ended the sources may take to hear of it at most: a report within a second, what is lost on the way
-/// up to four seconds later, and the way. A burst of losses is measured in packets, so on a line that has become quiet it goes
-/// on until QUIC has repeated a report often enough, each time twice as late, or has found the link dead after 8 s; then all is
-/// told again over a new one.
+/// Maximum time for the last reports to reach the sources: a report follows within a second, a lost one
+/// up to four seconds later, plus the path. A loss burst is measured in packets, so on a quiet line it
+/// lasts until QUIC has retransmitted the report often enough, each time after twice the delay (PTO
+/// backoff, RFC 9002 §6.2), or has found the link dead after 8 s; then all reports are repeated over a
+/// new connection.
 const TELL_MAX: Duration = Duration::from_secs(30);
 
-/// The largest packet that QUIC is set up to send.
+/// The largest packet that QUIC is set up to send, in bytes.
 const PACKET_BYTES_MAX: u64 = 1_452;
 
-/// How often it is looked at whether all is accounted for.
+/// Interval between checks whether the run has settled.
 const SETTLE_LOOK: Duration = Duration::from_millis(100);
 
-/// How a world is played.
+/// How a world is run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// The seed of all dice.
+    /// The seed of all random generators.
     pub seed: u64,
-    /// Whether the trace is wanted as text.
+    /// Whether to keep the trace as text.
     pub is_text_wanted: bool,
-    /// What decides on every link how much may be on its way.
+    /// The congestion controller of every link.
     pub congestion: Algorithm,
-    /// Whether it is wanted how soon sources know of what was lost.
+    /// Whether to measure how soon sources learn of losses.
     pub is_heed_wanted: bool,
-    /// Whether nobody has configured what links carry, so that nodes find it out.
+    /// Whether to leave the links' rates unconfigured, so that nodes must measure them.
     pub is_rate_unsaid: bool,
-    /// Of which streams the ledger is compared with the truth.
+    /// Which streams' ledgers are compared with the truth.
     pub ledgers: Ledgers,
 }
 
-/// A world that was played.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// What became of its streams.
+    /// The report on its streams.
     pub report: Report,
-    /// What happened, line by line, if that was wanted.
+    /// The trace as text, if wanted.
     pub text: Option<String>,
-    /// How many things happened.
+    /// Number of trace events.
     pub happenings: u64,
-    /// What plans said of their links, and what was carried.
+    /// What plans promised of their links, and what was carried.
     pub promises: Vec<Promise>,
-    /// ADUs of which more than one copy went over a link.
+    /// ADUs of which more than one copy crossed a link.
     pub doubled: Vec<Doubled>,
-    /// The world's time at which all was accounted for.
+    /// World time at which all was accounted for.
     pub ended: Duration,
-    /// How soon the source of each stream knew of what was lost, if that was wanted.
+    /// How soon each stream's source learned of losses, if wanted.
     pub heeds: Vec<Heed>,
 }
 
@@ -100,33 +99,33 @@ struct Road {
     ends: [usize; 2],
     /// From the first end to the second, and back.
     lines: [Line<Parcel>; 2],
-    /// When each direction is asked next.
+    /// When each direction is woken next.
     asked: [Instant; 2],
 }
 
-/// A run.
+/// A run in progress.
 struct Run<'w> {
     watch: Watch<'w>,
     queue: Queue,
     hosts: Vec<Option<Host>>,
-    /// When each host is asked next.
+    /// When each host is woken next.
     asked: Vec<Instant>,
     roads: Vec<Road>,
-    /// Which road and direction leads from one node to another.
+    /// Index and direction of the road from one node to another.
     ways: BTreeMap<(usize, usize), (usize, usize)>,
     ring: Rc<Ring>,
     ledgers: Ledgers,
     dice: SplitMix,
     generation: u64,
-    /// When all that was sent had ended.
+    /// When all ADUs had ended.
     settled: Option<Instant>,
-    /// What sources come to know, stream by stream; none if it is not wanted.
+    /// What sources learn of losses, by stream; empty if not wanted.
     heeds: Vec<Heed>,
 }
 
-/// Films what the video streams of a world show; the films serve any number of runs.
+/// Films the video streams of a world; the films serve any number of runs.
 ///
-/// Cost    half a second a stream of video, in a release build
+/// Cost    half a second per video stream, in a release build
 pub fn films(world: &World) -> Result<Vec<Option<Arc<Film>>>, FilmError> {
     let film = |stream| Film::new(stream).map(Arc::new);
     let streams = world.streams.iter();
@@ -135,7 +134,7 @@ pub fn films(world: &World) -> Result<Vec<Option<Arc<Film>>>, FilmError> {
         .collect()
 }
 
-/// Plays a world, which is sound.
+/// Runs a world, which must be valid.
 ///
 /// Fails   only if the pictures of a film cannot be compared
 pub fn play(
@@ -166,7 +165,7 @@ impl<'w> Run<'w> {
             };
             let impairment = Impairment::from(link);
             let seeds = [dice.next_u64(), dice.next_u64()];
-            // Two nodes keep one connection, so of parallel links the first is used.
+            // Two nodes keep one connection, so only the first of parallel links is used.
             ways.entry((a, b)).or_insert((roads.len(), 0));
             ways.entry((b, a)).or_insert((roads.len(), 1));
             roads.push(Road {
@@ -198,11 +197,11 @@ impl<'w> Run<'w> {
         }
     }
 
-    /// Lets the world run, and then settle.
+    /// Runs the world to its end, and then until it has settled.
     fn go(&mut self, length: Instant) {
         for place in 0..self.hosts.len() {
             let neighbours = next_to(place, self.watch.world).into_iter();
-            // Of two that start together the first dials.
+            // Of two nodes that start together the first dials.
             self.start(place, neighbours.filter(|peer| *peer > place).collect());
         }
         for (at, event) in self.watch.world.events.iter().enumerate() {
@@ -275,7 +274,7 @@ impl<'w> Run<'w> {
         }
     }
 
-    /// Puts what a host sends on its lines, and plans when it is asked again.
+    /// Puts a host's datagrams on its lines and schedules its next wake.
     fn serve(&mut self, place: usize) {
         while let Some(outgoing) = self.hosts[place]
             .as_mut()
@@ -304,7 +303,7 @@ impl<'w> Run<'w> {
         }
     }
 
-    /// Notes what the sources on a host know now.
+    /// Records what the sources on a host know now.
     fn heed(&mut self, place: usize) {
         let Some(host) = self.hosts[place]
             .as_ref()
@@ -321,7 +320,7 @@ impl<'w> Run<'w> {
         }
     }
 
-    /// A node is gone with all it had in memory.
+    /// Removes a node with all it had in memory.
     fn forget(&mut self, place: usize) {
         self.hosts[place] = None;
         self.asked[place] = Instant::NEVER;
@@ -416,7 +415,8 @@ impl<'w> Run<'w> {
         })
     }
 
-    /// A datagram that did not arrive was lost by its line, several of them in one packet perhaps.
+    /// Checks that lines lost at least as many packets as the vanished datagrams needed; one packet may
+    /// hold several.
     fn check_vanished(&mut self, vanished: &BTreeMap<(usize, usize), u64>) {
         for (&(from, to), &bytes) in vanished {
             let Some(&(road, side)) = self.ways.get(&(from, to)) else {
@@ -424,7 +424,8 @@ impl<'w> Run<'w> {
             };
             let counters = self.roads[road].lines[side].counters();
             let lost = counters.lost + counters.overflowed + counters.cut;
-            // What arrived where nobody was is counted as arrived by the line, and what waited in QUIC is lost with it.
+            // A line counts packets for an absent host as arrived, and datagrams queued in QUIC are
+            // lost with it.
             let fates = &self.watch.fates;
             let was_away = fates.was_gone(from) || fates.was_gone(to) || fates.was_down(from, to);
             if bytes > lost * PACKET_BYTES_MAX && !was_away {

@@ -1,26 +1,26 @@
-//! The one queue of a run: events by time, and at one time in the order in which they were planned.
+//! The event queue of a run: events by time, and at one time in the order of scheduling.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use thalweg_core::time::Instant;
 
-/// Something that is to happen.
+/// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// A direction of a road has something to give out.
+    /// A direction of a road has packets to give out.
     Line(usize, usize),
-    /// A host has something to do.
+    /// A host's timer is due.
     Host(usize),
-    /// The world's event of this number happens.
+    /// The world's event of this index happens.
     Weather(usize),
     /// The world's time is over.
     Over,
-    /// Is all accounted for?
+    /// Check whether the run has settled.
     Look,
 }
 
-/// What is to happen, in order.
+/// The scheduled events, in order.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     heap: BinaryHeap<Reverse<(Instant, u64, Event)>>,
@@ -28,7 +28,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Plans an event; what is never, is not planned.
+    /// Schedules an event, unless its time is never.
     pub(super) fn plan(&mut self, time: Instant, event: Event) {
         if !time.is_never() {
             self.planned += 1;
@@ -36,7 +36,7 @@ impl Queue {
         }
     }
 
-    /// Takes the next event.
+    /// Removes and returns the next event.
     pub(super) fn next(&mut self) -> Option<(Instant, Event)> {
         self.heap
             .pop()

@@ -1,4 +1,4 @@
-//! What happens to a world while it runs: its links change, its nodes stop, crash and start.
+//! The world's events during a run: links change; nodes stop, crash, freeze and start.
 
 use thalweg_core::line::Impairment;
 use thalweg_core::model::{Change, Link, LinkChange, NodeAction, NodeName};
@@ -8,7 +8,7 @@ use crate::host::next_to;
 use crate::trace::{Happening, Kind};
 
 impl Run<'_> {
-    /// Lets the world's event of this number happen.
+    /// Applies the world's event of this index.
     pub(super) fn change(&mut self, at: usize) {
         let world = self.watch.world;
         match &world.events[at].change {
@@ -42,7 +42,7 @@ impl Run<'_> {
             let happening = Happening::at(Kind::Weather, road.ends[0]).with(road.ends[1]);
             self.watch.note(happening.numbers(at as u64, rate));
             for side in 0..2 {
-                // What was planned for the line as it was comes to nothing.
+                // A wake scheduled for the line as it was is void.
                 self.roads[at].asked[side] = thalweg_core::time::Instant::NEVER;
                 self.plan_line(at, side);
             }

@@ -1,12 +1,11 @@
 //! What a plan promised of each of its links, and what was carried under it.
 //!
-//! *The idea.* A plan says of each link which layers cross it, packed or not, sealed or not, and at which rate. The first
-//! three are looked at for every ADU that is handed to a link, whatever the weather. The rate *R* is a promise about
-//! bytes, namely those that the link layer is handed, each ADU with the headers of the packets that it takes alone
-//! ([`wire_bytes`]): so producers size their ADUs, and so layers have the rates that their world gives. What a line
-//! counts is a little else: ADUs of one moment share packets, and control frames and acknowledgements come on top.
-//!
-//! *What it does not do.* It does not judge bytes: under losses and deadlines less is carried than was promised.
+//! A plan says for each link which layers cross it, whether packed, whether sealed, and at which rate.
+//! The first three are checked for every ADU handed to a link. The rate *R* counts the bytes that the
+//! link layer is handed, each ADU with the headers of the packets that it would take alone
+//! ([`wire_bytes`]): producers size their ADUs by it, and layers have their rates by it. A line counts
+//! slightly otherwise: ADUs of one moment share packets, and control frames and acknowledgements add to
+//! them. Bytes are not judged here, because losses and deadlines reduce what is carried.
 //!
 //! *Sources.* docs/planner.md §2 (*R*), §13.
 
@@ -25,7 +24,7 @@ mod tests;
 /// One link of a plan, and what has been carried over it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Carried {
-    /// What was promised.
+    /// The promise.
     pub hop: Hop,
     /// ADUs that were handed to the link.
     pub adus: u64,
@@ -36,13 +35,13 @@ pub struct Carried {
 /// A plan that was in force, and what was sent under it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Promise {
-    /// The stream's place in the world.
+    /// The stream's index in the world.
     pub stream: usize,
-    /// The sink's place among the stream's.
+    /// The sink's index among the stream's.
     pub sink: usize,
     /// ADUs that the producer gave while it was in force.
     pub given: u64,
-    /// Its links, in the order of the way.
+    /// Its links, in path order.
     pub links: Vec<Carried>,
 }
 
@@ -53,7 +52,7 @@ pub struct Promises {
 }
 
 impl Promises {
-    /// Takes in that a plan is in force, for this sink of this stream of the world.
+    /// Records that a plan is in force for this sink of this stream of the world.
     pub fn handle_plan(
         &mut self,
         plan: (StreamId, Epoch),
@@ -73,14 +72,14 @@ impl Promises {
         });
     }
 
-    /// Takes in that a producer gives an ADU under a plan.
+    /// Records that a producer gives an ADU under a plan.
     pub fn handle_given(&mut self, header: &Header) {
         if let Some(promise) = self.find(header) {
             promise.given += 1;
         }
     }
 
-    /// Takes in that an ADU is handed to a link. Says what is wrong if its plan did not say so.
+    /// Records that an ADU is handed to a link. Fails if its plan says otherwise.
     pub fn handle_handed(
         &mut self,
         header: &Header,
@@ -119,13 +118,13 @@ impl Promises {
     }
 
     fn find(&mut self, header: &Header) -> Option<&mut Promise> {
-        // The end of a stream goes through as it is.
+        // The end of a stream crosses every link as it is.
         let is_end = header.flags.contains(Flags::END);
         let plan = (header.stream, header.epoch);
         self.by_plan.get_mut(&plan).filter(|_| !is_end)
     }
 
-    /// Returns all promises, by stream and then in the order in which the plans were made.
+    /// Returns all promises, by stream and then by epoch.
     pub fn into_all(self) -> Vec<Promise> {
         self.by_plan.into_values().collect()
     }

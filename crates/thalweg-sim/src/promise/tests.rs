@@ -1,4 +1,4 @@
-//! Proves that what a plan did not say is noticed, and what it said is counted.
+//! Proves that deviations from a plan are reported and that promised traffic is counted.
 
 use thalweg_core::adu::{Flags, Header};
 use thalweg_core::id::{Epoch, Sequence, StreamId};
@@ -49,7 +49,7 @@ fn what_a_plan_did_not_say_is_a_sentence() {
     }
     let good = header(1, Flags::SEALED);
     assert_eq!(promises.handle_handed(&good, ends, 100), Ok(()));
-    // Neither the end of the stream nor a plan that nobody promised is judged.
+    // The end of the stream and a plan without a promise are not judged.
     assert_eq!(
         promises.handle_handed(&header(9, Flags::END), ends, 0),
         Ok(())

@@ -1,19 +1,19 @@
-//! A model of delivery that is too simple to be wrong, beside the machine that is not.
+//! A reference model of delivery, simple enough to be evidently right, run beside the machine.
 //!
-//! *The idea.* The model is told what is installed where and what arrives where, and nothing of queues, lifts, sockets
-//! and sessions. From these it says what the machine must do:
+//! The model learns what is installed and what arrives where, and nothing of queues, lifts, sockets and
+//! sessions. From these it derives what the machine must do:
 //!
-//! * an ADU that arrives at a node whose part of its plan fits goes on to the next node, unless the part keeps fewer
-//!   layers; everything else goes no further;
-//! * at its sink it is delivered, as it was sent, once;
-//! * in sequence, if the stream's order says so: what is missing is waited for no longer than the deadline of the first
-//!   that waits, or than the patience of the mailbox, and what comes after its place was given up is not delivered.
+//! * an ADU that fits the node's part of its plan goes on to the next node, unless the
+//!   part keeps fewer layers; everything else goes no further;
+//! * at its sink it is delivered once, as it was sent;
+//! * in sequence, if the stream's order says so: a gap is waited for no longer than the deadline of the
+//!   first ADU behind it, or than the patience of the mailbox, and an ADU that comes after its place
+//!   was given up is not delivered.
 //!
-//! The machine must then deliver exactly that, in that order, before its clock moves on.
+//! The machine must deliver exactly that, in that order, before its clock moves on. Losses and delays
+//! are inputs of the model; it does not predict them.
 //!
-//! *What it does not do.* It does not predict what a line loses or who is late: those are facts that it is told.
-//!
-//! *Sources.* docs/protocol.md §7; `thalweg_core::mailbox`, whose patience it borrows and whose code it does not.
+//! *Sources.* docs/protocol.md §7; `thalweg_core::mailbox`: the same constants, other code.
 
 #[cfg(test)]
 mod tests;
@@ -31,10 +31,10 @@ use thalweg_core::mailbox::{
 use thalweg_core::needs::Reliability;
 use thalweg_core::time::Instant;
 
-/// A subscriber: the node, and the stream's place in the world.
+/// A subscriber: the node's index, and the stream's index in the world.
 pub type ReaderId = (usize, usize);
 
-/// What the model says of an ADU at a node.
+/// The model's next step for an ADU at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It goes on to this node, if there is a link.
@@ -58,36 +58,37 @@ struct Reader {
     in_sequence: bool,
     stream: Option<StreamId>,
     turns: Turns,
-    /// As they arrive: what has, how many there were, and until when the rest is waited for at least.
+    /// Unless in sequence: what has arrived, how many ADUs there are, and until when the rest is waited
+    /// for at least.
     arrived: BTreeSet<u64>,
     ending: Option<(u64, Instant)>,
-    /// What is to be delivered next.
+    /// The sequence numbers due for delivery.
     expected: Vec<u64>,
 }
 
-/// The turns of one stream's ADUs, in sequence.
+/// The in-sequence order of one stream's ADUs.
 #[derive(Clone, Debug, Default)]
 struct Turns {
-    /// What has come and waits for its turn.
+    /// ADUs that have come and wait for a gap before them.
     waiting: BTreeMap<u64, Arrived>,
-    /// The plan that brought what had its turn last, and the newest plan that brought anything.
+    /// The plan of the ADU released last, and the newest plan of any ADU.
     last: Epoch,
     newest: Epoch,
-    /// Payload that has come, and when the last came.
+    /// Payload bytes that have come, and when the last ADU came.
     bytes: u64,
     came: Instant,
-    /// When one came last that was overtaken by far.
+    /// When an ADU last came that had been overtaken by at least `OVERTAKEN_LEAST`.
     overtaken: Option<Instant>,
-    /// What has had its turn.
+    /// Sequence numbers that were released.
     given: BTreeSet<u64>,
-    /// Below this nothing more comes.
+    /// Below this sequence number nothing more comes.
     given_up: u64,
-    /// Until when one who joins in the middle waits for earlier ones.
+    /// Until when a subscriber that joins in the middle waits for earlier ADUs.
     start: Option<Instant>,
     has_ended: bool,
 }
 
-/// An ADU that waits for its turn.
+/// An ADU waiting to be released.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
     is_end: bool,
@@ -95,28 +96,28 @@ struct Arrived {
     is_sent_again: bool,
     came: Instant,
     deadline: Instant,
-    /// Payload that had come by then.
+    /// Payload bytes of the stream that had come by then.
     bytes: u64,
 }
 
 impl Model {
-    /// Takes in that a node has installed a part.
+    /// Records that a node has installed a part.
     pub fn handle_installed(&mut self, node: usize, part: Installation) {
         self.parts.insert((node, part.stream, part.epoch), part);
     }
 
-    /// Takes in that a node has forgotten a part.
+    /// Records that a node has removed a part.
     pub fn handle_removed(&mut self, node: usize, stream: StreamId, epoch: Epoch) {
         self.parts.remove(&(node, stream, epoch));
     }
 
-    /// Takes in that somebody subscribes.
+    /// Records a subscription.
     pub fn handle_subscribed(&mut self, reader: ReaderId, in_sequence: bool) {
         let reader = self.readers.entry(reader).or_default();
         reader.in_sequence = in_sequence;
     }
 
-    /// Takes in which stream a subscriber's is from now on; its numbers start anew.
+    /// Records which publication a subscriber reads from now on; its sequence numbers start over.
     pub fn handle_found(&mut self, reader: ReaderId, stream: StreamId) {
         let reader = self.readers.entry(reader).or_default();
         *reader = Reader {
@@ -126,19 +127,19 @@ impl Model {
         };
     }
 
-    /// Takes in that a subscriber's node has heard below which sequence nothing more comes.
+    /// Records below which sequence number nothing more comes to a subscriber.
     pub fn handle_given_up(&mut self, reader: ReaderId, below: Sequence) {
         let reader = self.readers.entry(reader).or_default();
         reader.turns.given_up = reader.turns.given_up.max(below.0);
     }
 
-    /// Takes in that a node is gone, with its parts and its subscribers.
+    /// Records that a node is gone, with its parts and its subscribers.
     pub fn handle_gone(&mut self, node: usize) {
         self.parts.retain(|(at, _, _), _| *at != node);
         self.readers.retain(|(at, _), _| *at != node);
     }
 
-    /// Says what becomes of an ADU at a node, as its producer gave it (`from` is `None`) or as it came.
+    /// Returns the next step of an ADU at a node: from its producer (`from` is `None`) or from a neighbour.
     pub fn step(&self, node: usize, from: Option<NodeId>, header: &Header) -> Step {
         let Some(part) = self.parts.get(&(node, header.stream, header.epoch)) else {
             return Step::Nowhere;
@@ -158,7 +159,7 @@ impl Model {
         }
     }
 
-    /// Takes in that an ADU with so much payload is at its sink, whole; `deadline` is on the clock of `now`.
+    /// Records that an ADU has reached its sink whole; `deadline` is on the clock of `now`.
     pub fn handle_arrived(
         &mut self,
         reader: ReaderId,
@@ -180,7 +181,7 @@ impl Model {
                 .turns
                 .handle_arrived(header, bytes, is_sent_again, now);
         }
-        // In sequence it would be waited for so long, but of a stream that its sinks repair by asking.
+        // A mailbox in sequence would wait this long, except for a stream that its sinks repair by asking.
         let is_sent_again = matches!(reliability, Reliability::UntilDeadline | Reliability::Full);
         reader.turns.release(now);
         let is_over = reader.ending.is_some_and(|(total, until)| {
@@ -201,7 +202,7 @@ impl Model {
         }
     }
 
-    /// Says what each subscriber on a node must have been given by now, and forgets it.
+    /// Returns what a subscriber must have received since the last call.
     pub fn take_expected(&mut self, reader: ReaderId, now: Instant) -> Vec<u64> {
         let Some(reader) = self.readers.get_mut(&reader) else {
             return Vec::new();
@@ -250,7 +251,7 @@ impl Turns {
         self.waiting.insert(sequence, arrived);
     }
 
-    /// Says until when what is missing before an ADU is waited for.
+    /// Returns until when the gap before an ADU is waited for.
     fn until(&self, arrived: &Arrived) -> Instant {
         let is_one_plan = self.last == arrived.epoch && self.newest == arrived.epoch;
         if arrived.is_end {
@@ -268,7 +269,7 @@ impl Turns {
         arrived.deadline.min(usual.max(behind))
     }
 
-    /// Lets out what has its turn, and says what that is.
+    /// Releases the ADUs that are due in sequence and returns their sequence numbers.
     fn release(&mut self, now: Instant) -> Vec<u64> {
         let mut released = Vec::new();
         while let Some((&sequence, &first)) = self.waiting.first_key_value() {

@@ -1,4 +1,4 @@
-//! Proves the model's three laws by hand-made cases; that it agrees with the machine is proved by every run.
+//! Proves the model's three laws on hand-made cases; every run proves that it agrees with the machine.
 
 use thalweg_core::adu::{Flags, Header};
 use thalweg_core::control::Installation;
@@ -79,7 +79,7 @@ fn in_sequence_a_gap_is_waited_for_until_the_deadline_of_what_waits() {
     assert_eq!(model.take_expected(reader, at(10)), [0]);
     assert_eq!(model.take_expected(reader, at(119)), []);
     assert_eq!(model.take_expected(reader, at(120)), [2]);
-    // Its place has been given up.
+    // The place of 1 has been given up.
     model.handle_arrived(reader, (&due(1, 500), 0), at(121));
     model.handle_arrived(reader, (&due(3, 500), 0), at(121));
     model.handle_arrived(reader, (&due(3, 500), 0), at(121));

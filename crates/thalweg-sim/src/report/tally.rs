@@ -1,4 +1,4 @@
-//! Counts what becomes of the ADUs of one stream on their way to one sink.
+//! Counts the fates of one stream's ADUs on their path to one sink.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use thalweg_core::time::Duration;
 
 use super::{ImportanceReport, Percentiles, StreamReport, is_cancelled};
 
-/// What is known so far of a stream's ADUs.
+/// The counts of a stream's ADUs so far.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     sent: u64,
@@ -29,14 +29,14 @@ struct Row {
 }
 
 impl Tally {
-    /// Takes in that the producer gave an ADU.
+    /// Counts an ADU that the producer gave.
     pub fn handle_sent(&mut self, importance: u8, payload_bytes: usize) {
         self.sent += 1;
         self.bytes_sent += payload_bytes as u64;
         self.by_importance.entry(importance).or_default().sent += 1;
     }
 
-    /// Takes in that the subscriber was given an ADU, this long after it was due at its producer.
+    /// Counts a delivered ADU; `latency` is since it was due at its producer.
     pub fn handle_delivered(
         &mut self,
         importance: u8,
@@ -50,13 +50,13 @@ impl Tally {
         row.latencies.push(latency);
     }
 
-    /// Takes in that the subscriber was given an ADU that was kept for it: late by design, so its latency says nothing.
+    /// Counts a replayed ADU. It is late by design, so its latency is not recorded.
     pub fn handle_replayed(&mut self, importance: u8, payload_bytes: usize) {
         self.bytes_delivered += payload_bytes as u64;
         self.by_importance.entry(importance).or_default().replayed += 1;
     }
 
-    /// Takes in that ADUs went no further; `place` is a node, or a link as `a->b`, or empty if it is not known.
+    /// Counts dropped ADUs; `place` is a node, a link as `a->b`, or empty if unknown.
     pub fn handle_dropped(&mut self, cause: DropCause, place: &str, count: u64) {
         if is_cancelled(cause) {
             self.cancelled += count;
@@ -70,7 +70,7 @@ impl Tally {
         }
     }
 
-    /// Returns what is known, for people and programs.
+    /// Returns the report.
     ///
     /// Cost    O(n log n) of the ADUs delivered
     pub fn report(&self, stream: &str, sink: &str) -> StreamReport {

@@ -1,16 +1,15 @@
-//! Everything that happens in a run, as one hash and, if wanted, as lines to read.
+//! The events of a run, as one hash and optionally as text.
 //!
-//! *The idea.* Two runs are the same if the same things happened at the same times in the same order. Each [`Happening`]
-//! is fed to a hash as bytes, all of one form and in big-endian, so the hash does not depend on the machine, on how the
-//! text is worded, or on whether anybody reads it:
+//! Two runs are the same if the same things happened at the same times in the same order. Each
+//! [`Happening`] enters the hash as bytes in a fixed big-endian form, so the hash depends neither on
+//! the machine nor on the wording of the text nor on whether the text is kept:
 //!
 //! ```text
 //! time ns u64 │ kind u8 │ node u16 │ peer u16 or ffff │ stream u16 or ffff │ a u64 │ b u64
 //! ```
 //!
-//! The text has the time in seconds, the node, what happened, and the same numbers.
-//!
-//! *What it does not do.* It holds no floats, addresses or hash-map orders, which differ between machines.
+//! The text has the time in seconds, the node, the kind, and the same numbers. Floats, addresses and
+//! hash-map orders, which differ between machines, do not enter the trace.
 
 use std::fmt::Write as _;
 
@@ -20,83 +19,83 @@ use thalweg_core::time::Instant;
 #[cfg(test)]
 mod tests;
 
-/// What stands where there is no peer or no stream.
+/// Stands for no peer or no stream.
 const NONE: u16 = u16::MAX;
 
-/// What kind of thing happens.
+/// The kind of an event. The numbers are part of the hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     /// A node starts.
     Start = 1,
-    /// A node is told to stop.
+    /// A node is asked to stop.
     Stop = 2,
-    /// A node is gone without a word.
+    /// A node crashes.
     Crash = 3,
-    /// A link changes: `a` is its number, `b` the rate in bit/s, 0 if it is down.
+    /// A link changes: `a` is its index, `b` the rate in bit/s, 0 if it is down.
     Weather = 4,
-    /// There is a link with the peer.
+    /// The link with the peer is up.
     LinkUp = 5,
-    /// There is no link with the peer any more.
+    /// The link with the peer is down.
     LinkDown = 6,
-    /// A control frame goes to the peer: `a` is a digest of it, `b` its length.
+    /// A control frame goes to the peer: `a` is its digest, `b` its length in bytes.
     Control = 7,
     /// A part of a plan is installed: `a` is the epoch, `b` the number of adapters.
     Install = 8,
-    /// A part of a plan is forgotten: `a` is the epoch.
+    /// A part of a plan is removed: `a` is the epoch.
     Remove = 9,
-    /// The publisher sends under this many plans (`b`) from now on, the last being `a`.
+    /// The publisher sends under `b` plans from now on, the last being `a`.
     Active = 10,
-    /// The producer gives an ADU: `a` is its sequence, `b` its payload bytes.
+    /// The producer gives an ADU: `a` is its sequence number, `b` its payload bytes.
     Sent = 11,
     /// An ADU is handed to the link with the peer: `a` sequence, `b` epoch.
     Handed = 12,
     /// An ADU has arrived from the peer: `a` sequence, `b` epoch.
     Arrived = 13,
-    /// An ADU goes no further: `a` sequence, `b` index of the cause.
+    /// An ADU is dropped: `a` sequence, `b` index of the cause.
     Dropped = 14,
-    /// The subscriber is given an ADU: `a` sequence, `b` payload bytes.
+    /// The subscriber receives an ADU: `a` sequence, `b` payload bytes.
     Delivered = 15,
-    /// What became of an ADU that was handed to a link: `a` sequence, `b` 0 if it went on its way, else 1 + cause.
+    /// A link's outcome for an ADU: `a` sequence, `b` 0 if it left, else 1 + cause.
     Outcome = 16,
     /// The stream has ended: `a` is how many ADUs it had.
     End = 17,
-    /// A subscriber is told that its stream is now this one.
+    /// A subscriber learns the current publication of its stream.
     Found = 18,
-    /// A node that was told to stop has stopped.
+    /// A node that was asked to stop has stopped.
     Gone = 19,
-    /// A plan that is grafted here is given copies from now on, or no more: `a` is the epoch, `b` 1 or 0.
+    /// Copying for a plan grafted here begins or ends: `a` is the epoch, `b` 1 or 0.
     Cast = 20,
-    /// A node passes on nothing from now on.
+    /// A node begins to withhold what it should forward.
     Withhold = 21,
-    /// A node stands still from now on.
+    /// A node freezes.
     Freeze = 22,
-    /// It goes on.
+    /// A node thaws.
     Thaw = 23,
-    /// A further program on a node takes nothing from now on, or takes what comes: `a` is 0 or 1.
+    /// An additional program on a node stalls, or takes what comes: `a` is 0 or 1.
     Stall = 24,
     /// The programs that publish on a node are killed and started again.
     Republish = 25,
 }
 
-/// One thing that happens.
+/// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Happening {
-    /// What.
+    /// Its kind.
     pub kind: Kind,
-    /// Where: the node's place in the world.
+    /// The node's index in the world.
     pub node: usize,
-    /// The other node, if one takes part.
+    /// The other node's index, if one takes part.
     pub peer: Option<usize>,
-    /// The stream's place in the world, if it is about one.
+    /// The stream's index in the world, if any.
     pub stream: Option<usize>,
-    /// The first number, as [`Kind`] says.
+    /// The first number; its meaning depends on [`Kind`].
     pub a: u64,
-    /// The second.
+    /// The second number.
     pub b: u64,
 }
 
-/// The hash so far, and the text if it is wanted.
+/// The hash so far, and the text if wanted.
 #[derive(Debug)]
 pub struct Trace {
     hasher: blake3::Hasher,
@@ -105,7 +104,7 @@ pub struct Trace {
 }
 
 impl Happening {
-    /// Returns something that happens at a node and involves no other and no stream.
+    /// Returns an event at a node, without peer, stream and numbers.
     pub const fn at(kind: Kind, node: usize) -> Self {
         Self {
             kind,
@@ -117,21 +116,21 @@ impl Happening {
         }
     }
 
-    /// Returns the same with a peer.
+    /// Returns the event with a peer.
     #[must_use]
     pub const fn with(mut self, peer: usize) -> Self {
         self.peer = Some(peer);
         self
     }
 
-    /// Returns the same about a stream.
+    /// Returns the event with a stream.
     #[must_use]
     pub const fn of(mut self, stream: usize) -> Self {
         self.stream = Some(stream);
         self
     }
 
-    /// Returns the same with its two numbers.
+    /// Returns the event with its two numbers.
     #[must_use]
     pub const fn numbers(mut self, a: u64, b: u64) -> Self {
         self.a = a;
@@ -154,7 +153,7 @@ impl Happening {
 }
 
 impl Trace {
-    /// Begins a trace; the text is kept only if it is wanted.
+    /// Begins a trace; the text is kept only if wanted.
     pub fn new(is_text_wanted: bool) -> Self {
         Self {
             hasher: blake3::Hasher::new(),
@@ -163,7 +162,7 @@ impl Trace {
         }
     }
 
-    /// Notes what happens.
+    /// Adds an event.
     pub fn note(&mut self, time: Instant, happening: Happening, names: &[NodeName]) {
         self.hasher.update(&happening.bytes(time));
         self.happenings += 1;
@@ -172,21 +171,21 @@ impl Trace {
         }
     }
 
-    /// Adds a sentence to the text, which is not part of the hash.
+    /// Adds a sentence to the text; it does not enter the hash.
     pub fn say(&mut self, time: Instant, node: &NodeName, sentence: impl FnOnce() -> String) {
         if let Some(text) = &mut self.text {
             let _ = writeln!(text, "{} {node}: {}", seconds(time), sentence());
         }
     }
 
-    /// Returns the name of the run: the first 64 bits of the hash.
+    /// Returns the trace hash: the first 64 bits.
     pub fn hash(&self) -> u64 {
         let mut first = [0; 8];
         first.copy_from_slice(&self.hasher.finalize().as_bytes()[..8]);
         u64::from_be_bytes(first)
     }
 
-    /// Returns how many things have happened.
+    /// Returns the number of events.
     pub const fn happenings(&self) -> u64 {
         self.happenings
     }

@@ -1,4 +1,4 @@
-//! Proves that the hash names the course of a run, whether or not anybody reads it.
+//! Proves that the hash identifies the course of a run, whether or not the text is kept.
 
 use thalweg_core::model::NodeName;
 use thalweg_core::time::{Duration, Instant};

@@ -1,19 +1,17 @@
-//! What the producers of a world send, and when.
+//! The ADUs of a world's producers, and when they are due.
 //!
-//! *The idea.* One sequence for every player of a world: the simulator and the testbed send the same ADUs at the same
-//! moments, so that what becomes of them can be compared. A frame has one ADU a layer, the base first; sizes are such
-//! that on the wire, headers included, each layer has the rate that the world gives it:
+//! Simulator and testbed send the same ADUs at the same moments, so that their results can be compared.
+//! A frame has one ADU per layer, the base first; sizes are such that on the wire, headers included,
+//! each layer has the world's rate:
 //!
 //! ```text
 //! budget[ℓ] = r_ℓ / (8 · frames)  ·  (1 + spread · u),  u even in −1..1, one a frame
 //! payload   = budget − ADU − packets · PACKET,  packets = ⌈budget / PACKET_BYTES⌉;  at least one byte
 //! ```
 //!
-//! A payload is made from seed and sequence, so that whoever receives it can tell whether it is the one that was sent. So
-//! much of it is noise that packed it takes ρ of its budget on the wire, as its world says; the rest is one word again and
-//! again.
-//!
-//! *What it does not do.* It encodes no pictures: a stream of video has the sizes of its encoder (`Stream::traffic`).
+//! A payload is derived from seed and sequence number, so a receiver can verify it. Enough of it is
+//! noise that, packed, it takes the share ρ of its budget on the wire that the world gives; the rest
+//! repeats one word. Streams of video take their sizes from their encoder instead (`Stream::traffic`).
 //!
 //! *Sources.* docs/planner.md §6, `stream.traffic`; spec PL-2 (a frame as several ADUs by importance), PL-18.
 
@@ -26,45 +24,46 @@ use thalweg_core::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// What an ADU adds to its payload once: its header and the frame of its QUIC stream.
+/// Bytes that an ADU adds to its payload once: its header and the frame of its QUIC stream.
 const ADU_BYTES: usize = 24;
 
-/// What a packet adds: IPv4 and UDP 28, QUIC's short header, tag and a stream frame's head about 30.
+/// Bytes that a packet adds: IPv4 and UDP 28, QUIC's short header, tag and a stream frame's head about 30.
 const PACKET_BYTES: usize = 58;
 
-/// The packets that a long ADU is cut into.
+/// Size of the packets that a long ADU is cut into, in bytes.
 const PACKET_BYTES_MAX: usize = 1_440;
 
-/// What LZ4 adds to any block of ours: the prefix, two tokens, the word and how far back it is repeated.
+/// Bytes that LZ4 adds to any block of ours: the prefix, two tokens, the word and the offset of its
+/// repetition.
 const LZ4_BYTES: f64 = 15.0;
 
-/// How much less a frame matters that others do not start from.
+/// How much less important a frame is that no other frame starts from.
 const NOT_KEY: u8 = 8;
 
 /// An ADU that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// When, from the start of the world.
+    /// When it is due, from the start of the world.
     pub at: Duration,
-    /// Its number in the stream: frame · layers + layer.
+    /// Its sequence number: frame · layers + layer.
     pub sequence: u64,
     /// Its frame, from 0.
     pub frame: u64,
     /// Its layer.
     pub layer: u8,
-    /// How much it matters.
+    /// Its importance.
     pub importance: Importance,
     /// Key, or none.
     pub flags: Flags,
-    /// How many sequences back the ADU lies that it needs; 0 for none.
+    /// Distance in sequence numbers to the ADU that it depends on; 0 for none.
     pub depends_on: u32,
     /// When it is due in the medium: [`Due::at`] less the start of the stream.
     pub media_time: MediaTime,
-    /// The length of its payload, unless the stream is video.
+    /// Its payload's length in bytes, unless the stream is video.
     pub payload_bytes: usize,
 }
 
-/// The ADUs of one stream, in the order in which they are due.
+/// Iterator over the ADUs of one stream, in the order in which they are due.
 #[derive(Clone, Debug)]
 pub struct Producer {
     budgets: Vec<f64>,
@@ -77,7 +76,7 @@ pub struct Producer {
     random: SplitMix,
     frame: u64,
     layer: usize,
-    /// The size of the present frame over the mean.
+    /// The size of the current frame over the mean.
     scale: f64,
 }
 
@@ -161,7 +160,7 @@ impl Iterator for Producer {
     }
 }
 
-/// Returns the payload whose ADU takes this many bytes on the wire.
+/// Returns the payload size of an ADU that takes this many bytes on the wire.
 fn payload_bytes(budget: f64) -> usize {
     let budget = budget as usize;
     let packets = budget.div_ceil(PACKET_BYTES_MAX);
@@ -176,11 +175,11 @@ pub fn wire_bytes(payload_bytes: usize) -> usize {
     adu + adu.div_ceil(PACKET_BYTES_MAX - PACKET_BYTES) * PACKET_BYTES
 }
 
-/// Returns the payload of an ADU of a stream, which packs to this ratio on the wire as far as its headers let it.
+/// Returns the payload of an ADU, which packs to this ratio on the wire as far as its headers allow.
 pub fn payload(seed: u64, sequence: u64, bytes: usize, pack_ratio: f64) -> Bytes {
     let mut random = SplitMix::new(seed ^ sequence.rotate_left(32));
     let word = random.next_u64().to_le_bytes();
-    // The word goes first: behind noise a packer that has lost patience would find the repetition late.
+    // The word goes first: LZ4 skips ahead in noise and would find a repetition behind it late.
     let repeated = bytes - noise_bytes(bytes, pack_ratio);
     let mut payload = Vec::with_capacity(bytes.next_multiple_of(8));
     payload.extend(word.iter().cycle().take(repeated));
@@ -191,9 +190,9 @@ pub fn payload(seed: u64, sequence: u64, bytes: usize, pack_ratio: f64) -> Bytes
     payload.into()
 }
 
-/// Returns how many bytes of a payload are to be noise.
+/// Returns how many bytes of a payload must be noise.
 ///
-/// LZ4 writes noise as it is with a byte more for each 255, and a repetition as a byte for each 255.
+/// LZ4 stores noise with one extra byte per 255, and a repetition as one byte per 255.
 fn noise_bytes(bytes: usize, pack_ratio: f64) -> usize {
     if pack_ratio >= 1.0 {
         return bytes;

@@ -1,4 +1,4 @@
-//! Proves that a stream's ADUs have the rates, times and dependences that its world gives.
+//! Proves that a stream's ADUs have the rates, times and dependencies that its world gives.
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Header};
@@ -14,7 +14,7 @@ use thalweg_lift::route::carry;
 
 use super::{Producer, payload, wire_bytes};
 
-/// Returns what packs as nodes do, and says how long the result is.
+/// Returns a function that packs a payload as nodes do and returns the packed length.
 fn lz4() -> impl FnMut(Bytes) -> usize {
     let pool = Pool::new(POOL_BYTES_DEFAULT);
     let mut materials = Materials {

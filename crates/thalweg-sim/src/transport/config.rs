@@ -1,10 +1,9 @@
-//! How QUIC is set up: the numbers of [`thalweg_core::hop::settings`], by noq-proto's setters.
+//! QUIC's configuration: the numbers of [`thalweg_core::hop::settings`], through noq-proto's setters.
 //!
-//! *The idea.* The same setters as in `thalweg-net`'s `endpoint/transport.rs`. Only what draws on the machine is
-//! replaced: connection ids, keys and tokens come from the port's seed, and nothing depends on which features of noq
-//! other crates switch on.
-//!
-//! *What it does not do.* No segmentation offload (there is no system call to save) and no second path.
+//! The same setters as in `thalweg-net`'s `endpoint/transport.rs`. Only machine-dependent inputs are
+//! replaced: connection ids, keys and tokens come from the port's seed, and nothing depends on noq
+//! features that other crates enable. There is no segmentation offload, as there is no system call to
+//! save, and no second path.
 //!
 //! *Sources.* `thalweg-net` `endpoint/transport.rs`; noq-proto 1.4 `config`.
 
@@ -25,17 +24,17 @@ use thalweg_core::time::Duration;
 
 use super::crypto::{Keyed, Plain};
 
-/// How a port is set up.
+/// The settings of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortSettings {
-    /// After this long without a word the peer is taken for dead.
+    /// The idle timeout, after which the peer is considered dead.
     pub idle_timeout: Duration,
-    /// What decides how much may be on its way.
+    /// The congestion controller.
     pub congestion: Algorithm,
 }
 
 impl Default for PortSettings {
-    /// As the node is.
+    /// The node's settings.
     fn default() -> Self {
         Self {
             idle_timeout: IDLE_TIMEOUT,
@@ -74,7 +73,7 @@ fn transport(settings: PortSettings) -> TransportConfig {
     config
 }
 
-/// Returns the configuration of an endpoint whose choices follow a seed.
+/// Returns the configuration of an endpoint, with all random choices from the generator.
 pub(super) fn endpoint(random: &mut SplitMix) -> EndpointConfig {
     let mut seed = [0; 32];
     for eight in seed.chunks_exact_mut(8) {
@@ -88,7 +87,7 @@ pub(super) fn endpoint(random: &mut SplitMix) -> EndpointConfig {
     config
 }
 
-/// Returns how a connection is dialled, its first id drawn from the seed.
+/// Returns the configuration of a dialling connection; its first id is drawn from the generator.
 pub(super) fn client(settings: PortSettings, random: &mut SplitMix) -> ClientConfig {
     let first = Ids(random.clone()).generate_cid();
     random.next_u64();
@@ -100,12 +99,12 @@ pub(super) fn client(settings: PortSettings, random: &mut SplitMix) -> ClientCon
     config
 }
 
-/// Returns how a connection is accepted.
+/// Returns the configuration of an accepting endpoint.
 pub(super) fn server(settings: PortSettings, random: &mut SplitMix) -> ServerConfig {
     let mut config = ServerConfig::new(Arc::new(Plain), Arc::new(Keyed::new(random.next_u64())));
     let mut tokens = ValidationTokenConfig::default();
-    // The default depends on noq's features, and iroh's are others than ours. Without tokens nothing asks for the time
-    // of day.
+    // The default depends on noq's features, and iroh enables others than we do. Without tokens nothing
+    // needs the time of day.
     tokens.sent(0).log(Arc::new(NoneTokenLog));
     config
         .transport_config(Arc::new(transport(settings)))

@@ -1,9 +1,7 @@
-//! The control stream: frames, whole and in order, before everything else.
+//! The control stream: whole frames in order, with priority over everything else.
 //!
-//! *The idea.* Each frame has its length before it in four bytes, big-endian. The port keeps what QUIC has no room for,
-//! as many frames as `thalweg-net`'s link queues.
-//!
-//! *What it does not do.* It does not look into a frame.
+//! Each frame is preceded by its length in four bytes, big-endian. The port queues what QUIC has no
+//! room for, as many frames as `thalweg-net`'s link does. Frames are opaque here.
 //!
 //! *Sources.* `thalweg-net` `link/control.rs`.
 
@@ -26,13 +24,13 @@ pub enum ControlError {
     /// It is larger than a peer accepts.
     #[error("a control frame of {bytes} bytes is above the limit of {CONTROL_BYTES_MAX}")]
     TooLarge {
-        /// Its size.
+        /// Its size in bytes.
         bytes: usize,
     },
-    /// So many wait already.
+    /// The queue is full.
     #[error("{FRAMES_QUEUED_MAX} control frames wait for room in the connection")]
     Full,
-    /// There is no link, or it drains.
+    /// There is no link, or it is draining.
     #[error("the link was lost")]
     LinkLost,
 }
@@ -41,14 +39,14 @@ pub enum ControlError {
 #[derive(Debug, Default)]
 pub(super) struct Control {
     stream: Option<StreamId>,
-    /// A length and a frame in turn, and the kind before them.
+    /// Alternating lengths and frames; at first also the kind byte before them.
     unsent: VecDeque<Bytes>,
     is_finishing: bool,
     is_finished: bool,
 }
 
 impl Control {
-    /// Opens the stream and sends its first byte, which greets the peer.
+    /// Opens the stream and sends its kind byte, which greets the peer.
     pub(super) fn greet(&mut self, io: &mut Io<'_>) {
         self.stream = open(io.quic, rank::CONTROL);
         self.unsent.push_back(Bytes::from_static(&[KIND_CONTROL]));
@@ -57,7 +55,7 @@ impl Control {
 
     /// Queues a frame.
     pub(super) fn send(&mut self, io: &mut Io<'_>, frame: Bytes) -> Result<(), ControlError> {
-        // Two a frame; a frame that is half written still counts.
+        // Two entries per frame; a half-written frame still counts.
         if self.unsent.len() >= 2 * FRAMES_QUEUED_MAX {
             return Err(ControlError::Full);
         }
@@ -81,18 +79,18 @@ impl Control {
         self.unsent.iter().map(Bytes::len).sum()
     }
 
-    /// Says that nothing follows.
+    /// Finishes the stream after what is queued.
     pub(super) fn finish(&mut self, io: &mut Io<'_>) {
         self.is_finishing = true;
         self.write(io);
     }
 
-    /// Takes word that the peer has all of the stream.
+    /// Records that the peer has all of the stream.
     pub(super) fn handle_finished(&mut self) {
         self.is_finished = true;
     }
 
-    /// Hands QUIC what it takes.
+    /// Writes queued bytes to QUIC, as many as it takes.
     pub(super) fn write(&mut self, io: &mut Io<'_>) {
         let Some(stream) = self.stream else {
             return;
@@ -100,7 +98,7 @@ impl Control {
         let written = write(io.quic, stream, &mut self.unsent);
         if self.is_finishing && matches!(written, Written::All) {
             self.is_finishing = false;
-            // An error says that the stream is over already, and with it the link.
+            // An error means that the stream, and with it the link, is over already.
             let _ = io.quic.send_stream(stream).finish();
         }
     }

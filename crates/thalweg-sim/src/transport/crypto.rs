@@ -1,8 +1,8 @@
-//! Cryptography that hides nothing: the sizes of QUIC's, without its keys.
+//! Null cryptography with the sizes of QUIC's.
 //!
-//! *The idea.* Packets stay as they are and get a tag of 16 bytes, as AES-GCM's; the tag holds the packet's number, so
-//! that what was not sent as a packet (a stateless reset) is not taken for one. The handshake takes the flights of
-//! TLS 1.3 and carries the transport parameters in clear:
+//! Packets stay in the clear and get a tag of 16 bytes, like AES-GCM's. The tag holds the packet
+//! number, so that other bytes (a stateless reset) are not mistaken for a packet. The handshake takes
+//! the flights of TLS 1.3 and carries the transport parameters in the clear:
 //!
 //! ```text
 //! client ─ Initial: parameters ─────────────────────► server
@@ -10,10 +10,11 @@
 //! client ─ Handshake: finished ─────────────────────► server
 //! ```
 //!
-//! *What it does not do.* It protects nothing, and must never meet a socket. A real handshake's certificates and
-//! signatures, some hundred bytes each way, are not there.
+//! It protects nothing and must never be used on a socket. A real handshake's certificates and
+//! signatures, some hundred bytes each way, are missing.
 //!
-//! *Sources.* RFC 9001 §4, §5; noq-proto 1.4 `crypto.rs`; the crate `quinn-plaintext`, which does this for quinn.
+//! *Sources.* RFC 9001 §4, §5; noq-proto 1.4 `crypto.rs`; the crate `quinn-plaintext`, which does this
+//! for quinn.
 
 use std::any::Any;
 
@@ -26,17 +27,17 @@ use noq_proto::transport_parameters::TransportParameters;
 use noq_proto::{ConnectError, ConnectionId, PathId, Side, TransportError};
 use thalweg_core::random::SplitMix;
 
-/// The size of an AEAD's tag, and of what header protection samples.
+/// Bytes of an AEAD tag, and of the header protection sample.
 const TAG_BYTES: usize = 16;
 
-/// What follows the packet number in a tag.
+/// The bytes after the packet number in a tag.
 const TAG_MARK: [u8; 8] = *b"virtual!";
 
-/// Keys and configuration at once, for there is nothing in them.
+/// Keys and configuration in one: both are empty.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plain;
 
-/// A key for tokens that only tells ports apart.
+/// A key for tokens that only distinguishes ports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keyed(u64);
 
@@ -45,11 +46,11 @@ struct Handshake {
     side: Side,
     ours: Vec<u8>,
     theirs: Option<TransportParameters>,
-    /// What has arrived of the next message.
+    /// Received bytes of the next message.
     inbox: Vec<u8>,
-    /// Messages that arrived.
+    /// Number of messages received.
     heard: u8,
-    /// What was written.
+    /// Number of messages written.
     said: u8,
 }
 
@@ -113,7 +114,7 @@ impl Handshake {
         }
     }
 
-    /// Takes a whole message out of the inbox.
+    /// Removes a whole message from the inbox.
     fn message(&mut self) -> Option<Vec<u8>> {
         let (length, rest) = self.inbox.split_first_chunk::<2>()?;
         let length = usize::from(u16::from_be_bytes(*length));
@@ -152,7 +153,7 @@ impl Session for Handshake {
     }
 
     fn is_handshaking(&self) -> bool {
-        // The client is done when it has said `finished`, the server when it has heard it.
+        // The client is done when it has sent `finished`, the server when it has received it.
         match self.side {
             Side::Client => self.said < 3,
             Side::Server => self.heard < 2,
@@ -185,7 +186,7 @@ impl Session for Handshake {
                 say(&self.ours, buf);
                 None
             }
-            // The server's hello: handshake keys, nothing to say with them yet.
+            // After the server's hello the client has handshake keys and nothing to send with them yet.
             (Side::Client, 1, 1..) => Some(keys()),
             (Side::Client, 2, 2..) => {
                 say(b"finished", buf);
@@ -306,7 +307,7 @@ impl HmacKey for Keyed {
 }
 
 impl HandshakeTokenKey for Keyed {
-    /// No token is ever sent; one that was would stay as it is.
+    /// Tokens are never sent; this would leave one in the clear.
     fn seal(&self, _token_nonce: u128, data: &mut Vec<u8>) -> Result<(), CryptoError> {
         data.extend_from_slice(&[0; TAG_BYTES]);
         Ok(())

@@ -1,9 +1,7 @@
-//! One connection: from its first packet until it is lost.
+//! One connection, from its first packet until it is lost.
 //!
-//! *The idea.* QUIC says what has happened; each word of it goes to the part that it concerns. A link is up when this
-//! end has opened its control stream and has read the first byte of the other's.
-//!
-//! *What it does not do.* It finds no peer and keeps nothing of a connection that is gone.
+//! QUIC's events are dispatched to the connection's parts. A link is up when this end has opened its
+//! control stream and has read the first byte of the other's.
 //!
 //! *Sources.* `thalweg-net` `link/mod.rs`; noq 1.4 `connection.rs`, the driver that this stands in for.
 
@@ -25,7 +23,7 @@ use super::receive::{self, Receiver};
 use super::send::Outgoing;
 use super::time::{instant, moment};
 
-/// What outlives a connection.
+/// State that outlives a connection.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) events: VecDeque<PortEvent>,
@@ -33,7 +31,7 @@ pub(super) struct Shared {
     pub(super) recvs: u64,
 }
 
-/// What the parts of a connection work on.
+/// The context in which a connection's parts work.
 pub(super) struct Io<'a> {
     pub(super) now: Instant,
     pub(super) quic: &'a mut Connection,
@@ -49,7 +47,7 @@ pub(super) struct Live {
     pub(super) sender: Outgoing,
     pub(super) receiver: Receiver,
     pub(super) control: Control,
-    /// What QUIC has room for in datagrams while none waits there.
+    /// Free bytes in QUIC's datagram buffer when it is empty.
     datagram_room: usize,
     greeting_by: Instant,
     is_greeting: bool,
@@ -58,7 +56,7 @@ pub(super) struct Live {
     pub(super) over: Option<DownCause>,
 }
 
-/// How a link is going away.
+/// A link's orderly shutdown.
 #[derive(Clone, Copy, Debug)]
 struct Drain {
     code: CloseCode,
@@ -74,7 +72,7 @@ impl Shared {
 }
 
 impl Io<'_> {
-    /// Says that the link cannot go on.
+    /// Marks the link as broken; the first reason counts.
     pub(super) fn fault(&mut self, reason: &'static str) {
         self.fault.get_or_insert(reason);
     }
@@ -97,7 +95,7 @@ impl Live {
         }
     }
 
-    /// Tells the path what an earlier connection over it has left.
+    /// Primes the congestion controller with what an earlier connection on this path has learned.
     pub(super) fn recall(&mut self, carried: Carried) {
         self.sender.recall(&mut self.quic, carried);
     }
@@ -125,7 +123,7 @@ impl Live {
             .min(drain)
     }
 
-    /// Does what is due.
+    /// Handles the timers that are due.
     pub(super) fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
         if self.quic.poll_timeout().is_some_and(|at| at <= moment(now)) {
             self.quic.handle_timeout(moment(now));
@@ -144,7 +142,7 @@ impl Live {
         }
     }
 
-    /// Runs the parts on what they work on.
+    /// Runs `work` on the parts and their context.
     pub(super) fn with<T>(
         &mut self,
         now: Instant,
@@ -165,7 +163,7 @@ impl Live {
         work(&mut parts, &mut io)
     }
 
-    /// Lets QUIC and the parts say what they have to say; returns whether anything was said.
+    /// Dispatches QUIC's events; returns whether there were any.
     pub(super) fn run(
         &mut self,
         endpoint: &mut Endpoint,
@@ -185,14 +183,14 @@ impl Live {
             self.close(now, CloseCode::Protocol, reason);
         }
         if self.over.is_none() {
-            // What was acknowledged has made room.
+            // Acknowledgements have made room.
             self.with(now, shared, |live, io| live.sender.pump(io));
         }
         self.run_drain(now, shared);
         has_moved
     }
 
-    /// Takes nothing more to send, and closes when all is acknowledged.
+    /// Takes nothing more to send, and closes when everything is acknowledged.
     pub(super) fn begin_drain(
         &mut self,
         now: Instant,
@@ -208,7 +206,7 @@ impl Live {
         self.with(now, shared, |live, io| live.sender.finish_all_ordered(io));
     }
 
-    /// Ends the connection from this side.
+    /// Closes the connection from this side.
     pub(super) fn close(&mut self, now: Instant, code: CloseCode, reason: &'static str) {
         if self.over.is_none() {
             let code = VarInt::from_u64(code.number()).unwrap_or(VarInt::MAX);
@@ -218,7 +216,7 @@ impl Live {
         }
     }
 
-    /// Ends everything that was on the connection.
+    /// Ends everything that was in flight on the connection.
     pub(super) fn lose(&mut self, now: Instant, shared: &mut Shared) {
         self.with(now, shared, |live, io| {
             live.sender.lose(io);
@@ -233,7 +231,7 @@ impl Live {
         if !self.sender.is_idle() {
             return;
         }
-        // Nobody acknowledges datagrams to us; those that are not in packets yet would go with the connection.
+        // Datagrams are not acknowledged to us; those not yet in packets would be lost with the connection.
         if self.quic.datagrams().send_buffer_space() < self.datagram_room {
             return;
         }
@@ -261,8 +259,8 @@ impl Live {
                     }
                 });
             }
-            // Datagrams that came before the greeting are taken when it is there; there is one path, and nothing asks
-            // for the rest.
+            // Datagrams that came before the greeting are taken in `begin`. There is one path, and no
+            // other event needs an action.
             _ => {}
         }
     }
@@ -301,7 +299,7 @@ impl Live {
     pub(super) fn stats(&mut self) -> PortStats {
         let path = self.quic.path_stats(PathId::ZERO).unwrap_or_default();
         let stats = self.quic.stats();
-        // What was to find out how large packets may be is no loss: as in `thalweg-net`.
+        // Lost MTU probes are no loss: as in `thalweg-net`.
         let probes = path.lost_plpmtud_probes;
         let less = |packets: u64| packets.saturating_sub(probes);
         let loss = match less(stats.sent_packets) {
@@ -336,7 +334,7 @@ pub(super) struct Parts<'a> {
     pub(super) control: &'a mut Control,
 }
 
-/// Carries what a connection has to say to its endpoint, and the answers back.
+/// Passes a connection's events to its endpoint, and the answers back.
 pub(super) fn forward(endpoint: &mut Endpoint, handle: ConnectionHandle, quic: &mut Connection) {
     while let Some(event) = quic.poll_endpoint_events() {
         if let Some(answer) = endpoint.handle_event(handle, event) {
@@ -345,7 +343,7 @@ pub(super) fn forward(endpoint: &mut Endpoint, handle: ConnectionHandle, quic: &
     }
 }
 
-/// Says in our words why a connection ended.
+/// Returns the cause for which a connection ended.
 fn down_cause(error: ConnectionError) -> DownCause {
     match error {
         ConnectionError::ApplicationClosed(close) => DownCause::ByPeer {

@@ -1,7 +1,7 @@
 //! One end of one link: control frames and ADUs on QUIC, in virtual time.
 //!
-//! *The idea.* The node's QUIC has a half without sockets and clocks, noq-proto. A [`Port`] drives it by a time that is
-//! a number, and carries on it what `thalweg-net`'s link carries, in the same way:
+//! The node's QUIC has a sans-IO core, noq-proto. A [`Port`] drives it by numeric time, and carries on
+//! it what `thalweg-net`'s link carries, in the same way:
 //!
 //! ```text
 //! 0  control   one each way, opened first, before all else in priority: (length:32, frame)*
@@ -10,13 +10,13 @@
 //!    datagram  header, payload: one whole ADU
 //! ```
 //!
-//! A port obeys the contract of the core's state machines. Every call that takes `now` does all that can be done at that
-//! time but send; so after any of them, drain [`Port::poll_datagram`] and [`Port::poll_event`], in either order, and
-//! come back at [`Port::poll_timeout`].
+//! A port obeys the contract of the core's state machines: every call that takes `now` does all work
+//! possible at that time except sending. After each, drain [`Port::poll_datagram`] and
+//! [`Port::poll_event`], in either order, and come back at [`Port::poll_timeout`].
 //!
-//! *What it does not do.* It encrypts nothing (`crypto.rs`: tags have their size, keys are none), so TLS brings no
-//! randomness and its handshake fewer bytes; it has one path, where iroh negotiates several; it reports no addresses and
-//! punches no holes. It chooses nothing that is worth sending.
+//! Differences from a real link: nothing is encrypted (`crypto.rs`), so TLS adds no randomness and its
+//! handshake is smaller; there is one path, where iroh negotiates several; no addresses are reported
+//! and no NAT is traversed.
 //!
 //! *Sources.* docs/protocol.md §2, §3; `thalweg-net`'s `link` and `endpoint/transport.rs`; noq-proto 1.4
 //! `tests/util.rs` for how it is driven.
@@ -56,7 +56,7 @@ pub use self::event::{Datagram, PortCounters, PortEvent, PortStats, RecvId, Send
 use self::live::{Io, Live, Parts, Shared};
 use self::time::{instant, moment};
 
-/// The other end, for a QUIC that wants an address: there is one peer, and the line leads to it.
+/// The peer's address, a placeholder that QUIC requires: the line leads to the only peer.
 const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1);
 
 /// One end of one link. It has one link at a time, and may dial or be dialled again when that is gone.
@@ -69,24 +69,25 @@ pub struct Port {
     link: Option<Box<Live>>,
     /// The connection that is being established.
     coming: Option<Box<Live>>,
-    /// Connections that have ended and still owe the peer a word.
+    /// Connections that have ended and still have packets to send.
     closing: Vec<(ConnectionHandle, Connection)>,
-    /// What the endpoint answers to packets of no connection.
+    /// The endpoint's responses to packets of no connection.
     answers: VecDeque<Datagram>,
     shared: Shared,
-    /// What the line carried, for the link after this one.
+    /// What was learned of the path, for the next link.
     memory: Memory,
     sends: u64,
     /// Whether anything has come in since QUIC last had nothing to send.
     is_stirred: bool,
-    /// Where QUIC writes a packet; kept for its room.
+    /// QUIC's packet buffer; kept for its capacity.
     buffer: Vec<u8>,
 }
 
 impl Port {
     /// Returns a port that dials its other end at once.
     ///
-    /// Every random choice of QUIC follows the seed; give each port, and each start of a node, another.
+    /// Every random choice of QUIC follows the seed; use a different seed for each port and each start
+    /// of a node.
     pub fn dial(now: Instant, settings: PortSettings, seed: u64) -> Self {
         let mut random = SplitMix::new(seed);
         let config = config::endpoint(&mut random);
@@ -100,8 +101,8 @@ impl Port {
         port
     }
 
-    /// Returns a port that waits to be dialled. It takes a new connection while it has a link: that is lost then, as
-    /// [`DownCause::Replaced`], for a peer dials only when it has none.
+    /// Returns a port that listens. A new connection replaces an existing link, which goes down as
+    /// [`DownCause::Replaced`], because a peer dials only when it has none.
     pub fn listen(settings: PortSettings, seed: u64) -> Self {
         let mut random = SplitMix::new(seed);
         let config = config::endpoint(&mut random);
@@ -128,7 +129,7 @@ impl Port {
         }
     }
 
-    /// Dials again; for a port that dials, after [`PortEvent::Down`]. Otherwise nothing happens.
+    /// Dials again; for a dialling port after [`PortEvent::Down`]. Otherwise it does nothing.
     pub fn redial(&mut self, now: Instant) {
         if !self.is_dialling || self.link.is_some() || self.coming.is_some() {
             return;
@@ -142,10 +143,10 @@ impl Port {
         self.is_stirred = true;
     }
 
-    /// Takes what came out of a line.
+    /// Handles a datagram that left a line.
     pub fn handle_datagram(&mut self, now: Instant, datagram: Datagram) {
         let path = FourTuple::new(PEER, None);
-        // Lines keep the marks of packets and none is congested by a mark: what was sent capable arrives so.
+        // Lines keep the ECN field and never mark congestion, so ECT(0) arrives as it was sent.
         let ecn = Some(EcnCodepoint::Ect0);
         let event = self
             .endpoint
@@ -164,12 +165,12 @@ impl Port {
         self.run(now);
     }
 
-    /// Gives out what is to be put on the line now.
+    /// Returns the next datagram to put on the line.
     pub fn poll_datagram(&mut self, now: Instant) -> Option<Datagram> {
         if let Some(answer) = self.answers.pop_front() {
             return Some(answer);
         }
-        // Nothing changes in QUIC by itself, so an idle port costs nothing.
+        // QUIC changes only on input, so an idle port need not be asked.
         while self.is_stirred {
             let at = moment(now);
             let lives = [&mut self.link, &mut self.coming].into_iter().flatten();
@@ -182,14 +183,14 @@ impl Port {
                     return Some(Datagram(datagram));
                 }
             }
-            // Sending may have made room for something.
+            // Sending may have made room.
             self.is_stirred = self.advance(now);
         }
         None
     }
 
-    /// Says when to call [`Port::handle_timeout`]; `NEVER` if only something that comes in can change anything. A time
-    /// that has passed means at once: QUIC may find late that something was due.
+    /// Returns when to call [`Port::handle_timeout`]; `NEVER` if only input can change anything. A time
+    /// in the past means at once: QUIC may notice late that something was due.
     pub fn poll_timeout(&self) -> Instant {
         let lives = [&self.link, &self.coming].into_iter().flatten();
         let closing = self
@@ -203,7 +204,7 @@ impl Port {
             .unwrap_or(Instant::NEVER)
     }
 
-    /// Does what is due by now: retransmissions, keep-alives, expired ADUs, a dead peer.
+    /// Handles the timers due by now: retransmissions, keep-alives, expired ADUs, a dead peer.
     pub fn handle_timeout(&mut self, now: Instant) {
         for live in [&mut self.link, &mut self.coming].into_iter().flatten() {
             live.handle_timeout(now, &mut self.shared);
@@ -216,19 +217,20 @@ impl Port {
         self.run(now);
     }
 
-    /// Gives out what has happened, in the order in which it did.
+    /// Returns the next event, in the order of occurrence.
     pub fn poll_event(&mut self) -> Option<PortEvent> {
         self.shared.events.pop_front()
     }
 
-    /// Returns whether the link is up and takes what is to be sent.
+    /// Returns whether the link is up and accepts data to send.
     pub fn is_up(&self) -> bool {
         self.link.as_ref().is_some_and(|live| !live.is_draining())
     }
 
-    /// Queues a control frame, which goes before every ADU that is not in packets yet.
+    /// Queues a control frame, which precedes every ADU that is not in packets yet.
     ///
-    /// Fails   the frame is above the limit; too many wait already (they go when QUIC has room); there is no link
+    /// Fails   the frame is above the limit; too many are queued already (they go when QUIC has room);
+    ///         there is no link
     pub fn send_control(&mut self, now: Instant, frame: Bytes) -> Result<(), ControlError> {
         control::check(&frame)?;
         if !self.is_up() {
@@ -238,10 +240,11 @@ impl Port {
             .unwrap_or(Err(ControlError::LinkLost))
     }
 
-    /// Begins to send an ADU; what becomes of it is a [`PortEvent::Outcome`], perhaps at once.
+    /// Begins to send an ADU; a [`PortEvent::Outcome`] follows, perhaps at once.
     ///
-    /// The header's deadline is on the clock of `now`; what is left of it goes on the wire when the stream is opened.
-    /// One without a deadline, or of an ordered sequence, waits for room (`core::hop::sender::room`).
+    /// The header's deadline is on the clock of `now`; the remaining time goes on the wire when the
+    /// stream is opened. An ADU without a deadline, or of an ordered sequence, waits for room
+    /// (`core::hop::sender::room`).
     pub fn send_adu(
         &mut self,
         now: Instant,
@@ -252,7 +255,7 @@ impl Port {
         self.send_traced(now, header, source, options, None)
     }
 
-    /// Begins to send an ADU that bears these stamps, and this node's behind them, if there are any.
+    /// Begins to send an ADU with these stamps, if any, followed by this node's.
     pub fn send_traced(
         &mut self,
         now: Instant,
@@ -279,7 +282,8 @@ impl Port {
         send
     }
 
-    /// Takes more of a payload that arrives; the last byte finishes the ADU. Returns whether it is still being sent.
+    /// Adds to a payload that is arriving; the last byte finishes the ADU. Returns whether it is still
+    /// being sent.
     ///
     /// Fails   panics if more comes than was announced (a caller's bug)
     pub fn push_chunk(&mut self, now: Instant, send: SendId, chunk: Bytes) -> bool {
@@ -287,39 +291,42 @@ impl Port {
             .unwrap_or(false)
     }
 
-    /// Gives an ADU up, with this code to the peer: `Expired` if that is why its payload does not come, else `Cancelled`.
+    /// Cancels an ADU, with this code to the peer: `Expired` if its payload does not come for that
+    /// reason, else `Cancelled`.
     ///
-    /// Nothing happens to one that has ended already.
+    /// An ADU that has already ended is unaffected.
     pub fn cancel(&mut self, now: Instant, send: SendId, code: StreamCode) {
         self.with(now, |parts, io| parts.sender.cancel(io, send, code));
     }
 
-    /// Ends an ordered sequence after what is queued of it; [`PortEvent::OrderedEnded`] says when the peer has it.
+    /// Ends an ordered sequence after what is queued of it; [`PortEvent::OrderedEnded`] reports when
+    /// the peer has it.
     pub fn finish_ordered(&mut self, now: Instant, id: OrderedId) {
         self.with(now, |parts, io| parts.sender.finish_ordered(io, id));
     }
 
-    /// Refuses the rest of an ADU that arrives, which its sender is told; of an ordered one the rest is skipped.
+    /// Refuses the rest of an arriving ADU and notifies its sender; of an ordered one the rest is skipped.
     ///
-    /// No event of this ADU follows but those that are waiting to be polled. Nothing happens to one that has ended.
+    /// Afterwards only events already queued come for this ADU. An ADU that has ended is unaffected.
     pub fn refuse(&mut self, now: Instant, recv: RecvId, code: StreamCode) {
         self.with(now, |parts, io| parts.receiver.refuse(io, recv, code));
     }
 
-    /// Stops reading an ADU that arrives, so that flow control holds its sender back; at most a stream's window of it
-    /// comes in QUIC's buffers. Of an ordered sequence what follows waits as well.
+    /// Stops reading an arriving ADU, so that flow control holds its sender back; QUIC buffers at most
+    /// a stream's window of it. ADUs behind it in an ordered sequence wait as well.
     pub fn hold(&mut self, recv: RecvId) {
         if let Some(link) = &mut self.link {
             link.receiver.hold(recv);
         }
     }
 
-    /// Reads on.
+    /// Resumes reading.
     pub fn resume(&mut self, now: Instant, recv: RecvId) {
         self.with(now, |parts, io| parts.receiver.resume(io, recv));
     }
 
-    /// Sends nothing new, waits until all that was sent is acknowledged, then closes; cuts after `grace`.
+    /// Sends nothing new, waits until everything sent is acknowledged, then closes; closes anyway after
+    /// `grace`.
     pub fn drain(&mut self, now: Instant, code: CloseCode, grace: Duration) {
         if let Some(link) = &mut self.link {
             link.begin_drain(now, &mut self.shared, code, grace);
@@ -335,37 +342,37 @@ impl Port {
         self.run(now);
     }
 
-    /// Returns measurements of the present link.
+    /// Returns the statistics of the current link.
     pub fn stats(&mut self) -> PortStats {
         let link = self.link.as_mut();
         link.map(|live| live.stats()).unwrap_or_default()
     }
 
-    /// Gives out how many bytes the present link gave up since this was last asked for want of its path.
+    /// Returns the bytes that the current link dropped because its path was full, since the last call.
     pub fn take_crowded_out(&mut self) -> DataSize {
         let link = self.link.as_mut();
         link.map_or(DataSize::ZERO, |live| live.sender.take_crowded_out())
     }
 
-    /// Returns the congestion controller of the present link as it is now, if it is our own.
+    /// Returns the congestion controller's state on the current link, if it is our own.
     pub fn congestion(&self) -> Option<Controller> {
         let quic = &self.link.as_ref()?.quic;
         let state = quic.congestion_state(PathId::ZERO)?.clone_box();
         thalweg_quic::controller(state)
     }
 
-    /// Returns what has been counted.
+    /// Returns the counters.
     pub fn counters(&self) -> PortCounters {
         self.shared.counters
     }
 
-    /// Returns how much room there is for ADUs that would wait rather than be dropped, in KiB; none without a link.
+    /// Returns the room for ADUs that would wait rather than be dropped, in KiB; zero without a link.
     pub fn room_kib(&self) -> u32 {
         let room = |live: &Live| live.sender.room_kib();
         self.link.as_deref().map_or(0, room)
     }
 
-    /// Works on the link, if there is one, and on what follows.
+    /// Runs `work` on the link, if there is one, and then everything that follows from it.
     fn with<T>(
         &mut self,
         now: Instant,
@@ -415,13 +422,13 @@ impl Port {
         self.answers.push_back(Datagram(datagram));
     }
 
-    /// Takes up what has come in.
+    /// Handles new input.
     fn run(&mut self, now: Instant) {
         self.is_stirred = true;
         self.advance(now);
     }
 
-    /// Lets everything say what it has to say; returns whether anything was said.
+    /// Runs all connections until nothing more happens; returns whether anything did.
     fn advance(&mut self, now: Instant) -> bool {
         let mut has_moved = false;
         loop {
@@ -451,7 +458,7 @@ impl Port {
         has_moved
     }
 
-    /// Takes leave of connections that are over.
+    /// Removes connections that are over.
     fn bury(&mut self, now: Instant) -> bool {
         let mut is_gone = false;
         if let Some(mut live) = self.link.take_if(|live| live.over.is_some()) {
@@ -472,7 +479,7 @@ impl Port {
         is_gone
     }
 
-    /// Makes a link of a connection on which both ends have greeted.
+    /// Makes a connection the link once both ends have greeted.
     fn establish(&mut self, now: Instant) -> bool {
         let Some(mut live) = self.coming.take_if(|live| live.is_greeted()) else {
             return false;
@@ -491,7 +498,7 @@ impl Port {
         true
     }
 
-    /// Keeps what the line has carried.
+    /// Keeps what was learned of the path.
     fn remember(&mut self, now: Instant, link: &Live) {
         if let Some(carried) = link.sender.to_keep() {
             self.memory.keep(now, carried);

@@ -1,9 +1,7 @@
-//! A virtual connection, as the sender above it wants it.
+//! A virtual connection as the transport of `core`'s hop sender.
 //!
-//! *The idea.* The same calls as `thalweg-net`'s `link/quic.rs` makes, on the same QUIC: only that here an answer is there
-//! at once, and the connection's events say whose turn it is.
-//!
-//! *What it does not do.* It decides nothing.
+//! It makes the same calls as `thalweg-net`'s `link/quic.rs`, on the same QUIC. Here answers are
+//! immediate, and the connection's events wake the streams' owners.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +18,7 @@ use thalweg_quic::Watch;
 
 use super::time::instant;
 
-/// What outlives a call.
+/// State that outlives a call.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     open: BTreeMap<StreamId, Open>,
@@ -33,7 +31,7 @@ struct Open {
     written: usize,
 }
 
-/// A connection for the length of a call.
+/// A connection for the duration of a call.
 pub(super) struct Quic<'a> {
     connection: &'a mut Connection,
     streams: &'a mut Streams,
@@ -52,7 +50,7 @@ impl Streams {
         }
     }
 
-    /// Tells the path what an earlier connection over it has left.
+    /// Primes the congestion controller with what an earlier connection on this path has learned.
     pub(super) fn recall(&mut self, connection: &mut Connection, carried: Carried) {
         self.on(connection);
         if let Some(watch) = &self.watch {
@@ -60,46 +58,46 @@ impl Streams {
         }
     }
 
-    /// Returns what is worth keeping of the path for the connection after this one.
+    /// Returns what is worth keeping of the path for the next connection.
     pub(super) fn to_keep(&self) -> Option<Carried> {
         self.watch.as_ref()?.to_keep()
     }
 
-    /// Returns what is in packets that are neither acknowledged nor lost.
+    /// Returns the bytes in packets that are neither acknowledged nor lost.
     pub(super) fn in_flight(&self) -> DataSize {
         let reading = self.watch.as_ref().map(|watch| watch.reading());
         reading.map_or(DataSize::ZERO, |reading| reading.in_flight)
     }
 
-    /// Returns since when it is waited for an acknowledgement.
+    /// Returns since when an acknowledgement is awaited.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
         let reading = self.watch.as_ref()?.reading();
         reading.waiting_since.map(instant)
     }
 
-    /// Returns whether the path takes nothing more now.
+    /// Returns whether the congestion window is full.
     pub(super) fn is_full(&self) -> bool {
         self.watch.as_ref().is_some_and(|watch| !watch.is_open())
     }
 
-    /// Returns how often the peer has acknowledged anything.
+    /// Returns the number of acknowledgements from the peer.
     pub(super) fn heard(&self) -> u64 {
         self.watch.as_ref().map_or(0, |watch| watch.heard())
     }
 
-    /// Returns the shortest round trip of late; zero if none was measured.
+    /// Returns the recent minimum round-trip time; zero if none was measured.
     pub(super) fn rtt_min(&self) -> Duration {
         let reading = self.watch.as_ref().map(|watch| watch.reading());
         reading.map_or(Duration::ZERO, |reading| reading.transit + reading.transit)
     }
 
-    /// Returns the round trip of the last packet that was acknowledged; zero if there was none.
+    /// Returns the round-trip time of the last acknowledged packet; zero if none.
     pub(super) fn rtt_latest(&self) -> Duration {
         let reading = self.watch.as_ref().map(|watch| watch.reading());
         reading.map_or(Duration::ZERO, |reading| reading.latest)
     }
 
-    /// Returns whose a stream is.
+    /// Returns the owner of a stream.
     pub(super) fn owner(&self, stream: StreamId) -> Option<Owner> {
         self.open.get(&stream).map(|open| open.owner)
     }
@@ -128,7 +126,8 @@ impl Transport for Quic<'_> {
                 }
                 Written::Some(bytes)
             }
-            // As the node has to tell the two apart.
+            // QUIC reports both kinds of blocking alike; tell them apart as the node must, by the
+            // stream's window.
             Err(WriteError::Blocked) if open.written + offered > STREAM_WINDOW_BYTES as usize => {
                 Written::StreamBlocked
             }
@@ -141,13 +140,13 @@ impl Transport for Quic<'_> {
     }
 
     fn finish(&mut self, stream: StreamId) {
-        // An error says that the stream is over already, and so does its end.
+        // An error means that the stream is over already, which also ends it.
         let _ = self.connection.send_stream(stream).finish();
     }
 
     fn reset(&mut self, stream: StreamId, code: StreamCode) {
         self.streams.open.remove(&stream);
-        // An error says that the stream is over already.
+        // An error means that the stream is over already.
         let _ = self.connection.send_stream(stream).reset(varint(code));
     }
 
@@ -162,7 +161,7 @@ impl Transport for Quic<'_> {
     fn send_datagram(&mut self, datagram: Bytes) -> Datagram {
         let bytes = datagram.len();
         let mut datagrams = self.connection.datagrams();
-        // QUIC would make room by dropping older datagrams without a word.
+        // QUIC would make room by silently dropping older datagrams.
         if datagrams.send_buffer_space() < bytes {
             return Datagram::Blocked;
         }
@@ -204,10 +203,10 @@ impl Transport for Quic<'_> {
     }
 }
 
-/// Opens a stream of a rank, if the peer admits another.
+/// Opens a stream with this priority, if the peer admits another.
 pub(super) fn open(quic: &mut Connection, rank: i32) -> Option<StreamId> {
     let stream = quic.streams().open(Dir::Uni)?;
-    // A stream that was just opened can fail only with its connection, which the next write says.
+    // A stream that was just opened fails only with its connection, which the next write reports.
     let _ = quic.send_stream(stream).set_priority(rank);
     Some(stream)
 }

@@ -1,11 +1,11 @@
-//! Taking what a peer sends.
+//! Reception of a peer's streams and datagrams.
 //!
-//! *The idea.* Each stream is read as far as it has come, its first byte says what it is, and what is whole of it
-//! becomes events: a frame, a header, a chunk. Nothing waits in the port but the pieces of a header or a frame, and what
-//! a held ADU leaves in QUIC, where flow control bounds it.
+//! Each stream is read as far as it has come. Its first byte names its kind, and every whole part of it
+//! becomes an event: a frame, a header, a chunk. The port buffers only pieces of a header or a frame; a
+//! held ADU stays in QUIC, where flow control bounds it.
 //!
-//! *What it does not do.* It does not judge an ADU, and never ends a connection for a bad stream: it stops the stream
-//! and counts. Only a broken control stream ends the link, for nothing can be agreed any more.
+//! A bad stream is stopped and counted, and does not end the connection. Only a broken control stream
+//! ends the link, because the ends can no longer agree on anything.
 //!
 //! *Sources.* `thalweg-net` `link/receive.rs`, `link/body.rs` and `link/reader.rs`.
 
@@ -23,20 +23,20 @@ use super::event::{PortEvent, RecvId};
 use super::live::Io;
 use super::quic::varint;
 
-/// What one connection receives.
+/// The receiving side of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     streams: BTreeMap<StreamId, Incoming>,
-    /// Which stream an ADU arrives on.
+    /// The stream on which each ADU arrives.
     arriving: BTreeMap<RecvId, StreamId>,
     deadlines: BTreeSet<(Instant, RecvId)>,
-    /// Whether the peer's control stream has begun; before, only that is read.
+    /// Whether the peer's control stream has begun; before that, only this stream is read.
     is_greeted: bool,
     /// Whether other streams may be accepted.
     is_begun: bool,
 }
 
-/// A stream of the peer's.
+/// A stream opened by the peer.
 #[derive(Debug, Default)]
 struct Incoming {
     kind: Option<u8>,
@@ -47,24 +47,24 @@ struct Incoming {
     is_held: bool,
 }
 
-/// The ADU that arrives on a stream.
+/// The ADU that is arriving on a stream.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     recv: RecvId,
     missing: usize,
     deadline: Instant,
-    /// Refused on an ordered stream: the rest is read past.
+    /// Refused on an ordered stream: the rest is read and discarded.
     is_skipped: bool,
 }
 
-/// Whether a stream goes on.
+/// The result of one parsing step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// Something was taken; there may be more.
     On,
     /// More bytes are needed.
     Wait,
-    /// The stream is done with.
+    /// The stream is over.
     Over,
 }
 
@@ -115,7 +115,7 @@ impl Receiver {
         }
     }
 
-    /// Gives up ADUs whose deadline has passed before they were whole.
+    /// Stops ADUs that are past their deadline and not whole.
     pub(super) fn expire(&mut self, io: &mut Io<'_>) {
         while let Some((deadline, recv)) = self.deadlines.first().copied()
             && deadline <= io.now
@@ -162,7 +162,7 @@ impl Receiver {
         self.streams.get_mut(stream)
     }
 
-    /// Ends everything that is still arriving, in the order in which it began.
+    /// Ends everything that is still arriving, in order of arrival.
     pub(super) fn lose(&mut self, io: &mut Io<'_>) {
         for recv in std::mem::take(&mut self.arriving).into_keys() {
             io.failed(recv, BodyError::LinkLost);
@@ -177,7 +177,7 @@ impl Receiver {
             return;
         };
         self.forget(stream);
-        // An error says that the stream is over already.
+        // An error means that the stream is over already.
         let _ = io.quic.recv_stream(stream).stop(varint(code));
     }
 
@@ -207,7 +207,7 @@ impl Receiver {
         self.forget(stream);
     }
 
-    /// Turns what is buffered of a stream into events.
+    /// Turns the buffered bytes of a stream into events.
     fn advance(&mut self, io: &mut Io<'_>, stream: StreamId) {
         loop {
             let Some(incoming) = self.streams.get_mut(&stream) else {
@@ -218,7 +218,7 @@ impl Receiver {
             }
             let step = match incoming.kind {
                 None => self.take_kind(io, stream),
-                // Before the link is up, its first frames wait.
+                // Control frames wait until the link is up.
                 Some(KIND_CONTROL) if !self.is_begun => Step::Wait,
                 Some(KIND_CONTROL) => incoming.take_frame(io),
                 Some(_) if incoming.current.is_some() => self.take_payload(io, stream),
@@ -273,7 +273,7 @@ impl Receiver {
         };
         let mut head = [0; ADU_HEADER_BYTES_MAX];
         let mut bytes = incoming.peek(&mut head);
-        // Only what is traced needs more room.
+        // Only a traced header needs a larger buffer.
         let mut traced = Vec::new();
         let mut head = &head[..];
         if window(&head[..bytes]) > head.len() {
@@ -285,7 +285,7 @@ impl Receiver {
         let decoded = match decode_header(head, io.now) {
             Ok(Some(decoded)) => decoded,
             Ok(None) if !incoming.is_ended => return Step::Wait,
-            // It ends with the last ADU, or within one that its sender gave up.
+            // An ordered stream ends after its last ADU, or within one that its sender cancelled.
             Ok(None) if incoming.kind == Some(KIND_ORDERED) => return Step::Over,
             _ => {
                 io.shared.counters.malformed += 1;
@@ -375,7 +375,7 @@ impl Receiver {
 }
 
 impl Incoming {
-    /// Takes what has arrived out of QUIC; returns the code if the peer has reset the stream.
+    /// Moves arrived bytes out of QUIC; returns the code if the peer has reset the stream.
     fn fill(&mut self, io: &mut Io<'_>, stream: StreamId) -> Option<StreamCode> {
         let mut incoming = io.quic.recv_stream(stream);
         let Ok(mut chunks) = incoming.read(true) else {
@@ -397,12 +397,12 @@ impl Incoming {
                 }
             }
         };
-        // What is to be sent for it is sent at the next `poll_datagram`, as everything is.
+        // Flow-control updates go out at the next `poll_datagram`, like everything else.
         let _ = chunks.finalize();
         reset
     }
 
-    /// Takes the next bytes as they came, so many at most; empty if there are none.
+    /// Returns the next bytes, at most `bytes_max` of them; empty if there are none.
     fn take(&mut self, bytes_max: usize) -> Bytes {
         let Some(first) = self.chunks.front_mut() else {
             return Bytes::new();
@@ -416,7 +416,7 @@ impl Incoming {
         bytes
     }
 
-    /// Copies the next bytes without taking them; returns how many there were.
+    /// Copies the next bytes without consuming them; returns how many there were.
     fn peek(&self, out: &mut [u8]) -> usize {
         let mut filled = 0;
         for chunk in &self.chunks {
@@ -464,7 +464,7 @@ impl Incoming {
     }
 }
 
-/// Returns the event of what nodes say of an ADU, if it is traced.
+/// Returns the event with the stamps of an ADU, if it is traced.
 fn stamps(recv: RecvId, trace: Option<Trace>) -> Option<PortEvent> {
     let trace = trace.map(Box::new);
     trace.map(|trace| PortEvent::Stamps { recv, trace })

@@ -1,13 +1,12 @@
-//! Sending ADUs: what waits before the sender, and the sender on a virtual connection.
+//! Sending ADUs: the queues before the sender, and the sender on a virtual connection.
 //!
-//! *The idea.* [`thalweg_core::hop::sender`] does what the node's does. What the node's tasks wait for outside of it is here
-//! two queues: a payload that must be whole first, and room for those that would wait rather than be dropped.
+//! [`thalweg_core::hop::sender`] does the same as in the node. What the node's tasks wait for outside
+//! of it is two queues here: ADUs that must be whole first, and ADUs that wait for room rather than
+//! being dropped.
 //!
 //! ```text
 //! gathering ─► waiting (room) ─► the sender ─► an outcome
 //! ```
-//!
-//! *What it does not do.* It does not choose among ADUs, and sends none again on another link.
 //!
 //! *Sources.* `thalweg-net` `link/sending.rs`, `link/sender.rs`.
 
@@ -30,21 +29,21 @@ use super::event::{PortEvent, SendId, Source};
 use super::live::{Io, Shared};
 use super::quic::Streams;
 
-/// The ADUs that one connection sends.
+/// The sending side of one connection.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     sender: Sender<StreamId, SendId>,
     streams: Streams,
-    /// Those that are in the sender, and the room that each has there.
+    /// ADUs in the sender, each with the room that it occupies there, in KiB.
     tickets: BTreeMap<SendId, (Ticket, u32)>,
-    /// Those that are not.
+    /// ADUs that are not in the sender yet.
     before: BTreeMap<SendId, Before>,
-    /// Of them, those that wait for room, first come first served.
+    /// Of these, the ADUs that wait for room, first come first served.
     waiting: VecDeque<SendId>,
     room_kib: u32,
 }
 
-/// An ADU before it is in the sender.
+/// An ADU that is not in the sender yet.
 #[derive(Debug)]
 struct Before {
     header: Header,
@@ -53,7 +52,7 @@ struct Before {
     missing: usize,
 }
 
-/// How far a writing came.
+/// The result of writing to a stream.
 pub(super) enum Written {
     All,
     Blocked,
@@ -74,52 +73,52 @@ impl Default for Outgoing {
 }
 
 impl Outgoing {
-    /// Returns how many ADUs have no outcome.
+    /// Returns the number of ADUs without an outcome.
     pub(super) fn in_flight(&self) -> u32 {
         (self.tickets.len() + self.before.len()) as u32
     }
 
-    /// Tells the path what an earlier connection over it has left.
+    /// Primes the congestion controller with what an earlier connection on this path has learned.
     pub(super) fn recall(&mut self, connection: &mut Connection, carried: Carried) {
         self.streams.recall(connection, carried);
     }
 
-    /// Returns what is worth keeping of the path for the connection after this one.
+    /// Returns what is worth keeping of the path for the next connection.
     pub(super) fn to_keep(&self) -> Option<Carried> {
         self.streams.to_keep()
     }
 
-    /// Returns what is in packets that are neither acknowledged nor lost.
+    /// Returns the bytes in packets that are neither acknowledged nor lost.
     pub(super) fn bytes_in_flight(&self) -> DataSize {
         self.streams.in_flight()
     }
 
-    /// Returns since when it is waited for an acknowledgement.
+    /// Returns since when an acknowledgement is awaited.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
         self.streams.waiting_since()
     }
 
-    /// Returns whether the path takes nothing more now.
+    /// Returns whether the congestion window is full.
     pub(super) fn is_full(&self) -> bool {
         self.streams.is_full()
     }
 
-    /// Returns how often the peer has acknowledged anything.
+    /// Returns the number of acknowledgements from the peer.
     pub(super) fn heard(&self) -> u64 {
         self.streams.heard()
     }
 
-    /// Returns the shortest round trip of late; zero if none was measured.
+    /// Returns the recent minimum round-trip time; zero if none was measured.
     pub(super) fn rtt_min(&self) -> Duration {
         self.streams.rtt_min()
     }
 
-    /// Returns the round trip of the last packet that was acknowledged; zero if there was none.
+    /// Returns the round-trip time of the last acknowledged packet; zero if none.
     pub(super) fn rtt_latest(&self) -> Duration {
         self.streams.rtt_latest()
     }
 
-    /// Returns how much room is left for those that would wait.
+    /// Returns the room left for ADUs that would wait.
     pub(super) const fn room_kib(&self) -> u32 {
         self.room_kib
     }
@@ -128,14 +127,14 @@ impl Outgoing {
         self.before.is_empty() && self.sender.is_empty()
     }
 
-    /// Returns the bytes of those that are not wholly handed over.
+    /// Returns the bytes of ADUs that are not wholly handed to QUIC.
     pub(super) fn queued_bytes(&self) -> u64 {
         let here = |before: &Before| before.arrived.payload_bytes - before.missing;
         let before: usize = self.before.values().map(here).sum();
         self.sender.outbox().queued().as_bytes() + before as u64
     }
 
-    /// Gives out how many bytes were given up since this was last asked for want of the path.
+    /// Returns the bytes dropped because the path was full, since the last call.
     pub(super) fn take_crowded_out(&mut self) -> DataSize {
         self.sender.take_crowded_out()
     }
@@ -144,7 +143,7 @@ impl Outgoing {
         self.sender.poll_timeout()
     }
 
-    /// Takes an ADU.
+    /// Takes an ADU to send.
     pub(super) fn begin(
         &mut self,
         io: &mut Io<'_>,
@@ -180,7 +179,7 @@ impl Outgoing {
         }
     }
 
-    /// Takes more of a payload; returns whether its ADU is still being sent.
+    /// Adds a chunk to a payload; returns whether its ADU is still being sent.
     pub(super) fn push_chunk(&mut self, io: &mut Io<'_>, id: SendId, chunk: Bytes) -> bool {
         if let Some((ticket, _)) = self.tickets.get(&id).copied() {
             let is_wanted = self.sender.push_chunk(ticket, chunk);
@@ -204,7 +203,7 @@ impl Outgoing {
         self.tickets.contains_key(&id) || self.before.contains_key(&id)
     }
 
-    /// Gives an ADU up.
+    /// Cancels an ADU.
     pub(super) fn cancel(&mut self, io: &mut Io<'_>, id: SendId, code: StreamCode) {
         let outcome = match code {
             StreamCode::Expired => Outcome::Expired,
@@ -220,7 +219,7 @@ impl Outgoing {
         }
     }
 
-    /// Ends everything, in the order in which it was given.
+    /// Ends everything with `LinkLost`, in the order of sending.
     pub(super) fn lose(&mut self, io: &mut Io<'_>) {
         self.sender.lose();
         self.tell(io);
@@ -230,7 +229,7 @@ impl Outgoing {
         }
     }
 
-    /// Ends a sequence after what is queued.
+    /// Ends an ordered sequence after what is queued.
     pub(super) fn finish_ordered(&mut self, io: &mut Io<'_>, id: OrderedId) {
         self.sender.finish_ordered(id);
         self.pump(io);
@@ -241,7 +240,7 @@ impl Outgoing {
         self.pump(io);
     }
 
-    /// Puts into the sender what need not be gathered any more.
+    /// Passes an ADU to the sender, or to the queue for room.
     fn set_off(&mut self, io: &mut Io<'_>, id: SendId) {
         let Some(before) = self.before.get(&id) else {
             return;
@@ -254,7 +253,7 @@ impl Outgoing {
         self.pump(io);
     }
 
-    /// Lets those in that wait for room; to be called after whatever may have ended an ADU.
+    /// Admits ADUs that wait for room; called whenever an ADU may have ended.
     fn admit(&mut self, io: &mut Io<'_>) {
         let mut has_entered = false;
         while let Some(id) = self.waiting.front().copied() {
@@ -290,7 +289,7 @@ impl Outgoing {
         }
     }
 
-    /// Lets the sender hand over what can go, and says what has become of what.
+    /// Lets the sender hand over what it can, and reports outcomes.
     pub(super) fn pump(&mut self, io: &mut Io<'_>) {
         let mut quic = self.streams.on(io.quic);
         self.sender.pump(io.now, &mut quic);
@@ -299,7 +298,7 @@ impl Outgoing {
         }
     }
 
-    /// Returns whether an ADU has ended.
+    /// Reports the sender's events; returns whether an ADU has ended.
     fn tell(&mut self, io: &mut Io<'_>) -> bool {
         let mut has_ended = false;
         while let Some(event) = self.sender.poll_event() {
@@ -320,7 +319,7 @@ impl Outgoing {
         has_ended
     }
 
-    /// Takes word that a stream can be written again.
+    /// Handles a stream that is writable again.
     pub(super) fn handle_writable(&mut self, io: &mut Io<'_>, stream: StreamId) {
         if let Some(owner) = self.streams.owner(stream) {
             self.sender.handle_writable(owner);
@@ -328,7 +327,7 @@ impl Outgoing {
         }
     }
 
-    /// Takes word that the peer has all of a stream.
+    /// Handles a stream of which the peer has acknowledged everything.
     pub(super) fn handle_finished(&mut self, io: &mut Io<'_>, stream: StreamId) {
         if let Some(owner) = self.streams.owner(stream) {
             let mut quic = self.streams.on(io.quic);
@@ -337,7 +336,7 @@ impl Outgoing {
         }
     }
 
-    /// Takes word that the peer wants no more of a stream.
+    /// Handles a stream that the peer has stopped.
     pub(super) fn handle_stopped(&mut self, io: &mut Io<'_>, stream: StreamId, code: StreamCode) {
         if let Some(owner) = self.streams.owner(stream) {
             let mut quic = self.streams.on(io.quic);
@@ -347,7 +346,7 @@ impl Outgoing {
     }
 }
 
-/// Hands QUIC as much as it takes.
+/// Writes to a QUIC stream as much as it takes.
 pub(super) fn write(
     quic: &mut Connection,
     stream: StreamId,

@@ -1,19 +1,18 @@
-//! Virtual time as the QUIC library wants it.
+//! Conversion between virtual time and the time of the QUIC library.
 //!
-//! *The idea.* noq counts in `std::time::Instant`, of which there is no constant. So one is read when the first port of
-//! the process is made, a day is added so that nothing can reach below the start of the machine, and virtual time is
-//! counted from there. Only differences are ever looked at: no decision depends on which instant it was.
-//!
-//! *What it does not do.* It tells nobody the time.
+//! noq uses `std::time::Instant`, which has no constant values. So one instant is read when the first
+//! port of the process is created; a day is added so that no subtraction reaches below the machine's
+//! start; and virtual time counts from there. Only differences matter, so no decision depends on the
+//! value of that instant.
 
 use std::sync::OnceLock;
 
 use thalweg_core::time::{Duration, Instant};
 
-/// What noq calls an instant.
+/// noq's instant.
 pub(super) type Moment = std::time::Instant;
 
-/// Far more than any timer of QUIC reaches back.
+/// Far more than any of QUIC's timers reaches back.
 const HEAD_START: core::time::Duration = core::time::Duration::from_hours(24);
 
 fn base() -> Moment {
@@ -25,12 +24,12 @@ fn base() -> Moment {
     *BASE.get_or_init(|| Moment::now() + HEAD_START)
 }
 
-/// Returns a virtual time as noq's.
+/// Converts a virtual time to noq's.
 pub(super) fn moment(now: Instant) -> Moment {
     base() + core::time::Duration::from_nanos(now.as_nanos())
 }
 
-/// Returns one of noq's times as a virtual one.
+/// Converts noq's time to a virtual one.
 pub(super) fn instant(moment: Moment) -> Instant {
     Instant::ZERO + Duration::from(moment.saturating_duration_since(base()))
 }

@@ -1,16 +1,15 @@
-//! What the viewer of a stream of video saw, in dB.
+//! The quality of the pictures that a viewer saw, in dB.
 //!
-//! *The idea.* Each frame that was sent counts once, when it is due: what stands on the screen then is compared with what
-//! was filmed. A frame is shown with the unbroken run of layers, base first, that were there by then; a frame without
-//! its base leaves the picture before it standing.
+//! Each frame sent counts once, when it is due: the picture on the screen at that time is compared with
+//! the picture that was filmed. A frame is shown with the unbroken run of layers, base first, that have
+//! come by then; a frame without its base leaves the previous picture on the screen, without
+//! concealment.
 //!
 //! ```text
 //! due(frame) = when its producer had it + the stream's deadline
 //! ```
 //!
-//! Without a deadline a frame waits until its base has come, however late: then the network costs layers, not time.
-//!
-//! *What it does not do.* It conceals nothing, and knows no hosts: it is told what was sent and what was delivered.
+//! Without a deadline a frame waits for its base, however late: then the network costs layers, not time.
 //!
 //! *Sources.* `thalweg demo` counts in the same way (`demo/score` of the program).
 
@@ -33,7 +32,7 @@ pub struct Viewer {
     frames: BTreeMap<u64, Frame>,
 }
 
-/// What is known of a frame.
+/// A frame that was sent.
 #[derive(Clone, Debug)]
 struct Frame {
     taken: Instant,
@@ -42,7 +41,7 @@ struct Frame {
 }
 
 impl Viewer {
-    /// Returns a viewer who has seen nothing.
+    /// Returns a viewer without any frame.
     pub const fn new(film: Arc<Film>, deadline: Duration) -> Self {
         Self {
             film,
@@ -51,7 +50,7 @@ impl Viewer {
         }
     }
 
-    /// Takes in that a frame was filmed at this moment.
+    /// Records that a frame was filmed at this time.
     pub fn handle_sent(&mut self, frame: u64, at: Instant) {
         let layers = BTreeMap::new();
         self.frames
@@ -59,16 +58,16 @@ impl Viewer {
             .or_insert(Frame { taken: at, layers });
     }
 
-    /// Takes in that a layer has come.
+    /// Records that a layer has come.
     pub fn handle_delivered(&mut self, frame: u64, layer: u8, at: Instant) {
         if let Some(frame) = self.frames.get_mut(&frame) {
             frame.layers.entry(layer).or_insert(at);
         }
     }
 
-    /// Returns what was seen, over all frames sent; nothing if none was.
+    /// Returns the quality over all frames sent; `None` if there were none.
     ///
-    /// Cost    that of [`Film::compare`] a frame
+    /// Cost    that of [`Film::compare`] per frame
     pub fn report(&self) -> Result<Option<PsnrReport>, FilmError> {
         let mut report = PsnrReport::default();
         let mut screen = Shown::Grey;

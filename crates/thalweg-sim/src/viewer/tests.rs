@@ -1,4 +1,5 @@
-//! Proves that a late frame leaves the picture before it standing, and that a gap hides the layers above it.
+//! Proves that a late frame leaves the previous picture on the screen, and that a gap hides the layers
+//! above it.
 
 use std::sync::Arc;
 

@@ -1,9 +1,7 @@
-//! Who watches a run: the trace, the accounts, the model and the list of violations, in one hand.
+//! The observer of a run: joins the trace, the accounts, the model and the list of violations.
 //!
-//! *The idea.* A host says here what it does, and nothing that it does depends on what is said. So the watch sees all
+//! Hosts report here what they do, and nothing that they do depends on the watch. So it may see all
 //! hosts at once, which no host can.
-//!
-//! *What it does not do.* It is no part of the machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,42 +24,42 @@ use crate::reference::Model;
 use crate::trace::{Happening, Kind, Trace};
 use crate::viewer::Viewer;
 
-/// The watch over a run.
+/// The observer of a run.
 #[derive(Debug)]
 pub struct Watch<'w> {
-    /// The world's time.
+    /// World time.
     pub now: Instant,
-    /// What is played.
+    /// The world being run.
     pub world: &'w World,
-    /// The nodes, in the order of the world.
+    /// The nodes' names, in the order of the world.
     pub names: Vec<NodeName>,
-    /// Their places, by key.
+    /// The nodes' indices, by id.
     pub places: BTreeMap<NodeId, usize>,
-    /// What decides on every link how much may be on its way.
+    /// The congestion controller of every link.
     pub congestion: Algorithm,
-    /// Whether nobody has configured what links carry.
+    /// Whether the links' rates are unconfigured.
     pub is_rate_unsaid: bool,
-    /// What happens.
+    /// The events.
     pub trace: Trace,
-    /// What becomes of each ADU.
+    /// The fate of each ADU.
     pub fates: Fates,
-    /// What should become of it.
+    /// The reference model.
     pub model: Model,
-    /// What plans said of their links.
+    /// What plans promised of their links.
     pub promises: Promises,
     /// What should not have happened.
     pub violations: Violations,
-    /// Those who look at video, by stream and sink.
+    /// The viewers of video, by stream and sink.
     pub viewers: BTreeMap<(usize, usize), Viewer>,
-    /// What they look at, by stream.
+    /// The films, by stream.
     pub films: Vec<Option<Arc<Film>>>,
-    /// Pairs of nodes whose link may be listened to.
+    /// Pairs of nodes joined by an insecure link.
     insecure: BTreeSet<(usize, usize)>,
     trusted: Vec<bool>,
 }
 
 impl<'w> Watch<'w> {
-    /// Begins to watch a world.
+    /// Begins to observe a world.
     pub fn new(world: &'w World, films: &[Option<Arc<Film>>], is_text_wanted: bool) -> Self {
         let names: Vec<NodeName> = world.nodes.keys().cloned().collect();
         let place = |name: &NodeName| names.iter().position(|other| other == name);
@@ -107,18 +105,18 @@ impl<'w> Watch<'w> {
         }
     }
 
-    /// Returns where a loss happened, as its source was told; no place at all if that is not known any more.
+    /// Returns the index of a loss's node; `usize::MAX` if the node is no longer known.
     pub fn place_of(&self, loss: &Loss) -> usize {
         let place = loss.node.and_then(|node| self.places.get(&node));
         place.copied().unwrap_or(usize::MAX)
     }
 
-    /// Notes something that happens.
+    /// Adds an event to the trace.
     pub fn note(&mut self, happening: Happening) {
         self.trace.note(self.now, happening, &self.names);
     }
 
-    /// Notes a violation of a law.
+    /// Adds a violation.
     pub fn violate(&mut self, node: usize, copy: Option<Copy>, what: impl Into<String>) {
         let violation = Violation {
             time: self.now,
@@ -133,7 +131,7 @@ impl<'w> Watch<'w> {
         self.violations.add(violation);
     }
 
-    /// Notes an ADU that a producer gives.
+    /// Records an ADU given by a producer; returns its index.
     pub fn sent(&mut self, node: usize, stream: usize, sent: Sent) -> usize {
         let happening = Happening::at(Kind::Sent, node).of(stream);
         self.note(happening.numbers(sent.sequence, sent.payload.len() as u64));
@@ -145,7 +143,7 @@ impl<'w> Watch<'w> {
         self.fates.handle_sent(stream, sent)
     }
 
-    /// Notes that a node gives an ADU up.
+    /// Records that a node dropped an ADU.
     pub fn dropped(&mut self, node: usize, copy: Option<Copy>, cause: DropCause) {
         let Some(copy) = copy else {
             return;
@@ -156,7 +154,7 @@ impl<'w> Watch<'w> {
         self.fates.handle_dropped(copy, cause, node);
     }
 
-    /// Notes what a link says of an ADU.
+    /// Records a link's outcome for an ADU.
     pub fn outcome(&mut self, node: usize, peer: usize, copy: Option<Copy>, outcome: Outcome) {
         let Some(copy) = copy else {
             return;
@@ -173,7 +171,7 @@ impl<'w> Watch<'w> {
             .handle_outcome(copy, [node, peer], outcome, self.now);
     }
 
-    /// Notes that a subscriber is given an ADU, and looks whether it is the one that was sent.
+    /// Records a delivery, and checks that the payload is the one that was sent.
     pub fn delivered(&mut self, node: usize, copy: Copy, payload: &[u8]) {
         let sent = self.fates.sent(copy);
         let (sequence, frame, layer) = (sent.sequence, sent.frame, sent.layer);
@@ -196,7 +194,7 @@ impl<'w> Watch<'w> {
         }
     }
 
-    /// Notes that a node hands an ADU to a link, and looks whether its plan says so.
+    /// Records that a node hands an ADU to a link, and checks it against its plan.
     pub fn handed(
         &mut self,
         [from, to]: [usize; 2],
@@ -218,7 +216,7 @@ impl<'w> Watch<'w> {
         }
     }
 
-    /// Looks whether bytes that go from one node to another give away what they may not.
+    /// Checks that bytes between two nodes do not expose a confidential payload.
     pub fn exposed(&mut self, from: usize, to: usize, copy: Option<Copy>, bytes: &[u8]) {
         let Some(copy) = copy else {
             return;

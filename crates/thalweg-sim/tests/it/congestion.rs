@@ -1,6 +1,7 @@
-//! Proves what docs/congestion.md promises, on the node's own QUIC in virtual time: alone the queue stays short and the
-//! line is used; among flows that fill the queue the share is fair; a line that changes, loses or is hardly used does not
-//! lead it astray. The bounds are those that are promised and not what was measured, which is better.
+//! Proves the promises of docs/congestion.md on the node's own QUIC in virtual time: alone, the queue
+//! stays short and the line is used; among flows that fill the queue, the share is fair; changing,
+//! lossy or lightly used lines do not mislead the controller. The bounds are the promised ones;
+//! measured values are better.
 
 use thalweg_core::congestion::{Algorithm, Mode};
 use thalweg_core::line::Impairment;
@@ -12,7 +13,7 @@ use thalweg_world::Format;
 
 use super::worlds::run_by_law;
 
-/// What a packet weighs on the line.
+/// Size of a packet on the line.
 const PACKET: DataSize = DataSize::from_bytes(1_480);
 
 fn ms(millis: u64) -> Duration {
@@ -23,7 +24,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// A line of so many Mbit/s whose queue holds so many times what a round trip carries.
+/// Returns a line of this rate with a queue of `bdps` bandwidth-delay products.
 fn line(mbps: u64, rtt: Duration, bdps: u64) -> Impairment {
     let rate = Bitrate::from_kbps(mbps * 1_000);
     let bdp = (rate * rtt).as_bytes();
@@ -66,7 +67,7 @@ fn alone_the_line_is_used_and_the_queue_is_short() {
     }
 }
 
-/// In the mean of three courses: of one alone it was 0.74 to 1.15 of the fair share over eight seeds.
+/// Averaged over three seeds: for single ones, the share was 0.74 to 1.15 of the fair one over eight seeds.
 #[test]
 fn among_those_who_fill_the_queue_the_share_is_fair() {
     for bdps in [1, 5] {
@@ -82,8 +83,8 @@ fn among_those_who_fill_the_queue_the_share_is_fair() {
     }
 }
 
-/// One `NewReno` halves its window and so empties a queue of 1 BDP at each loss: what stood there looks as if nobody had
-/// filled it. The fair share would be 1; docs/congestion.md names this among what is missing.
+/// A single `NewReno` halves its window and so drains a queue of 1 BDP at each loss, so the queue looks
+/// uncontested. The fair share would be 1; docs/congestion.md lists this as a shortcoming.
 #[test]
 fn of_many_beside_one_that_fills_a_long_queue_none_starves() {
     let rtt = ms(20);
@@ -95,7 +96,8 @@ fn of_many_beside_one_that_fills_a_long_queue_none_starves() {
     let mut bell = Dumbbell::new(line(10, rtt, 5), &flows, 1);
     bell.run_for(secs(10));
     let shares = shares(&bell.run_for(secs(20)));
-    // Three of them had 0.1 each: squeezed down to two packets, they took the others' queue for their own slow line.
+    // Three of them once had 0.1 each: at two packets per round trip they took the others' queue for
+    // their own slow line.
     assert!(shares.iter().all(|share| *share >= 0.6), "{shares:?}");
 }
 
@@ -121,7 +123,7 @@ fn when_the_others_have_left_the_queue_is_short_again() {
     bell.run_for(secs(10));
     let mode = |bell: &mut Dumbbell| bell.sender(0).congestion().map(|own| own.mode());
     assert_eq!(mode(&mut bell), Some(Mode::Compete));
-    // The rest of what the other had queued, a look, and once more if that came too soon.
+    // Time for the rival's queue to drain, one probe, and a second one if that came too early.
     bell.run_for(secs(35));
     assert_eq!(mode(&mut bell), Some(Mode::Quiet));
     let wait = bell.run_for(secs(5)).wait(0.95);
@@ -140,9 +142,10 @@ fn among_themselves_they_share_a_short_queue() {
     assert!(used(&tally, Bitrate::from_kbps(10_000), secs(20)) > 0.95);
 }
 
-/// With round trips as different as these they may take each other for flows that fill the queue, and then fill it: the
-/// share stays, the short queue does not. That is a weakness; docs/congestion.md says so. In the mean of three courses: of
-/// one alone it was 0.70 to 1.38 of the fair share over eight seeds.
+/// With round-trip times this different the flows may take each other for queue-filling ones and fill
+/// the queue themselves: the share stays fair, the short queue does not. docs/congestion.md names this
+/// weakness. Averaged over three seeds: for single ones, the share was 0.70 to 1.38 of the fair one
+/// over eight seeds.
 #[test]
 fn with_other_round_trips_the_share_stays() {
     let flows = [20, 100].map(|rtt| Flow::bulk(Algorithm::Thalweg, ms(rtt)));
@@ -215,8 +218,9 @@ fn who_sends_little_keeps_his_window_and_bursts_without_a_queue() {
     assert!(tally.wait(0.95) < rtt, "{}", tally.wait(0.95));
 }
 
-/// Wide jitter and bursts of losses on a line with room for six times as much are no queue. Sixteen seeds delivered 72 % of
-/// the camera's ADUs, where CUBIC delivers all; now they deliver 98 % (docs/congestion.md says which do not, and why).
+/// Wide jitter and loss bursts on a line with six times the needed capacity are not a queue. Over
+/// sixteen seeds 72 % of the camera's ADUs were delivered where CUBIC delivers all; now 98 % are
+/// (docs/congestion.md explains the rest).
 #[test]
 fn jitter_and_bursts_are_no_queue_for_who_sends_little() {
     let text = include_str!("../../../../worlds/ladder/congested-wifi.toml");
@@ -246,8 +250,8 @@ fn jitter_and_bursts_are_no_queue_for_who_sends_little() {
     }
 }
 
-/// Of 32 seeds 5 % of the ADUs were late or not there, and 18 % of one; of CUBIC's none. With 5 % of packets lost beside, 40 %
-/// were (CUBIC: 13 %).
+/// Over 32 seeds, 5 % of the ADUs were late or missing, 18 % in the worst; with CUBIC none. With an
+/// additional 5 % of packets lost it was 40 % (CUBIC: 13 %).
 #[test]
 fn packets_that_overtake_each_other_are_no_queue() {
     let text = include_str!("../../../../worlds/unordered.toml");
@@ -267,9 +271,9 @@ fn packets_that_overtake_each_other_are_no_queue() {
     }
 }
 
-/// Of four seeds 8.4 % of the ADUs were late or not there: jitter that is wider than what three packets
-/// overtake was taken for a queue. What the transport had given up and what came after all says how wide it
-/// is.
+/// Over four seeds, 8.4 % of the ADUs were late or missing: jitter that reorders by more than three
+/// packets was taken for a queue. Packets that the transport declared lost and that arrived after all
+/// show how wide the jitter is.
 #[test]
 fn jitter_wider_than_three_packets_is_no_queue() {
     let text = include_str!("../../../../worlds/scattered.toml");

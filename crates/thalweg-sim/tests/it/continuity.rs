@@ -1,8 +1,9 @@
-//! Proves that streams go on whole when a way breaks, in the worlds of `worlds/continuity`: a link is cut, a relay dies, two
-//! in a row, the way heals while the stream leaves it.
+//! Proves that streams stay whole when a path breaks, in the worlds of `worlds/continuity`: a link is
+//! cut, a relay dies, two in a row, the path heals while the stream leaves it.
 //!
-//! The law is the oracle's: where there is another way, what is reliable or has time left is delivered, once, in sequence,
-//! in time. The other laws (nothing twice, each ADU accounted for, the ledger true) hold as in every world.
+//! The law is the oracle's: where there is another path, ADUs that are reliable or have time left are
+//! delivered, once, in sequence, in time. The other laws (no duplicates, every ADU accounted for, a
+//! true ledger) hold as in every world.
 
 use thalweg_core::model::World;
 use thalweg_core::time::Duration;
@@ -12,7 +13,7 @@ use thalweg_world::Format;
 
 use super::worlds::run_by_law;
 
-/// Seeds of each world: other dice for connection ids, keys and jitter.
+/// Seeds of each world: they vary connection ids, keys and jitter.
 const SEEDS: u64 = 5;
 
 macro_rules! continuity_world {
@@ -60,7 +61,7 @@ fn a_relay_takes_everything_and_passes_nothing_on() {
     stays_whole(&continuity_world!("withhold"));
 }
 
-/// Returns how many ADUs of a world's first stream were given by ways over this relay.
+/// Returns how many ADUs of a world's first stream were given under plans over this relay.
 fn given_by(played: &Played, relay: &str) -> u64 {
     let by = played.promises.iter().filter(|promise| {
         let mut hops = promise.links.iter();
@@ -74,11 +75,12 @@ fn a_relay_keeps_a_part_and_says_that_it_came() {
     let world = continuity_world!("withhold-part");
     for seed in 0..SEEDS {
         let played = run_by_law(&world, seed);
-        // Four seconds before it begins, and twice until it is found, which takes five or six windows.
+        // Four seconds before withholding begins, and twice until it is detected, which takes five or
+        // six windows.
         let (upper, lower) = (given_by(&played, "upper"), given_by(&played, "lower"));
         assert!(upper < 25 * (4 + 2 * 37), "seed {seed}: {upper}");
         assert!(lower > 25 * 60, "seed {seed}: {lower}");
-        // Four in ten of what went by it are gone, less what went again by the other way; of the rest all came.
+        // Four in ten of the relay's ADUs are gone, less those resent over the other path; all others came.
         let video = &played.report.streams[0];
         let gone = video.sent - video.delivered;
         assert!(
@@ -94,7 +96,7 @@ fn a_relay_keeps_a_part_of_a_full_stream_and_nothing_is_lost() {
     stays_whole(&world);
     for seed in 0..SEEDS {
         let played = run_by_law(&world, seed);
-        // Four seconds before it begins, and twice until the second receipt that tells of gaps has come.
+        // Four seconds before withholding begins, and twice until the second receipt with gaps has come.
         let (upper, lower) = (given_by(&played, "upper"), given_by(&played, "lower"));
         assert!(upper < 25 * (4 + 2 * 3), "seed {seed}: {upper}");
         assert!(lower > 25 * 60, "seed {seed}: {lower}");
@@ -145,7 +147,8 @@ fn a_way_that_stalls_again_and_again_is_left_once() {
     let world = continuity_world!("false-alarm");
     stays_whole(&world);
     for seed in 0..SEEDS {
-        // One plan at the start and one away from the stalls; the world ends before they have been over for long.
+        // One plan at the start and one away from the stalls; the world ends before the path has
+        // recovered for long.
         let plans = run_by_law(&world, seed).promises.len();
         assert_eq!(plans, 2 * world.streams.len(), "seed {seed}");
     }
@@ -173,7 +176,7 @@ fn a_cut_delays_fewer_pictures_than_the_old_system_did() {
         for seed in 0..SEEDS {
             let video = &run_by_law(&world, seed).report.streams[0];
             let longest_ms = video.latency_ms.max.expect("some came");
-            // Six pictures fall due in that time; with a round trip for another way it was seven.
+            // Six pictures fall due in that time; when another path took an extra round trip it was seven.
             assert!(longest_ms < 6.0 * 40.0, "seed {seed}: {longest_ms}");
         }
     }
@@ -199,7 +202,7 @@ fn what_is_held_for_a_sink_without_a_way_arrives_whole_when_there_is_one() {
             for held in &report.streams[..2] {
                 assert_eq!(held.delivered, held.sent, "seed {seed}: {held:?}");
             }
-            // Held or not, nothing takes more than its share of a link.
+            // Held or not, no stream takes more than its share of a link.
             let live = &report.streams[2];
             assert_eq!(live.in_time, live.sent, "seed {seed}: {live:?}");
         }
@@ -227,28 +230,29 @@ fn what_is_more_than_may_be_held_costs_the_least_important_and_is_told() {
             panic!("it has two streams");
         };
         assert_eq!(log.delivered, log.sent, "seed {seed}: {log:?}");
-        // Nobody had asked for them yet, for there was no way.
+        // ADUs given before a sink could subscribe, for there was no path.
         let dropped = pictures.by_cause.get("no-subscriber").copied();
         let dropped = dropped.unwrap_or(0);
         assert_eq!(pictures.delivered + dropped, pictures.sent, "{pictures:?}");
         let [base, rest] = &pictures.by_importance[..] else {
             panic!("it has two layers");
         };
-        // 1 MiB of the 3 MB of a minute is two thirds of the first layer.
+        // 1 MiB of the minute's 3 MB is two thirds of the first layer.
         assert!(base.delivered > 300, "seed {seed}: {base:?}");
         assert!(rest.delivered < 110, "seed {seed}: {rest:?}");
     }
 }
 
-/// What has no deadline is delivered whole after an outage that is longer than a lease, soon after the way is back.
+/// Asserts that a stream without a deadline arrives whole after an outage longer than a lease, soon
+/// after the path is back.
 fn survives_a_long_outage(world: &World, back: Duration) {
     for seed in 0..SEEDS {
         let played = run_by_law(world, seed);
         for whole in &played.report.streams {
             let (what, latest) = (&whole.stream, whole.latency_ms.max);
             assert_eq!(whole.delivered, whole.sent, "{what}, seed {seed}");
-            // The first of the outage has waited for longest, and was given when the way was lost, at 10 s. The way is dialled
-            // again after 5 s at the latest.
+            // The first ADU of the outage waits longest: it was given when the path was lost, at 10 s.
+            // The link is redialled 5 s after it is back at the latest.
             let most = back.as_millis() - 10_000 + 5_000 + 2_000;
             assert!(
                 latest < Some(most as f64),

@@ -1,8 +1,8 @@
-//! Proves that all come to know the same map, soon and with few words, on networks of up to 200 nodes with churn, partitions,
-//! crashes, and nodes that lie and replay.
+//! Proves that all nodes reach the same map, soon and with few frames, on networks of up to 200 nodes
+//! with churn, partitions, crashes, and nodes that lie and replay.
 //!
-//! *How.* Control planes alone, on wires of 150 kbit/s and 2 to 20 ms. When the last change has had its time, everybody's map is
-//! compared with the truth: who is linked with whom, in his part of the network.
+//! *How.* Control planes only, on wires of 150 kbit/s and 2 to 20 ms. Some time after the last change,
+//! every node's map is compared with the truth: the links in that node's part of the network.
 
 use std::collections::BTreeSet;
 
@@ -20,10 +20,10 @@ use thalweg_sim::flood::{Flood, Shape, Wire};
 
 const SLOW: Bitrate = Bitrate::from_kbps(150);
 
-/// A record of a node with four neighbours, on the wire: what the bounds below are reckoned with.
+/// Wire size of the record of a node with four neighbours, from which the bounds below are computed.
 const RECORD_BYTES: u64 = 400;
 
-/// Returns the nodes that one can reach over links that are up, itself among them.
+/// Returns the nodes reachable from a node over links that are up, itself included.
 fn part_of(flood: &Flood, at: usize) -> BTreeSet<usize> {
     let mut part = BTreeSet::from([at]);
     loop {
@@ -39,7 +39,7 @@ fn part_of(flood: &Flood, at: usize) -> BTreeSet<usize> {
     }
 }
 
-/// Returns the links in a part of the network, by the keys of their ends.
+/// Returns the links in a part of the network, by the ids of their ends.
 fn truth(flood: &Flood, part: &BTreeSet<usize>) -> BTreeSet<[NodeId; 2]> {
     let up = flood.links().filter(|(_, is_up)| *is_up);
     let inside = up.filter(|(wire, _)| part.contains(&wire.ends[0]));
@@ -50,7 +50,7 @@ fn truth(flood: &Flood, part: &BTreeSet<usize>) -> BTreeSet<[NodeId; 2]> {
     inside.map(|(wire, _)| pair(wire.ends)).collect()
 }
 
-/// Returns the links on a node's map that it can reach.
+/// Returns the links on a node's map that are within its part of the network.
 fn map_of(flood: &Flood, at: usize, part: &BTreeSet<usize>) -> Option<BTreeSet<[NodeId; 2]>> {
     let inside: BTreeSet<NodeId> = part.iter().map(|at| flood.id(*at)).collect();
     let directory = flood.controller(at)?.directory();
@@ -59,7 +59,7 @@ fn map_of(flood: &Flood, at: usize, part: &BTreeSet<usize>) -> Option<BTreeSet<[
     Some(links.map(|link| [link.near.node, link.far.node]).collect())
 }
 
-/// Checks that each node that runs has the truth on its map.
+/// Asserts that each running node has the truth on its map.
 fn agree(flood: &Flood, nodes: usize, context: &str) {
     let mut done = BTreeSet::new();
     for at in 0..nodes {
@@ -90,7 +90,7 @@ fn frame_of(flood: &Flood, at: usize) -> Bytes {
     wire::encode(&record).into()
 }
 
-/// Does something at random to a network.
+/// Applies a random change to a network.
 fn weather(flood: &mut Flood, nodes: usize, links: usize, dice: &mut SplitMix) {
     let at = dice.next_below(nodes as u64) as usize;
     let link = dice.next_below(links as u64) as usize;
@@ -110,17 +110,17 @@ fn all_come_to_know_the_same_map_and_words_are_few() {
         let mut flood = Flood::start(&shape, 1);
         flood.pass(Duration::from_secs(60));
         agree(&flood, nodes, &format!("{nodes} nodes"));
-        // At the start a node makes a record for each of its links, and few of them repeat theirs each 7.5 s; nothing crosses a
-        // link more than once each way.
+        // At the start a node makes a record for each of its links, and few nodes renew theirs every
+        // 7.5 s; a record crosses a link at most once in each direction.
         let begun = flood.traffic_of_all();
         let records = 2 * links + 9 * nodes as u64;
         assert!(begun.frames <= 2 * links * records, "{nodes}: {begun:?}");
-        // One link is lost: two records, each at most once each way over each link.
+        // One link is lost: two records, each at most once over each link in each direction.
         flood.cut(0);
         flood.pass(Duration::from_secs(5));
         agree(&flood, nodes, "a link is cut");
         let spent = flood.traffic_of_all().frames - begun.frames;
-        // Those who repeat their records meanwhile are few.
+        // Few nodes renew their records meanwhile.
         assert!(spent <= 2 * 2 * links + nodes as u64, "{nodes}: {spent}");
     }
 }
@@ -139,7 +139,8 @@ fn at_rest_a_slow_link_bears_less_than_a_hundredth() {
     }
 }
 
-/// Nodes that each have a link with the first, and if somebody is behind each another with him, who has no other.
+/// Returns a hub with `leaves` leaves; if `is_passed`, behind each leaf is one more node without
+/// another link.
 fn star(leaves: usize, is_passed: bool) -> Shape {
     let wire = |ends| Wire {
         ends,
@@ -155,7 +156,8 @@ fn star(leaves: usize, is_passed: bool) -> Shape {
     }
 }
 
-/// Has all leaves of a star find within a second that they are nearer to the hub than they thought, ten seconds after it is so.
+/// Makes all leaves of a star measure, within one second, a shorter RTT to the hub; it is announced ten
+/// seconds later.
 fn find_nearer(flood: &mut Flood, leaves: usize, rtt: Duration) {
     const MILLI: Duration = Duration::from_millis(1);
     let sample = Sample {
@@ -180,7 +182,7 @@ fn find_nearer(flood: &mut Flood, leaves: usize, rtt: Duration) {
     }
 }
 
-/// Says how many nodes know what another's record says of its link with the first.
+/// Returns how many nodes know this RTT between a node and the hub.
 fn knowing(flood: &Flood, nodes: usize, of: usize, rtt: Duration) -> usize {
     let knows = |at: &usize| {
         let directory = flood.controller(*at).map(Controller::directory);
@@ -195,7 +197,7 @@ fn knowing(flood: &Flood, nodes: usize, of: usize, rtt: Duration) -> usize {
 fn a_swarm_of_records_costs_a_hub_few_writes_and_all_know_soon() {
     const LEAVES: usize = 60;
     let nearer = Duration::from_millis(20);
-    // Somebody may want to go by them to who is behind them: so what their links are like is news.
+    // The leaves may carry streams to the nodes behind them, so the state of their links is news.
     let star = star(LEAVES, true);
     let mut flood = Flood::start(&star, 1);
     flood.pass(Duration::from_secs(60));
@@ -205,12 +207,12 @@ fn a_swarm_of_records_costs_a_hub_few_writes_and_all_know_soon() {
     let hub = flood.id(0);
     let (after, swarm) = (flood.traffic(0), (LEAVES * (LEAVES - 1)) as u64);
     let (frames, writes) = (after.frames - before.frames, after.writes - before.writes);
-    // Those who repeat their records meanwhile are few.
+    // Few nodes renew their records meanwhile.
     assert!(frames >= swarm && frames < swarm * 5 / 4, "{frames} frames");
     assert!(writes * 5 < frames, "{writes} writes");
     let knowing = (1..=LEAVES).map(|leaf| knowing(&flood, LEAVES + 1, leaf, nearer));
     assert_eq!(knowing.sum::<usize>(), LEAVES * (LEAVES + 1));
-    // What breaks is known as soon as light and wire allow.
+    // A broken link is known as soon as delay and wire allow.
     flood.cut(0);
     flood.pass(Duration::from_millis(45));
     for leaf in 2..=LEAVES {
@@ -230,9 +232,9 @@ fn what_the_only_link_of_a_viewer_is_like_is_no_news() {
     let nearer = Duration::from_millis(20);
     find_nearer(&mut flood, LEAVES, nearer);
     let frames = flood.traffic(0).frames - before;
-    // One or two repeat their records meanwhile.
+    // One or two nodes renew their records meanwhile.
     assert!(frames <= 2 * LEAVES as u64, "{frames} frames");
-    // It is known when they do, so in a while from all.
+    // The change spreads with the renewals, so in time from all nodes.
     flood.pass(Duration::from_secs(3_600));
     let knowing = (1..=LEAVES).map(|leaf| knowing(&flood, LEAVES + 1, leaf, nearer));
     assert_eq!(knowing.sum::<usize>(), LEAVES * (LEAVES + 1));
@@ -250,7 +252,7 @@ fn churn_partitions_and_crashes_leave_everybody_with_the_truth() {
                 weather(&mut flood, nodes, shape.wires.len(), &mut dice);
                 flood.pass(Duration::from_millis(dice.next_below(2_000)));
             }
-            // What everybody is sent anew on a new link takes its time on wires of this rate, hop by hop.
+            // Sending all records over a new link takes its time on wires of this rate, hop by hop.
             let dump = SLOW.time_for(DataSize::from_bytes(nodes as u64 * RECORD_BYTES));
             for _ in 0..10 {
                 flood.pass(dump);
@@ -258,7 +260,7 @@ fn churn_partitions_and_crashes_leave_everybody_with_the_truth() {
             flood.pass(Duration::from_secs(5));
             agree(&flood, nodes, &format!("seed {seed}, round {round}"));
         }
-        // Long after, who has no way left is off the map, and back on it as soon as there is one.
+        // Much later, unreachable nodes are off the map, and back on it as soon as there is a path.
         flood.pass(Duration::from_secs(200));
         agree(&flood, nodes, "long after");
         (0..nodes).for_each(|at| flood.restart(at));
@@ -281,7 +283,7 @@ fn lies_and_replays_are_refused_and_change_no_map() {
     flood.pass(Duration::from_secs(10));
     let refused = flood.refused(liar[1]);
     for turn in 0_u8..50 {
-        // What was true once is sent again; what was never true is signed by nobody.
+        // A replayed record was true once; a forged one has no valid signature.
         flood.inject(liar[0], liar[1], old.clone());
         let mut forged = frame_of(&flood, nodes - 1).to_vec();
         let place = usize::from(turn) + forged.len() / 3;
@@ -308,7 +310,7 @@ fn a_link_that_carries_less_one_way_is_on_everybodys_map_as_it_is() {
     flood.pass(Duration::from_secs(30));
     let [near, far] = shape.wires[0].ends;
     let peer = flood.id(far);
-    // Only a quarter of what waits leaves, this way.
+    // Only a quarter of what is queued leaves in this direction.
     for step in 1..40_u64 {
         let sample = Sample {
             rtt: Duration::from_millis(10),

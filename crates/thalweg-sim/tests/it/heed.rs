@@ -1,14 +1,14 @@
-//! Proves that a source knows within a second of every datagram that a line lost, however the flow goes on, and that nothing
-//! is taken for lost that is on its way.
+//! Proves that a source learns within a second of every datagram that a line lost, however the flow
+//! goes on, and never takes an ADU in flight for lost.
 //!
-//! *How.* Worlds in virtual time; of each loss it is noted when the line took the datagram, or it was given up, and when the
-//! source knew.
+//! *How.* Worlds in virtual time. For each loss the run records when the line lost the datagram, or the
+//! sender dropped it, and when the source learned of it.
 
 use thalweg_core::time::Duration;
 use thalweg_sim::play::{Heed, Options, Played, play};
 use thalweg_world::Format;
 
-/// Plays a world of a camera, a desk, and relays between them; each hop takes so long one way and loses such a share.
+/// Runs a world of a camera, a desk, and relays between them; each hop has this one-way delay and loss.
 fn played_over(
     relays: &[&str],
     (delay_ms, loss): (u64, f64),
@@ -60,12 +60,12 @@ traffic = {{ {traffic} }}
     played
 }
 
-/// Plays a world of two hops.
+/// Runs a world of two hops.
 fn played(delay_ms: u64, loss: f64, traffic: &str, events: &str, seed: u64) -> Played {
     played_over(&["relay"], (delay_ms, loss), (traffic, events), seed)
 }
 
-/// Returns the longest time until a loss was known, of how many; all became known.
+/// Returns the longest time until a loss was known, and the number of losses; all became known.
 fn latest(heed: &Heed) -> (Duration, usize) {
     let delays = heed.delays();
     let known: Option<Vec<Duration>> = delays.iter().copied().collect();
@@ -76,9 +76,9 @@ fn latest(heed: &Heed) -> (Duration, usize) {
 
 #[test]
 fn of_a_flow_without_a_pause_every_loss_is_known_within_a_second() {
-    // It does not end as plans are renewed, at whole multiples of 2.5 s: all is told again then, and what was lost last a little later.
+    // The flow does not end at a multiple of 2.5 s, when plans are renewed and all reports are repeated.
     let flow = r#"frames = 30.0, start = "1 s", stop = "29 s""#;
-    // One datagram in a hundred is lost on the way back too, and with it a report now and then.
+    // One datagram in a hundred is lost on the return path too, and with it a report now and then.
     for (delay_ms, seed) in [10, 50]
         .into_iter()
         .flat_map(|ms| (0..6).map(move |seed| (ms, seed)))
@@ -87,7 +87,8 @@ fn of_a_flow_without_a_pause_every_loss_is_known_within_a_second() {
         let (latest, lost) = latest(heed);
         let way = format!("{delay_ms} ms each way, seed {seed}");
         assert!(lost >= 40, "{lost} were lost, {way}");
-        // At 100 ms a round trip it is later than a second where a report was lost too, and is repeated.
+        // With a round trip of 100 ms it takes more than a second where a report was lost too and is
+        // repeated.
         let bound_ms = if delay_ms == 10 { 750 } else { 1_100 };
         assert!(latest <= Duration::from_millis(bound_ms), "{latest}, {way}");
         assert_eq!(heed.alarms(), 0, "what is on its way is not lost, {way}");
@@ -114,8 +115,8 @@ fn over_long_ways_it_is_known_as_much_later_as_they_are_longer() {
     }
 }
 
-/// Plays a flow, of which everything is lost behind the relay between two instants, and every report of it; returns how long
-/// after the fate of each was sealed that was known at the latest, and how many were lost.
+/// Runs a flow that loses everything behind the relay between two instants, reports included; returns
+/// the longest time from the sealed fate of a loss until it was known, and the number of losses.
 fn through_an_outage(delay_ms: u64, traffic: &str, from_ms: u64, to_ms: u64) -> (Duration, usize) {
     let loss = |at: u64, loss: f64| {
         format!(
@@ -132,7 +133,7 @@ fn where_nothing_is_heard_it_is_known_sooner_than_a_report_can_take() {
     let flow =
         |start: u64, stop: u64| format!(r#"frames = 30.0, start = "{start} s", stop = "{stop} s""#);
     let sparse = r#"frames = 5.0, start = "6 s", stop = "12 s""#;
-    // Of round trips of 20 and of 100 ms.
+    // Bounds for round trips of 20 and of 100 ms.
     let cases = [
         ("one frame", sparse, [8_950, 9_120], [800, 1_000]),
         (

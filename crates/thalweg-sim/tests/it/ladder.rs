@@ -1,5 +1,6 @@
-//! The ladder's worlds, from an office's network to a radio, break no law: their bursts of losses hold up what nodes tell
-//! each other for longer than any made-up world's do, and a line that has become quiet stays in its burst.
+//! Proves that the ladder's worlds, from an office network to a radio link, have no violations. Their
+//! loss bursts delay reports for longer than those of generated worlds, and a line that has become
+//! quiet stays in its burst.
 
 use thalweg_world::Format;
 

@@ -1,4 +1,4 @@
-//! The integration tests of the simulator, one binary.
+//! The integration tests of the simulator, in one binary.
 
 mod congestion;
 mod continuity;

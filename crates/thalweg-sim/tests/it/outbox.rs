@@ -1,7 +1,7 @@
-//! Proves what the outbox does to streams, in the worlds of `worlds/outbox`: a rule of it is a world in which it shows.
+//! Proves the effect of the outbox's rules on streams, in the worlds of `worlds/outbox`, one per rule.
 //!
-//! A viewer's time is the measure: what was in time, by importance. The bounds are far from what was measured, for what they
-//! guard against is a rule that does nothing.
+//! The measure is the viewer's: the share in time, by importance. The bounds are far from the measured
+//! values, because they guard against a rule without effect.
 
 use thalweg_core::model::World;
 use thalweg_sim::report::{ImportanceReport, StreamReport};
@@ -13,14 +13,14 @@ fn world(text: &str) -> World {
     thalweg_world::load_str(text, Format::Toml, "world").expect("it is one of the repository's")
 }
 
-/// Plays a world of one stream; no law may be broken in it.
+/// Runs a world of one stream without violations.
 fn played(text: &str, seed: u64) -> StreamReport {
     let report = run(&world(text), seed).report;
     assert_eq!(report.violations, [] as [&str; 0]);
     report.streams.into_iter().next().expect("it has one")
 }
 
-/// Returns which share of those of such importance was in time.
+/// Returns the share in time of the ADUs with such an importance.
 fn in_time(stream: &StreamReport, is_meant: impl Fn(u8) -> bool) -> f64 {
     let meant = |class: &&ImportanceReport| is_meant(class.importance);
     let sum = |count: fn(&ImportanceReport) -> u64| -> u64 {
@@ -29,12 +29,12 @@ fn in_time(stream: &StreamReport, is_meant: impl Fn(u8) -> bool) -> f64 {
     sum(|class| class.in_time) as f64 / sum(|class| class.sent) as f64
 }
 
-/// Pictures, in the policy `temporal`: the base layer of each.
+/// Returns the share of pictures in time: in the policy `temporal`, each one's base layer.
 fn pictures(stream: &StreamReport) -> f64 {
     in_time(stream, |importance| importance > 207)
 }
 
-/// The highest layer.
+/// Returns the share in time of the highest layer.
 fn refinements(stream: &StreamReport) -> f64 {
     in_time(stream, |importance| importance <= 63)
 }
@@ -56,10 +56,10 @@ fn overloaded_line_carries_pictures_in_time_and_gives_up_refinements() {
     let stream = outbox_world!("overload");
     assert!(pictures(&stream) >= 0.9, "{}", pictures(&stream));
     assert!(refinements(&stream) <= pictures(&stream) / 3.0);
-    // The line has room for 44 % of the bytes, and for none of the highest layer but in the first second.
+    // The line has room for 44 % of the bytes, and for none of the highest layer except in the first second.
     assert!(refinements(&stream) <= 0.3, "{}", refinements(&stream));
     let causes: Vec<_> = stream.by_cause.keys().map(String::as_str).collect();
-    // Once the line is measured, the plan leaves out at the camera what it does not carry.
+    // Once the line is measured, the plan filters at the camera what the line does not carry.
     assert_eq!(causes, ["dependant", "expired", "filtered"]);
 }
 
@@ -72,8 +72,8 @@ fn pictures_survive_a_step_of_the_rate() {
 
 #[test]
 fn line_that_falls_is_not_taken_for_one_that_others_fill() {
-    // Seeds in which it was: a third to a half of the pictures of the first world were in time, two thirds of the second's. By
-    // seed (32) it is 0.86 to 0.99 and 0.94 to 0.98.
+    // Seeds that once failed: a third to a half of the pictures of the first world were in time, two
+    // thirds of the second's. Over 32 seeds it is now 0.86 to 0.99 and 0.94 to 0.98.
     for seed in [0, 5, 12, 16] {
         let overload = pictures(&outbox_world!("overload", seed));
         assert!(overload >= 0.8, "{overload}, seed {seed}");
@@ -91,7 +91,7 @@ fn bursts_that_the_line_carries_in_the_mean_are_carried() {
 #[test]
 fn stall_costs_its_own_time_and_little_more() {
     let stream = outbox_world!("stall");
-    // A second and a half of eleven seconds; what was stale then does not hold up what is fresh.
+    // A second and a half of eleven seconds; pictures that went stale in it do not delay fresh ones.
     let lost = 11.0 * (1.0 - pictures(&stream));
     assert!(lost <= 2.0, "{lost} s of pictures");
 }
@@ -100,7 +100,7 @@ fn stall_costs_its_own_time_and_little_more() {
 fn link_goes_on_soon_after_its_line_is_back() {
     let stream = outbox_world!("blackout");
     assert_eq!(stream.in_time, stream.sent);
-    // Two seconds of darkness, and less than one more.
+    // Two seconds of outage, and less than one more.
     let worst = stream.latency_ms.max.expect("all came");
     assert!((2_000.0..3_000.0).contains(&worst), "{worst} ms");
 }
@@ -128,7 +128,8 @@ fn streams_share_a_full_line_by_weight() {
         panic!("it has two");
     };
     let (usual, heavy) = (usual.delivered as f64, heavy.delivered as f64);
-    // In the first second, of eleven, both get all; then three times as much goes to three times the weight.
+    // In the first second, of eleven, both get all; then the ratio of the rates is that of the weights,
+    // three.
     let (usual, heavy) = (usual - 250.0, heavy - 250.0);
     assert!((2.2..=3.8).contains(&(heavy / usual)), "{heavy} to {usual}");
 }
@@ -141,7 +142,7 @@ fn what_goes_in_sequence_passes_relays_while_it_arrives() {
         )
     };
     let links = [r#""a", "b""#, r#""b", "c""#, r#""c", "d""#].map(link);
-    // Each takes 200 ms on a line.
+    // Each ADU takes 200 ms on a line.
     let text = format!(
         r#"
         length = "12 s"
@@ -185,7 +186,8 @@ fn a_file_beside_a_live_stream_takes_what_that_leaves() {
 #[test]
 fn a_file_on_a_slow_line_is_no_rival_of_the_live_stream_beside_it() {
     let text = include_str!("../../../../worlds/outbox/file-slow.toml");
-    // With these the sender took the wait of its own packets' acknowledgements for others, and one ADU in seven was late.
+    // With these seeds the sender took its own packets' delayed acknowledgements for competing flows,
+    // and one ADU in seven was late.
     for seed in [5, 8] {
         let report = run(&world(text), seed).report;
         assert_eq!(report.violations, [] as [&str; 0]);

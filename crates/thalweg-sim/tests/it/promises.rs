@@ -1,13 +1,13 @@
-//! Proves that a plan which is carried out moves the bytes that it predicted, within 2 % on every link, and shows no
+//! Proves that a plan moves the bytes that it predicted, within 2 % on every link, and shows no
 //! plaintext where none may be seen.
 //!
-//! *How.* Worlds without losses, events and links that are nearly full, so that nothing but the plan decides what is
-//! carried. What a producer gave while a plan was in force takes so many frames, and so much time; what each link was
-//! handed of it, over that time, is held against the plan's rate of that link. The ratios ρ and ε are inputs of the
-//! planner, and they are true in these worlds: producers send what packs to ρ, and ε is what sealing adds to ADUs of
-//! their size.
+//! *How.* Worlds without losses, events and nearly full links, so that only the plan decides what is
+//! carried. The ADUs given while a plan was in force span a known number of frames, and so a known
+//! time; the bytes handed to each link over that time are compared with the plan's rate of that link.
+//! The ratios ρ and ε, inputs of the planner, are true in these worlds: payloads pack to ρ, and ε is
+//! what sealing adds to ADUs of their size.
 //!
-//! That nothing is shown, and that every ADU is in the state that the plan says, the run's own oracles look at.
+//! The run's own oracles check secrecy, and that every ADU is in the state that its plan says.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,24 +23,24 @@ use thalweg_world::{Format, load_str};
 
 use crate::worlds::run;
 
-/// Worlds that are made up; two in three have a plan with room to spare.
+/// Number of generated worlds; two in three have a plan with room to spare.
 const WORLDS: u64 = 320;
 
-/// How many of them must be fit to be judged.
+/// Minimum number of worlds that can be judged.
 const JUDGED_MIN: usize = 200;
 
-/// How far what is carried may be from what was predicted.
+/// Maximum relative deviation of the carried bytes from the prediction.
 const TOLERANCE: f64 = 0.02;
 
-/// What sealing adds to a payload: a tag of 16 bytes and a trailer of 11 (docs/protocol.md §3.4), as long as fewer than 64
-/// ADUs have been sealed, and a byte more after.
+/// Bytes that sealing adds to a payload: a tag of 16 bytes and a trailer of 11 (docs/protocol.md §3.4)
+/// while fewer than 64 ADUs have been sealed, and one more after.
 const SEAL_BYTES: f64 = 27.5;
 
 fn pick<T: Copy>(dice: &mut SplitMix, from: &[T]) -> T {
     from[dice.next_below(from.len() as u64) as usize]
 }
 
-/// Returns a small world with one stream, whose links are fast, or have room for some of it.
+/// Returns a small world with one stream, and links that are fast or have room for part of it.
 fn world(seed: u64) -> World {
     let dice = &mut SplitMix::new(seed);
     let names: Vec<NodeName> = (1..=2 + dice.next_below(4))
@@ -91,11 +91,11 @@ fn world(seed: u64) -> World {
     }
 }
 
-/// Returns a stream with ε as it is for its ADUs.
+/// Returns a stream, and the ε of its ADUs.
 fn stream(names: &[NodeName], dice: &mut SplitMix) -> (Stream, f64) {
     let pack_ratio = pick(dice, &[1.0, 1.0, 0.75, 0.5]);
-    // With room for a seal in the last packet; and where a seal may follow packing, so long that it hardly matters which
-    // of the two sizes it adds to.
+    // Sizes leave room for a seal in the last packet. Where a seal may follow packing they are so long
+    // that it hardly matters to which of the two sizes it adds.
     let sizes: &[u64] = if pack_ratio < 1.0 {
         &[2_700, 5_500]
     } else {
@@ -136,7 +136,7 @@ fn stream(names: &[NodeName], dice: &mut SplitMix) -> (Stream, f64) {
     (stream, SEAL_BYTES / bytes as f64)
 }
 
-/// Returns how long the producer of a promise's stream took to give what it gave under it.
+/// Returns the time span of the ADUs given under a promise, in seconds.
 fn seconds(world: &World, promise: &Promise) -> f64 {
     let stream = &world.streams[promise.stream];
     promise.given as f64 / stream.layers.len() as f64 / stream.traffic.frames
@@ -146,7 +146,7 @@ fn carried_bps(world: &World, promise: &Promise, link: &Carried) -> f64 {
     link.bytes as f64 * 8.0 / seconds(world, promise)
 }
 
-/// Returns the share of the fullest link that a plan takes.
+/// Returns the plan's share of its fullest link.
 fn fullest(world: &World, promise: &Promise) -> f64 {
     let share = |link: &Carried| {
         let ends = [&link.hop.from, &link.hop.to];
@@ -176,10 +176,10 @@ fn a_plan_moves_the_bytes_that_it_predicted_and_shows_no_plaintext() {
         let played = run(&world, seed);
         assert_eq!(played.report.violations, [] as [&str; 0], "seed {seed}");
         let [promise] = &played.promises[..] else {
-            // It was planned anew: what it was told of the links has changed.
+            // It was replanned, because the measured links have changed.
             continue;
         };
-        // Control frames and what QUIC acknowledges are not part of a plan.
+        // Control frames and QUIC's acknowledgements are not part of a plan.
         if fullest(&world, promise) > 0.9 {
             continue;
         }
@@ -203,7 +203,7 @@ fn a_plan_moves_the_bytes_that_it_predicted_and_shows_no_plaintext() {
     assert!(sealed > 20 && packed > 20 && kept > 20);
 }
 
-/// Returns a world of the repository, without video and weather.
+/// Returns a world of the repository, without video and events.
 fn named(file: &str) -> World {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
     let path = Path::new(&here).join("../../worlds").join(file);

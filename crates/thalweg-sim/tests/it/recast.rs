@@ -1,8 +1,9 @@
-//! Proves that links bear one copy for any number of sinks, in the worlds of `worlds/recast`, and that streams go on whole
-//! when the sink that others are fed beside leaves, when the relay that feeds them dies, and when one joins late: then it begins
-//! with the newest key picture.
+//! Proves that links carry one copy for any number of sinks, in the worlds of `worlds/recast`, and that
+//! streams stay whole when the base plan's sink leaves and when the copying relay dies. A sink that
+//! joins late begins with the newest key picture.
 //!
-//! The laws are the oracle's: one copy a link outside changes, and where there is another way all that is given is delivered.
+//! The laws are the oracle's: one copy per link outside changes, and where there is another path every
+//! given ADU is delivered.
 
 use std::ops::Range;
 
@@ -40,7 +41,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// Plays a world with some seeds by all laws; outside of changes each link bears one copy.
+/// Runs a world with some seeds; outside of changes each link must carry one copy.
 fn plays(world: &World, changes: &[Range<Instant>], look: impl Fn(u64, &Played)) {
     for seed in 0..SEEDS {
         let played = run_by_law(world, seed);
@@ -63,7 +64,7 @@ fn three_sinks_behind_one_relay_share_the_way_to_it() {
     plays(&world, &[], stays_whole(&world));
 }
 
-/// Returns the world of a camera and so many sinks behind one relay.
+/// Returns the world of a camera and this many sinks behind one relay.
 fn crowd(sinks: usize) -> World {
     let names: Vec<String> = (0..sinks).map(|sink| format!("s{sink}")).collect();
     let line = |ends: [&str; 2], rate: &str| {
@@ -110,7 +111,7 @@ fn who_is_slow_delays_nobody_where_sinks_say_what_they_lack() {
         assert!(dropped > 0, "seed {seed}: {eve:?}");
         assert_eq!(eve.delivered + dropped, eve.sent, "seed {seed}: {eve:?}");
     });
-    // What must be whole holds up who is quick, and takes the first link twice.
+    // A stream of full reliability delays the fast sink and crosses the first link twice.
     let mut whole = world;
     whole.streams[0].needs.reliability = Reliability::Full;
     let played = run_by_law(&whole, 0);
@@ -170,7 +171,8 @@ fn a_relay_that_leaves_in_good_order_is_left_before_it_goes() {
 #[test]
 fn a_link_that_has_too_little_bears_nothing_twice_when_a_plan_of_fewer_layers_takes_over() {
     let world = recast_world!("narrower");
-    // From when the new plan takes over to the end: it leaves layers out at the source, so the first link bears it besides.
+    // From when the new plan takes over to the end: it filters layers at the source, so the first link
+    // carries both.
     plays(&world, &[at(12_000)..at(30_000)], |seed, played| {
         let [hub, eve] = ["hub", "eve"].map(|name| place(&world, name));
         let doubled = played.doubled.iter();
@@ -196,7 +198,7 @@ fn who_joins_in_the_middle_costs_the_first_link_nothing() {
     });
 }
 
-/// Returns which ADUs the subscriber on a node was given, and when in seconds, since it was started last.
+/// Returns the ADUs that a node's subscriber received since its last start, each with the time in seconds.
 fn given_since_start(text: &str, node: &str) -> Vec<(f64, u64)> {
     let mut given = Vec::new();
     for line in text.lines() {
@@ -254,7 +256,7 @@ fn who_joins_in_the_middle_begins_with_the_newest_key_picture_and_misses_nothing
 #[test]
 fn stalled_recorder_costs_the_viewer_nothing() {
     let world = recast_world!("stalled");
-    // 26,000 ADUs are a while in a debug build.
+    // One seed only: 26,000 ADUs take a while in a debug build.
     for seed in 0..1 {
         let played = run_by_law(&world, seed);
         let [samples, live] = &played.report.streams[..] else {
@@ -262,7 +264,7 @@ fn stalled_recorder_costs_the_viewer_nothing() {
         };
         assert_eq!(live.in_time, live.sent, "seed {seed}");
         assert_eq!(samples.delivered, samples.sent, "seed {seed}");
-        // Its source waits once it keeps all that it may, 16 s after the recorder's mailbox is full.
+        // The source waits once its store is full, 16 s after the recorder's mailbox is.
         let waited = samples.latency_ms.max;
         assert!(waited > Some(2_000.0), "{waited:?}, seed {seed}");
     }

@@ -1,7 +1,7 @@
-//! Seeds that found something, each with what it found: they are played for ever.
+//! Seeds that once found a defect, each with a description of it.
 //!
-//! A seed names a world only as long as `generate` does not change; who changes it plays the old seeds once more and
-//! keeps a world, as a file, of what would be lost.
+//! A seed names a world only as long as `generate` does not change. Before changing it, run these seeds
+//! once more and keep as a file every world that would be lost.
 
 use thalweg_sim::generate::Length;
 
@@ -74,7 +74,7 @@ const SEEDS: [(u64, &str); 16] = [
     ),
 ];
 
-/// Of worlds of a minute.
+/// Seeds of worlds of a minute.
 const LONG_SEEDS: [(u64, &str); 3] = [
     (
         801,

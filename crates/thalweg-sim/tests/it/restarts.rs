@@ -1,5 +1,5 @@
-//! Proves that a stream goes on soon after a node of its way was restarted: what such a node has forgotten it is told
-//! again at once, and not when its lease would have been renewed.
+//! Proves that a stream goes on soon after a node on its path restarts: the node's neighbours reinstall
+//! at once what it has forgotten, instead of with the next renewal of its lease.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,18 @@ use thalweg_core::units::Bitrate;
 
 use crate::worlds::run;
 
-/// The nodes of a chain, in the order of their way.
+/// The nodes of a chain, in path order.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Frames a second, of one ADU each.
+/// Frames per second, of one ADU each.
 const FRAMES: u64 = 25;
 
 fn name(text: &str) -> NodeName {
     text.parse().expect("a letter is a name")
 }
 
-/// A chain in which a node is killed after 3 s, started half a second later, and the stream goes on for 7 s.
+/// Returns a chain in which a node crashes after 3 s and starts half a second later, and the stream
+/// goes on for 7 s.
 fn with_restart(of: &str, reliability: Reliability) -> World {
     let link = |pair: &[&str]| Link {
         delay: Duration::from_millis(5),
@@ -75,7 +76,8 @@ fn a_stream_goes_on_as_soon_as_a_node_of_its_way_is_back() {
             assert_eq!(report.violations, [] as [&str; 0], "{node}");
             let stream = &report.streams[0];
             let missed = stream.sent - stream.delivered;
-            // Half a second of absence, the start of the world, and some round trips to link, plan and tell.
+            // Half a second of absence, the start of the world, and some round trips to link, plan and
+            // report.
             assert!(
                 missed <= FRAMES,
                 "{node}: {missed} of {} missed",

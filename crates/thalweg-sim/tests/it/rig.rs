@@ -1,4 +1,4 @@
-//! Two ports, a line each way between them, and a clock that jumps from one thing to the next.
+//! Two ports, a line in each direction between them, and a clock that jumps from event to event.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::Bitrate;
 use thalweg_sim::transport::{Datagram, Port, PortEvent, PortSettings, RecvId, SendId, Source};
 
-/// The end that dials, and the one that is dialled.
+/// The end that dials, and the one that listens.
 pub const A: usize = 0;
 pub const B: usize = 1;
 
-/// A link in a world of its own.
+/// A single link.
 pub struct Rig {
     pub now: Instant,
     pub ports: [Port; 2],
     pub ways: [Line<Datagram>; 2],
     pub events: [Vec<(Instant, PortEvent)>; 2],
     arriving: BTreeMap<RecvId, (Header, Vec<u8>)>,
-    /// ADUs that are whole at B: when, and what.
+    /// ADUs that are whole at B: arrival time, header and payload.
     pub arrived: Vec<(Instant, Header, Vec<u8>)>,
 }
 
 impl Rig {
-    /// Lays the lines and dials.
+    /// Creates the lines and dials.
     pub fn new(impairment: Impairment, seed: u64) -> Self {
         let mut seeds = SplitMix::new(seed);
         let mut next = || seeds.next_u64();
@@ -46,7 +46,7 @@ impl Rig {
         }
     }
 
-    /// Returns a rig whose link is up.
+    /// Returns a rig with its link up.
     pub fn up(impairment: Impairment, seed: u64) -> Self {
         let mut rig = Self::new(impairment, seed);
         rig.run_for(Duration::from_secs(5));
@@ -73,7 +73,7 @@ impl Rig {
                 self.now = until;
                 return;
             }
-            // A time that has passed means at once.
+            // A time in the past means at once.
             let next = next.max(self.now);
             self.now = next;
             for port in &mut self.ports {
@@ -90,7 +90,7 @@ impl Rig {
         ports.chain(ways).min().expect("there are four")
     }
 
-    /// Lets everything happen that can happen now.
+    /// Moves packets until nothing more can happen at the current time.
     pub fn settle(&mut self) {
         loop {
             let mut is_quiet = true;
@@ -155,7 +155,7 @@ impl Rig {
         self.ports[A].send_adu(self.now, header, source, options)
     }
 
-    /// Returns what became of what A sent, in that order.
+    /// Returns the outcomes of what A sent, in order.
     pub fn outcomes(&self) -> Vec<(SendId, Outcome)> {
         let outcome = |(_, event): &(Instant, PortEvent)| match event {
             PortEvent::Outcome { send, outcome } => Some((*send, *outcome)),
@@ -164,7 +164,7 @@ impl Rig {
         self.events[A].iter().filter_map(outcome).collect()
     }
 
-    /// A hash over every event at both ends and its time.
+    /// Returns a hash over every event at both ends and its time.
     pub fn trace_hash(&self) -> u64 {
         let mut hash = SplitMix::new(0);
         for byte in format!("{:?}", self.events).bytes() {

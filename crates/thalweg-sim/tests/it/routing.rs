@@ -1,6 +1,7 @@
-//! Proves that plans follow what links are measured to carry, in the worlds of `worlds/routing`: a line that falls for good
-//! is left, one that has become too long is not taken up again, one that trembles is not left, one that was cut is what it was, and
-//! one that was slow is tried where nothing else is left, and one that is too slow carries what fits. Where nothing flows, nearly nothing does.
+//! Proves that plans follow the links' measured capacity, in the worlds of `worlds/routing`. A line
+//! that falls for good is left; one that has become too long is not taken again; a noisy one is not
+//! left; one that was cut is used as before; one that was slow is tried when nothing else is left; one
+//! that is too slow carries what fits. An idle network is nearly silent.
 
 use thalweg_core::model::World;
 use thalweg_core::time::Duration;
@@ -10,7 +11,7 @@ use thalweg_world::Format;
 
 use super::worlds::run_by_law;
 
-/// Seeds of each world: other dice for connection ids, keys and frames.
+/// Seeds of each world: they vary connection ids, keys and frames.
 const SEEDS: u64 = 5;
 
 macro_rules! routing_world {
@@ -24,7 +25,7 @@ macro_rules! routing_world {
     };
 }
 
-/// Returns the nodes of each plan, one after the other.
+/// Returns the nodes on each plan's path, plan by plan.
 fn ways(played: &Played) -> Vec<Vec<String>> {
     let way = |promise: &thalweg_sim::promise::Promise| {
         let first = promise.links.first().map(|link| link.hop.from.to_string());
@@ -34,7 +35,7 @@ fn ways(played: &Played) -> Vec<Vec<String>> {
     played.promises.iter().map(way).collect()
 }
 
-/// Plays a world in which nobody has configured what lines carry.
+/// Runs a world with unconfigured link rates.
 fn run_unsaid(world: &World, seed: u64) -> Played {
     let options = Options {
         seed,
@@ -47,7 +48,7 @@ fn run_unsaid(world: &World, seed: u64) -> Played {
     played
 }
 
-/// Plays a world in which the direct line is left for the relay and taken again.
+/// Runs a world in which the direct line is left for the relay and taken again.
 fn came_back(world: &World, seed: u64) -> Played {
     let played = run_by_law(world, seed);
     let ways = ways(&played);
@@ -60,7 +61,7 @@ fn came_back(world: &World, seed: u64) -> Played {
     played
 }
 
-/// Plays a world in which the direct line is left for the relay, once, and returns how many ADUs did not come.
+/// Runs a world in which the direct line is left once for the relay; returns how many ADUs did not come.
 fn left_once(world: &World, seed: u64) -> u64 {
     let played = run_by_law(world, seed);
     let [direct, detour] = &ways(&played)[..] else {
@@ -77,8 +78,8 @@ fn a_stream_detours_around_a_line_that_has_fallen_and_stays_away() {
     let world = routing_world!("rate-fall");
     for seed in 0..SEEDS {
         let late = left_once(&world, seed);
-        // A fall is told after 4.75 s at the latest, and the detour takes over a moment later: of 25 ADUs a second what was
-        // given until then may be late, and nothing after.
+        // A fall is reported after 4.75 s at the latest, and the detour takes over a moment later: of
+        // 25 ADUs a second those given until then may be late, and none after.
         assert!(late < 5 * 25, "seed {seed}: {late} late");
     }
 }
@@ -88,7 +89,8 @@ fn pictures_that_need_one_another_leave_a_line_that_is_idle_for_want_of_them() {
     let world = routing_world!("groups");
     for seed in 0..SEEDS {
         let missing = left_once(&world, seed);
-        // As above. Where only what waits shows that a line is full, the line is not left in 29 s, and every second one is missing.
+        // As above. If only queued bytes showed that a line is full, it would not be left in 29 s, and
+        // half would be missing.
         assert!(missing < 5 * 25, "seed {seed}: {missing} missing");
     }
 }
@@ -108,7 +110,8 @@ fn a_line_that_was_cut_takes_a_stream_as_soon_as_it_is_back() {
     for seed in 0..SEEDS {
         let played = run_by_law(&world, seed);
         let video = &played.report.streams[0];
-        // Of 25 ADUs a second, from the cut until the screen behind the line is back, with a second for its new plan.
+        // Of 25 ADUs a second, from the cut until the screen behind the line is back, plus a second for
+        // its new plan.
         let missing = video.sent - video.delivered;
         assert!(missing < 9 * 25, "seed {seed}: {missing} missing");
     }
@@ -164,7 +167,7 @@ fn a_line_that_was_slow_long_ago_takes_a_stream_that_has_no_other_way() {
         assert_eq!(first[..], ["cam", "desk"], "seed {seed}");
         assert_eq!(detour[..], ["cam", "relay", "desk"], "seed {seed}");
         assert_eq!(last, first, "seed {seed}");
-        // What the fall costs, and nothing of what comes after the relay has died but what is on its way.
+        // The cost of the fall; after the relay's crash only ADUs in flight are lost.
         let video = &played.report.streams[0];
         let missing = video.sent - video.delivered;
         assert!(missing < 6 * 25, "seed {seed}: {missing} missing");
@@ -174,7 +177,7 @@ fn a_line_that_was_slow_long_ago_takes_a_stream_that_has_no_other_way() {
 #[test]
 fn a_line_that_was_slow_is_not_tried_while_there_is_another_way() {
     let mut world = routing_world!("mended");
-    // Without the crash, and then without being mended either.
+    // Without the crash, and then without the recovery either.
     for end in [50, 19].map(Duration::from_secs) {
         world.events.retain(|event| event.time < end);
         for seed in 0..SEEDS {
@@ -187,7 +190,7 @@ fn a_line_that_was_slow_is_not_tried_while_there_is_another_way() {
 #[test]
 fn who_asks_while_the_only_line_is_too_slow_gets_what_matters_most() {
     let world = routing_world!("too-slow");
-    // The same without the video of before: what is missing here is what came after the screen was restarted.
+    // The same world without its later part: the difference is what came after the screen was restarted.
     let mut before = world.clone();
     before
         .events
@@ -202,7 +205,7 @@ fn who_asks_while_the_only_line_is_too_slow_gets_what_matters_most() {
     }
 }
 
-/// Returns the bytes that crossed each direction of each link of a world until it ended.
+/// Returns the bytes that crossed each direction of each link of a world until its end.
 fn bytes_of_lines(world: &World) -> Vec<u64> {
     let report = run_by_law(world, 1).report;
     report.links.iter().map(|link| link.bytes).collect()
@@ -226,7 +229,7 @@ fn twelve_nodes_at_rest_take_less_than_a_hundredth_of_a_slow_line() {
     let ended = bytes_of_lines(&world);
     assert_eq!(ended.len(), 2 * 24);
     for (begun, ended) in begun.into_iter().zip(ended) {
-        // All of it, with the headers of UDP and IP: records, keep-alives, and what acknowledges them.
+        // All traffic with UDP and IP headers: records, keep-alives, and acknowledgements.
         let taken = DataSize::from_bytes(ended - begun) / rest;
         assert!(taken < Bitrate::from_bps(150_000 / 100), "{taken} at rest");
     }
@@ -238,7 +241,7 @@ fn who_comes_back_to_a_line_finds_there_what_he_left() {
     for seed in 0..SEEDS {
         let played = came_back(&world, seed);
         let video = &played.report.streams[0];
-        // At the start, before anything is known of the line, and while it is dark and that is not noticed.
+        // Losses at the start, before the line is measured, and during an outage that is not yet detected.
         let lost = video.sent - video.in_time;
         assert!(lost <= 24, "seed {seed}: {lost} ADUs");
         assert!(!video.by_cause.contains_key("oversized"), "seed {seed}");
@@ -251,7 +254,7 @@ fn a_link_that_is_made_anew_begins_with_what_the_line_carried() {
     for seed in 0..SEEDS {
         let played = came_back(&world, seed);
         let video = &played.report.streams[0];
-        // At the start, before anything is known of the line, and while it is dark and that is not noticed.
+        // Losses at the start, before the line is measured, and during an outage that is not yet detected.
         let lost = video.sent - video.delivered;
         assert!(lost <= 80, "seed {seed}: {lost} ADUs");
     }

@@ -1,7 +1,7 @@
-//! Proves that what stamps say is what happened: over QUIC in virtual time, where the true latency is known.
+//! Proves that stamps are true, over QUIC in virtual time, where the latency is known.
 //!
-//! *How.* ADUs that bear a stamp cross a line of 20 ms. From their sending to the arrival of their header, less what they
-//! waited in the outbox and the half of a round trip that the stamp says, is what the estimate misses.
+//! *How.* ADUs with a stamp cross a line of 20 ms. The estimate's error is the time from sending to the
+//! header's arrival, less the stamped wait in the outbox and half a round trip.
 
 use thalweg_core::hop::Carriage;
 use thalweg_core::line::Impairment;
@@ -14,14 +14,14 @@ use crate::rig::{A, B, Rig, by, header, line, payload};
 
 const ADUS: u64 = 100;
 
-/// What a stamp says of an ADU, and what was so.
+/// What a stamp reports of an ADU, and what was measured.
 struct Seen {
     said: Duration,
     was: Duration,
     wait: Duration,
 }
 
-/// Sends ADUs of this size, one each `every`, and returns those of which a header arrived.
+/// Sends ADUs of this size, one per interval, and returns those with a header that arrived.
 fn seen(line: Impairment, bytes: usize, every: Duration, carriage: Carriage) -> Vec<Seen> {
     let mut rig = Rig::up(line, 7);
     let mut sent: Vec<Instant> = Vec::new();
@@ -83,14 +83,15 @@ fn on_a_line_that_takes_them_stamps_say_the_true_latency_within_a_packet() {
 
 #[test]
 fn what_waits_in_the_outbox_of_a_slow_line_is_on_the_stamp() {
-    // 10 kB each 20 ms are twice what the line takes.
+    // 10 kB per 20 ms is twice the line's rate.
     let line = line(Bitrate::from_kbps(2_000));
     let all = seen(line, 10_000, Duration::from_millis(20), Carriage::Stream);
     assert_eq!(all.len() as u64, ADUS);
     let longest = all.iter().map(|seen| seen.wait).max();
     assert!(longest > Some(Duration::from_secs(1)), "{longest:?}");
     for seen in all {
-        // What QUIC has taken and the line has not is not in the outbox any more: it is kept short, and on no stamp.
+        // Bytes handed to QUIC but not yet to the line have left the outbox: that queue is kept short
+        // and is not stamped.
         let missed = seen.was.saturating_sub(seen.said);
         assert!(seen.said.saturating_sub(seen.was) < Duration::from_millis(3));
         assert!(missed < Duration::from_millis(100), "{missed:?}");

@@ -1,4 +1,4 @@
-//! Proves that a port does what the node's link does: two of them over two lines, in virtual time.
+//! Proves that two ports over two lines in virtual time behave like the node's link.
 
 use bytes::Bytes;
 use thalweg_core::adu::Importance;
@@ -145,7 +145,7 @@ fn deadline_crosses_the_hop_as_what_is_left_of_it() {
     rig.ports[A].send_adu(rig.now, urgent, source, by(Carriage::Stream));
     rig.run_for(Duration::from_secs(1));
     let (at, header, _) = &rig.arrived[0];
-    // The time on the line is not known to either end, so the receiver's deadline is later by it.
+    // Neither end knows the time on the line, so the receiver's deadline is later by it.
     let later = header.deadline.saturating_since(urgent.deadline);
     let taken = at.saturating_since(urgent.deadline - Duration::from_millis(300));
     assert!(
@@ -166,12 +166,13 @@ fn urgent_adu_overtakes_a_long_one_that_has_begun() {
     rig.run_for(Duration::from_secs(10));
     let urgent = rig.arrived.iter().find(|(_, h, _)| h.sequence.0 == 99);
     let (at, ..) = urgent.expect("it arrives");
-    // What is in packets already goes first: a congestion window and the line's queue of 64 KiB, which is 524 ms.
+    // Bytes already in packets go first: a congestion window, and the line's queue of 64 KiB, which is
+    // 524 ms.
     assert!(
         at.saturating_since(sent) < Duration::from_millis(700),
         "{at}"
     );
-    // The others come in the order in which they were sent.
+    // The others come in the order of sending.
     let order: Vec<_> = rig.arrived.iter().map(|(_, h, _)| h.sequence.0).collect();
     let bulk: Vec<_> = order
         .into_iter()
@@ -210,7 +211,7 @@ fn blackout_ends_the_link_and_a_new_dial_brings_it_back() {
         let (at, event) = rig.events[end].last().expect("it goes down");
         let cause = DownCause::TimedOut;
         assert_eq!(*event, PortEvent::Down { cause });
-        // A keep-alive after a third of the idle time begins that anew (RFC 9000 §10.1).
+        // A keep-alive after a third of the idle time restarts the timer (RFC 9000 §10.1).
         assert!(
             at.saturating_since(since) <= Duration::from_millis(10_700),
             "{at}"
@@ -362,7 +363,7 @@ fn sequence_of_which_one_is_given_up_half_sent_brings_all_others_in_order() {
     let cut = rig.ports[A].send_adu(rig.now, header(1), source, options);
     rig.ports[A].push_chunk(rig.now, cut, payload(1, 20_000));
     let last = rig.send(2, 5_000, by(Carriage::Ordered(lane())));
-    // What was handed over before is under way still.
+    // ADUs handed over before it are still in flight.
     rig.run_for(Duration::from_millis(270));
     rig.ports[A].cancel(rig.now, cut, StreamCode::Cancelled);
     rig.run_for(Duration::from_secs(2));
@@ -468,7 +469,7 @@ fn drained_link_delivers_everything_first() {
 #[test]
 fn drained_link_sends_its_datagrams_first() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(500)), 19);
-    // More than the first congestion window, so that some wait in QUIC.
+    // More than the initial congestion window, so that some wait in QUIC.
     for sequence in 0..60 {
         rig.send(sequence, 1_000, by(Carriage::Datagram));
     }
@@ -477,7 +478,7 @@ fn drained_link_sends_its_datagrams_first() {
     assert_eq!(rig.arrived.len(), 60);
 }
 
-/// Traffic of every kind over bad weather with a blackout in it.
+/// Runs traffic of every kind over a bad line with an outage in it; returns the trace hash.
 fn story(seed: u64) -> u64 {
     let weather = Impairment {
         loss: share(0.03),
@@ -544,7 +545,8 @@ fn it_is_known_since_when_an_acknowledgement_is_waited_for() {
     rig.run_for(Duration::from_millis(1));
     let (is_waited, first) = waiting(&mut rig);
     assert_eq!((is_waited, first), (true, Some(sent)));
-    // What is acknowledged ends that waiting, and what is sent later does not begin another while something is in flight.
+    // An acknowledgement ends the waiting period; packets sent later start no new one while something
+    // is in flight.
     rig.run_for(Duration::from_secs(3));
     let heard = waiting(&mut rig).1.expect("something was");
     assert!(sent < heard && heard < sent + Duration::from_millis(100));

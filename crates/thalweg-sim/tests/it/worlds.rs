@@ -1,17 +1,17 @@
-//! Proves that a world's course follows from its seed alone, that no law is broken in worlds of every kind, and that a
-//! report adds up.
+//! Proves that a world's course follows from its seed alone, that worlds of every kind have no
+//! violations, and that a report adds up.
 
 use thalweg_core::model::World;
 use thalweg_core::time::Duration;
 use thalweg_sim::generate::{self, Length};
 use thalweg_sim::play::{Ledgers, Options, Played, play};
 
-/// Plays a made-up world.
+/// Runs a generated world.
 pub fn generated(seed: u64, length: Length) -> Played {
     run(&generate::world(seed, length), seed)
 }
 
-/// Plays a world without video.
+/// Runs a world without video.
 pub fn run(world: &World, seed: u64) -> Played {
     let options = Options {
         seed,
@@ -22,15 +22,16 @@ pub fn run(world: &World, seed: u64) -> Played {
     play(world, "test", &films, options).expect("without video there is no picture to compare")
 }
 
-/// Plays a world with these dice, and checks that it broke no law.
+/// Runs a world with this seed, and asserts that it has no violations.
 pub fn run_by_law(world: &World, seed: u64) -> Played {
     let played = run(world, seed);
     assert_eq!(played.report.violations, [] as [&str; 0], "seed {seed}");
     played
 }
 
-/// The hashes of a few seeds. They change when what is sent or decided changes, and must not otherwise: not from one
-/// machine to the next, nor from debug to release. To renew one: `thalweg simulate --generate --seed N`.
+/// Trace hashes of a few seeds. They change only when what is sent or decided changes, and are the same
+/// on every machine, in debug and in release builds. To renew one: `thalweg simulate --generate --seed
+/// N`.
 const GOLDEN: [(u64, &str); 4] = [
     (1, "dc8fcac10e0e5a6c"),
     (2, "5ed221ddcb93fc64"),
@@ -40,7 +41,7 @@ const GOLDEN: [(u64, &str); 4] = [
 
 #[test]
 fn the_course_of_a_seed_is_the_same_on_every_machine() {
-    // All are played before they are compared, so that one failure names all that have changed.
+    // All are run before they are compared, so that one failure names all changes.
     let played = GOLDEN.map(|(seed, _)| {
         let report = generated(seed, Length::Seconds).report;
         assert_eq!(report.violations, [] as [&str; 0], "seed {seed}");
