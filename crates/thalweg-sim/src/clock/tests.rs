@@ -6,7 +6,7 @@ use thalweg_core::time::{Duration, Instant};
 use super::Clock;
 
 #[test]
-fn the_way_back_is_the_first_moment_that_shows_the_time() {
+fn inverse_is_earliest_moment() {
     let mut dice = SplitMix::new(1);
     for ppm in [-1_000, -37, 0, 1, 1_000] {
         let clock = Clock::new(Duration::from_millis(1_234), ppm);
@@ -29,7 +29,7 @@ fn the_way_back_is_the_first_moment_that_shows_the_time() {
 }
 
 #[test]
-fn never_stays_never_and_the_past_is_the_start() {
+fn never_and_past_map_to_bounds() {
     let clock = Clock::new(Duration::from_secs(5), 10);
     assert!(clock.world(Instant::NEVER).is_never());
     assert_eq!(

@@ -84,7 +84,7 @@ fn because(place: &str, cause: DropCause) -> (String, String) {
 }
 
 #[test]
-fn what_is_sent_and_not_heard_of_is_a_hole() {
+fn silence_is_a_hole() {
     let (mut fates, copy, _) = one();
     assert_eq!(accounts(&fates), None);
     fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), Instant::ZERO);
@@ -94,7 +94,7 @@ fn what_is_sent_and_not_heard_of_is_a_hole() {
 }
 
 #[test]
-fn the_first_hop_that_is_not_crossed_is_to_blame() {
+fn first_uncrossed_hop_is_blamed() {
     let (mut fates, copy, _) = one();
     fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), Instant::ZERO);
     fates.handle_handed(copy, [1, 2], (Carriage::Stream, 9), Instant::ZERO);
@@ -104,7 +104,7 @@ fn the_first_hop_that_is_not_crossed_is_to_blame() {
 }
 
 #[test]
-fn what_arrived_is_not_blamed_on_a_late_word_of_its_sender() {
+fn late_outcome_blames_no_arrived_adu() {
     let (mut fates, copy, header) = one();
     fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), Instant::ZERO);
     assert_eq!(
@@ -123,7 +123,7 @@ fn what_arrived_is_not_blamed_on_a_late_word_of_its_sender() {
 }
 
 #[test]
-fn a_crash_explains_what_was_there_and_what_was_leaving() {
+fn crash_explains_adus_at_node() {
     let (mut fates, _, _) = one();
     fates.handle_gone(0, Instant::ZERO);
     assert_eq!(accounts(&fates), Some(because("a", DropCause::PathLost)));
@@ -142,7 +142,7 @@ fn a_crash_explains_what_was_there_and_what_was_leaving() {
 }
 
 #[test]
-fn a_copy_that_is_not_made_is_a_hole_unless_the_sink_is_gone_that_it_is_for() {
+fn missing_copy_is_hole_unless_sink_gone() {
     let (mut fates, copy, header) = one();
     let id = header.stream;
     fates.handle_planned(id, Epoch(2), 0);
@@ -160,7 +160,7 @@ fn a_copy_that_is_not_made_is_a_hole_unless_the_sink_is_gone_that_it_is_for() {
 }
 
 #[test]
-fn a_copy_is_looked_for_of_what_came_since_it_was_given_and_not_before() {
+fn copy_expected_only_since_given() {
     let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
     let (mut fates, copy, header) = one();
     let id = header.stream;
@@ -180,7 +180,7 @@ fn a_copy_is_looked_for_of_what_came_since_it_was_given_and_not_before() {
 }
 
 #[test]
-fn no_copy_is_asked_for_once_copies_have_ended_for_a_sink_that_left() {
+fn departed_sink_needs_no_copy() {
     let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
     let lost = || Some(because("b", DropCause::PathLost));
     // Times at which it was given, the sink left, the copies ended, and it reached the copying node.
@@ -214,7 +214,7 @@ fn no_copy_is_asked_for_once_copies_have_ended_for_a_sink_that_left() {
 }
 
 #[test]
-fn a_dependant_that_its_link_gives_up_and_that_is_there_is_one_that_came_back() {
+fn dropped_dependant_may_arrive() {
     let (mut fates, copy, header) = one();
     fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), Instant::ZERO);
     fates.handle_outcome(copy, [0, 1], Outcome::Dependant, Instant::ZERO);
@@ -228,7 +228,7 @@ fn a_dependant_that_its_link_gives_up_and_that_is_there_is_one_that_came_back() 
 }
 
 #[test]
-fn a_link_that_goes_down_after_the_last_of_a_stream_has_cut_it() {
+fn later_link_down_cuts_stream() {
     let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
     let (mut fates, copy, _) = one();
     fates.handle_handed(copy, [0, 1], (Carriage::Datagram, 9), at(2));
@@ -240,7 +240,7 @@ fn a_link_that_goes_down_after_the_last_of_a_stream_has_cut_it() {
 }
 
 #[test]
-fn what_comes_when_its_source_has_given_up_its_plan_is_late_for_the_ledger() {
+fn arrival_after_release_is_late() {
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     for (came, is_late) in [(7_999, false), (8_000, true), (11_000, true)] {
         let (mut fates, copy, header) = one();
@@ -254,7 +254,7 @@ fn what_comes_when_its_source_has_given_up_its_plan_is_late_for_the_ledger() {
 }
 
 #[test]
-fn a_grafted_plan_is_given_up_where_it_is_grafted() {
+fn grafted_plan_is_released_at_graft() {
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     for (came, is_late) in [(7_999, false), (8_000, true)] {
         let (mut fates, copy, header) = one();
@@ -269,7 +269,7 @@ fn a_grafted_plan_is_given_up_where_it_is_grafted() {
 }
 
 #[test]
-fn a_copy_is_of_the_stream_as_it_was_published_last_before_the_adu() {
+fn copy_follows_latest_publication() {
     // Published again before the first ADU, as by a node that was killed at once. Ids carry no order.
     for ids in [[7, 8], [8, 7]].map(|ids| ids.map(StreamId)) {
         let mut fates = Fates::new([(0, vec![2, 1])]);
@@ -295,7 +295,7 @@ fn a_copy_is_of_the_stream_as_it_was_published_last_before_the_adu() {
 }
 
 #[test]
-fn of_two_crossings_of_a_link_the_one_that_arrived_is_the_one_that_was_acknowledged() {
+fn acknowledgement_matches_arrival() {
     for gone_first in [false, true] {
         let (mut fates, copy, header) = one();
         for _ in 0..2 {
@@ -319,7 +319,7 @@ fn of_two_crossings_of_a_link_the_one_that_arrived_is_the_one_that_was_acknowled
 }
 
 #[test]
-fn what_vanished_is_as_long_as_what_left() {
+fn vanished_bytes_equal_sent_bytes() {
     let (mut fates, copy, _) = one();
     fates.handle_handed(copy, [0, 1], (Carriage::Datagram, 3), Instant::ZERO);
     fates.handle_outcome(copy, [0, 1], Outcome::Departed, Instant::ZERO);
@@ -328,7 +328,7 @@ fn what_vanished_is_as_long_as_what_left() {
 }
 
 #[test]
-fn an_ordered_hop_needs_a_reason_and_keeps_its_order() {
+fn ordered_hop_keeps_order() {
     let (mut fates, copy, mut header) = one();
     let id = thalweg_core::hop::OrderedId {
         stream: header.stream,

@@ -29,7 +29,7 @@ pub(crate) fn stream(kbps: &[u64]) -> Stream {
 }
 
 #[test]
-fn each_layer_keeps_to_its_rate_and_is_worth_having() {
+fn layer_keeps_rate_and_adds_quality() {
     let film = Film::new(&stream(&[60, 120, 240])).expect("room for three layers");
     for (layer, most) in [(0u8, 625), (1, 625 + 1_250), (2, 625 + 1_250 + 2_500)] {
         for frame in 0..PICTURES as u64 {
@@ -50,7 +50,7 @@ fn each_layer_keeps_to_its_rate_and_is_worth_having() {
 }
 
 #[test]
-fn layers_too_small_for_video_are_refused_with_their_sizes() {
+fn too_small_layers_are_refused() {
     let error = Film::new(&stream(&[60, 6, 240])).expect_err("6 kbit/s are no layer");
     assert!(matches!(&error, FilmError::Budgets { .. }));
     assert!(error.to_string().contains("`s`"), "{error}");

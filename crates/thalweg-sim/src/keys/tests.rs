@@ -15,7 +15,7 @@ fn pair() -> [HostKeys; 2] {
 }
 
 #[test]
-fn a_signature_is_its_signers_and_its_messages() {
+fn signature_binds_signer_and_message() {
     let [mut a, b] = pair();
     let signature = a.sign(b"hello");
     assert!(b.verify(a.id, b"hello", &signature));
@@ -27,7 +27,7 @@ fn a_signature_is_its_signers_and_its_messages() {
 }
 
 #[test]
-fn an_envelope_opens_for_its_node_its_context_and_unchanged() {
+fn envelope_binds_node_and_context() {
     let [mut a, b] = pair();
     let context = |stream| KeyContext {
         source: a.id,

@@ -14,7 +14,7 @@ use super::{Secrecy, Violation, Violations};
 use crate::traffic::payload;
 
 #[test]
-fn plaintext_is_seen_at_the_start_in_the_middle_and_at_the_end() {
+fn plaintext_is_found_anywhere() {
     let secret = payload(1, 2, 1_000, 1.0);
     let other = payload(1, 3, 1_000, 1.0);
     assert!(Secrecy::is_broken(&secret, &secret));
@@ -28,7 +28,7 @@ fn plaintext_is_seen_at_the_start_in_the_middle_and_at_the_end() {
 }
 
 #[test]
-fn a_violation_is_a_sentence_and_many_are_counted() {
+fn violations_are_sentences_and_counted() {
     let violation = Violation {
         time: Instant::ZERO + Duration::from_millis(1_500),
         node: "relay".parse().expect("a name"),
@@ -50,7 +50,7 @@ fn a_violation_is_a_sentence_and_many_are_counted() {
 }
 
 #[test]
-fn a_ledger_is_compared_by_node_cause_and_band_and_a_links_word_in_one_sum() {
+fn ledger_compared_by_node_cause_band() {
     let band = |importance| Band::of(Importance(importance));
     let truth = Truth {
         delivered: 5,
@@ -106,7 +106,7 @@ fn a_ledger_is_compared_by_node_cause_and_band_and_a_links_word_in_one_sum() {
 }
 
 #[test]
-fn of_what_was_sent_again_it_is_asked_what_came_and_that_no_more_is_lost_than_did_not() {
+fn resent_losses_have_upper_bound() {
     let band = Band::of(Importance(0));
     let truth = Truth {
         delivered: 5,

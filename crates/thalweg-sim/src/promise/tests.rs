@@ -19,7 +19,7 @@ fn header(layer: u8, flags: Flags) -> Header {
 }
 
 #[test]
-fn what_a_plan_did_not_say_is_a_sentence() {
+fn deviation_from_plan_is_reported() {
     let [a, b, c] = ["a", "b", "c"].map(|name| name.parse().expect("a name"));
     let hop = Hop {
         from: a,

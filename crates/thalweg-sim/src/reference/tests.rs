@@ -43,7 +43,7 @@ fn at(ms: u64) -> Instant {
 }
 
 #[test]
-fn an_adu_goes_where_its_part_leads_if_it_may() {
+fn adu_follows_its_part() {
     let mut model = Model::default();
     let from = Some(node(0));
     assert_eq!(model.step(1, from, &header(0, 0)), Step::Nowhere);
@@ -64,7 +64,7 @@ fn an_adu_goes_where_its_part_leads_if_it_may() {
 }
 
 #[test]
-fn in_sequence_a_gap_is_waited_for_until_the_deadline_of_what_waits() {
+fn gap_waits_until_deadline() {
     let mut model = Model::default();
     let reader = (1, 0);
     model.handle_subscribed(reader, true);
@@ -87,7 +87,7 @@ fn in_sequence_a_gap_is_waited_for_until_the_deadline_of_what_waits() {
 }
 
 #[test]
-fn as_they_come_everything_is_delivered_once_until_the_end() {
+fn unordered_delivers_once_until_end() {
     let mut model = Model::default();
     let reader = (1, 0);
     model.handle_subscribed(reader, false);
@@ -105,7 +105,7 @@ fn as_they_come_everything_is_delivered_once_until_the_end() {
 }
 
 #[test]
-fn as_they_come_the_end_waits_for_a_gap_for_as_long_as_in_sequence() {
+fn unordered_end_waits_for_gap() {
     let reader = (1, 0);
     for (last, expected) in [(59_999, &[0, 2, 1][..]), (60_000, &[0, 2])] {
         let mut model = Model::default();

@@ -28,14 +28,14 @@ fn run(is_text_wanted: bool, order: [u64; 2]) -> Trace {
 }
 
 #[test]
-fn the_hash_depends_on_what_happens_and_not_on_who_reads() {
+fn hash_ignores_kept_text() {
     assert_eq!(run(false, [1, 2]).hash(), run(true, [1, 2]).hash());
     assert_ne!(run(false, [1, 2]).hash(), run(false, [2, 1]).hash());
     assert_eq!(run(false, [1, 2]).happenings(), 2);
 }
 
 #[test]
-fn a_line_says_when_where_and_what() {
+fn line_has_time_place_and_kind() {
     let text = run(true, [1, 2]).take_text().expect("it was wanted");
     let first = text.lines().next().expect("two lines");
     assert_eq!(
@@ -45,7 +45,7 @@ fn a_line_says_when_where_and_what() {
 }
 
 #[test]
-fn the_hash_is_the_same_on_every_machine() {
+fn hash_is_machine_independent() {
     assert_eq!(
         format!("{:016x}", run(false, [1, 2]).hash()),
         "3ad835b541c57a31"

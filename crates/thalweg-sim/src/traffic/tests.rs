@@ -50,7 +50,7 @@ fn stream(traffic: Traffic) -> Stream {
 }
 
 #[test]
-fn layers_have_their_rates_on_the_wire() {
+fn layers_have_their_wire_rates() {
     let traffic = Traffic {
         spread: Ratio::new(0.3).expect("a ratio"),
         ..Traffic::default()
@@ -69,7 +69,7 @@ fn layers_have_their_rates_on_the_wire() {
 }
 
 #[test]
-fn frames_between_keys_depend_on_the_one_before() {
+fn frames_depend_on_previous() {
     let traffic = Traffic {
         key_every: 5,
         start: Duration::from_secs(1),
@@ -96,7 +96,7 @@ fn frames_between_keys_depend_on_the_one_before() {
 }
 
 #[test]
-fn packed_payloads_have_their_ratio_on_the_wire() {
+fn packed_payloads_have_wire_ratio() {
     let mut packer = lz4();
     for bytes in [600, 1_200, 5_000, 60_000] {
         for ratio in [0.3, 0.5, 0.8, 1.0, 1.2] {
@@ -109,7 +109,7 @@ fn packed_payloads_have_their_ratio_on_the_wire() {
 }
 
 #[test]
-fn payloads_are_told_apart_and_repeated() {
+fn payloads_differ_and_repeat() {
     let one = payload(3, 9, 1_001, 1.0);
     assert_eq!(one.len(), 1_001);
     assert_eq!(one, payload(3, 9, 1_001, 1.0));

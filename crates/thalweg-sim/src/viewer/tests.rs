@@ -13,7 +13,7 @@ fn at(ms: u64) -> Instant {
 }
 
 #[test]
-fn a_late_frame_leaves_the_last_picture_and_a_gap_hides_what_is_above() {
+fn late_frame_keeps_previous_picture() {
     let film = Arc::new(Film::new(&stream(&[60, 120, 240])).expect("room for three layers"));
     let mut viewer = Viewer::new(Arc::clone(&film), Duration::from_millis(100));
     assert_eq!(viewer.report(), Ok(None));

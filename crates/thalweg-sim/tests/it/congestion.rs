@@ -46,7 +46,7 @@ fn shares(tally: &Tally) -> Vec<f64> {
 }
 
 #[test]
-fn alone_the_line_is_used_and_the_queue_is_short() {
+fn lone_flow_fills_line_with_short_queue() {
     for (mbps, rtt, bdps) in [(1, 50, 1), (5, 20, 5), (5, 100, 1), (10, 50, 5)] {
         let rtt = ms(rtt);
         let line = line(mbps, rtt, bdps);
@@ -69,7 +69,7 @@ fn alone_the_line_is_used_and_the_queue_is_short() {
 
 /// Averaged over three seeds: for single ones, the share was 0.74 to 1.15 of the fair one over eight seeds.
 #[test]
-fn among_those_who_fill_the_queue_the_share_is_fair() {
+fn share_beside_cubic_is_fair() {
     for bdps in [1, 5] {
         let rtt = ms(20);
         let flows = [Algorithm::Thalweg, Algorithm::Cubic].map(|each| Flow::bulk(each, rtt));
@@ -86,7 +86,7 @@ fn among_those_who_fill_the_queue_the_share_is_fair() {
 /// A single `NewReno` halves its window and so drains a queue of 1 BDP at each loss, so the queue looks
 /// uncontested. The fair share would be 1; docs/congestion.md lists this as a shortcoming.
 #[test]
-fn of_many_beside_one_that_fills_a_long_queue_none_starves() {
+fn none_of_many_starves_beside_cubic() {
     let rtt = ms(20);
     let ours = [Algorithm::Thalweg; 4].into_iter();
     let flows: Vec<_> = ours
@@ -102,7 +102,7 @@ fn of_many_beside_one_that_fills_a_long_queue_none_starves() {
 }
 
 #[test]
-fn beside_one_new_reno_on_a_short_queue_it_gets_too_little() {
+fn new_reno_takes_more_on_short_queue() {
     let rtt = ms(20);
     let flows = [Algorithm::Thalweg, Algorithm::NewReno].map(|each| Flow::bulk(each, rtt));
     let mut bell = Dumbbell::new(line(10, rtt, 1), &flows, 1);
@@ -112,7 +112,7 @@ fn beside_one_new_reno_on_a_short_queue_it_gets_too_little() {
 }
 
 #[test]
-fn when_the_others_have_left_the_queue_is_short_again() {
+fn queue_shortens_after_rivals_leave() {
     let rtt = ms(20);
     let rival = Flow {
         ends: Instant::ZERO + secs(10),
@@ -131,7 +131,7 @@ fn when_the_others_have_left_the_queue_is_short_again() {
 }
 
 #[test]
-fn among_themselves_they_share_a_short_queue() {
+fn own_flows_share_short_queue() {
     let flows = [50; 2].map(|rtt| Flow::bulk(Algorithm::Thalweg, ms(rtt)));
     let mut bell = Dumbbell::new(line(10, ms(50), 1), &flows, 1);
     bell.run_for(secs(10));
@@ -147,7 +147,7 @@ fn among_themselves_they_share_a_short_queue() {
 /// weakness. Averaged over three seeds: for single ones, the share was 0.70 to 1.38 of the fair one
 /// over eight seeds.
 #[test]
-fn with_other_round_trips_the_share_stays() {
+fn unequal_rtts_keep_share() {
     let flows = [20, 100].map(|rtt| Flow::bulk(Algorithm::Thalweg, ms(rtt)));
     let share_of = |seed| {
         let mut bell = Dumbbell::new(line(10, ms(50), 1), &flows, seed);
@@ -159,7 +159,7 @@ fn with_other_round_trips_the_share_stays() {
 }
 
 #[test]
-fn a_step_of_the_rate_is_followed_both_ways() {
+fn rate_step_is_followed() {
     let rtt = ms(50);
     let fast = line(10, rtt, 5);
     let slow = Impairment {
@@ -183,7 +183,7 @@ fn a_step_of_the_rate_is_followed_both_ways() {
 }
 
 #[test]
-fn losses_by_chance_are_no_congestion() {
+fn random_loss_is_not_congestion() {
     let rtt = ms(100);
     let line = Impairment {
         loss: Ratio::new(0.01).expect("a share"),
@@ -200,7 +200,7 @@ fn losses_by_chance_are_no_congestion() {
 }
 
 #[test]
-fn who_sends_little_keeps_his_window_and_bursts_without_a_queue() {
+fn app_limited_flow_keeps_window() {
     let rtt = ms(50);
     let line = line(10, rtt, 5);
     let frames = Flow {
@@ -222,7 +222,7 @@ fn who_sends_little_keeps_his_window_and_bursts_without_a_queue() {
 /// sixteen seeds 72 % of the camera's ADUs were delivered where CUBIC delivers all; now 98 % are
 /// (docs/congestion.md explains the rest).
 #[test]
-fn jitter_and_bursts_are_no_queue_for_who_sends_little() {
+fn jitter_and_bursts_are_not_a_queue() {
     let text = include_str!("../../../../worlds/ladder/congested-wifi.toml");
     let world = thalweg_world::load_str(text, Format::Toml, "congested-wifi")
         .expect("it is one of the repository's");
@@ -253,7 +253,7 @@ fn jitter_and_bursts_are_no_queue_for_who_sends_little() {
 /// Over 32 seeds, 5 % of the ADUs were late or missing, 18 % in the worst; with CUBIC none. With an
 /// additional 5 % of packets lost it was 40 % (CUBIC: 13 %).
 #[test]
-fn packets_that_overtake_each_other_are_no_queue() {
+fn reordering_is_not_a_queue() {
     let text = include_str!("../../../../worlds/unordered.toml");
     let mut world = thalweg_world::load_str(text, Format::Toml, "unordered")
         .expect("it is one of the repository's");
@@ -275,7 +275,7 @@ fn packets_that_overtake_each_other_are_no_queue() {
 /// packets was taken for a queue. Packets that the transport declared lost and that arrived after all
 /// show how wide the jitter is.
 #[test]
-fn jitter_wider_than_three_packets_is_no_queue() {
+fn wide_jitter_is_not_a_queue() {
     let text = include_str!("../../../../worlds/scattered.toml");
     let world = thalweg_world::load_str(text, Format::Toml, "scattered")
         .expect("it is one of the repository's");
@@ -291,7 +291,7 @@ fn jitter_wider_than_three_packets_is_no_queue() {
 }
 
 #[test]
-fn the_same_seed_shares_the_same() {
+fn same_seed_gives_same_shares() {
     let flows = [Algorithm::Thalweg, Algorithm::Cubic].map(|each| Flow::bulk(each, ms(20)));
     let play = || Dumbbell::new(line(5, ms(20), 1), &flows, 7).run_for(secs(5));
     assert_eq!(play(), play());

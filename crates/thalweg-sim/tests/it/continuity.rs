@@ -42,22 +42,22 @@ fn stays_whole(world: &World) {
 }
 
 #[test]
-fn a_link_out_of_sight_of_the_source_is_cut() {
+fn remote_link_cut_keeps_stream_whole() {
     stays_whole(&continuity_world!("link-cut"));
 }
 
 #[test]
-fn the_link_beside_the_source_is_cut() {
+fn first_link_cut_keeps_stream_whole() {
     stays_whole(&continuity_world!("near-cut"));
 }
 
 #[test]
-fn a_relay_dies_with_what_it_had_acknowledged() {
+fn relay_crash_keeps_stream_whole() {
     stays_whole(&continuity_world!("relay-crash"));
 }
 
 #[test]
-fn a_relay_takes_everything_and_passes_nothing_on() {
+fn withholding_relay_is_left() {
     stays_whole(&continuity_world!("withhold"));
 }
 
@@ -71,7 +71,7 @@ fn given_by(played: &Played, relay: &str) -> u64 {
 }
 
 #[test]
-fn a_relay_keeps_a_part_and_says_that_it_came() {
+fn partly_withholding_relay_is_left() {
     let world = continuity_world!("withhold-part");
     for seed in 0..SEEDS {
         let played = run_by_law(&world, seed);
@@ -91,7 +91,7 @@ fn a_relay_keeps_a_part_and_says_that_it_came() {
 }
 
 #[test]
-fn a_relay_keeps_a_part_of_a_full_stream_and_nothing_is_lost() {
+fn partial_withholding_costs_no_full_adu() {
     let world = continuity_world!("withhold-full");
     stays_whole(&world);
     for seed in 0..SEEDS {
@@ -104,7 +104,7 @@ fn a_relay_keeps_a_part_of_a_full_stream_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_relay_passes_on_not_even_subscriptions() {
+fn silent_relay_is_planned_around() {
     let world = continuity_world!("withhold-all");
     for seed in 0..SEEDS {
         let played = run_by_law(&world, seed);
@@ -118,32 +118,32 @@ fn a_relay_passes_on_not_even_subscriptions() {
 }
 
 #[test]
-fn a_relay_dies_and_comes_back_while_the_stream_leaves_it() {
+fn relay_restart_keeps_stream_whole() {
     stays_whole(&continuity_world!("relay-restart"));
 }
 
 #[test]
-fn the_way_heals_while_the_stream_leaves_it() {
+fn path_heals_midway() {
     stays_whole(&continuity_world!("heal-midway"));
 }
 
 #[test]
-fn two_links_are_cut_in_a_row() {
+fn two_link_cuts_keep_stream_whole() {
     stays_whole(&continuity_world!("two-in-a-row"));
 }
 
 #[test]
-fn two_relays_die_in_a_row() {
+fn two_relay_crashes_keep_stream_whole() {
     stays_whole(&continuity_world!("two-relays"));
 }
 
 #[test]
-fn relays_of_a_mesh_die_one_after_the_other_and_a_rate_falls() {
+fn mesh_failures_keep_streams_whole() {
     stays_whole(&continuity_world!("mesh"));
 }
 
 #[test]
-fn a_way_that_stalls_again_and_again_is_left_once() {
+fn stalling_path_is_left_once() {
     let world = continuity_world!("false-alarm");
     stays_whole(&world);
     for seed in 0..SEEDS {
@@ -155,7 +155,7 @@ fn a_way_that_stalls_again_and_again_is_left_once() {
 }
 
 #[test]
-fn a_way_that_hesitates_is_made_ready_for_and_not_left() {
+fn hesitating_path_is_kept() {
     let world = continuity_world!("hesitation");
     for seed in 0..SEEDS {
         let played = run_by_law(&world, seed);
@@ -167,7 +167,7 @@ fn a_way_that_hesitates_is_made_ready_for_and_not_left() {
 }
 
 #[test]
-fn a_cut_delays_fewer_pictures_than_the_old_system_did() {
+fn cut_delays_fewer_than_six_pictures() {
     for world in [
         continuity_world!("link-cut"),
         continuity_world!("near-cut"),
@@ -183,7 +183,7 @@ fn a_cut_delays_fewer_pictures_than_the_old_system_did() {
 }
 
 #[test]
-fn what_has_no_deadline_waits_for_the_end_of_a_partition() {
+fn partition_delays_adus_without_deadline() {
     let world = continuity_world!("partition");
     for seed in 0..SEEDS {
         let report = run_by_law(&world, seed).report;
@@ -195,7 +195,7 @@ fn what_has_no_deadline_waits_for_the_end_of_a_partition() {
 }
 
 #[test]
-fn what_is_held_for_a_sink_without_a_way_arrives_whole_when_there_is_one() {
+fn held_adus_arrive_once_path_exists() {
     for world in [continuity_world!("no-way"), continuity_world!("away")] {
         for seed in 0..2 {
             let report = run_by_law(&world, seed).report;
@@ -210,7 +210,7 @@ fn what_is_held_for_a_sink_without_a_way_arrives_whole_when_there_is_one() {
 }
 
 #[test]
-fn what_is_held_arrives_whole_at_each_of_several_sinks() {
+fn held_adus_reach_every_sink() {
     let world = continuity_world!("two-sinks");
     for seed in 0..2 {
         let report = run_by_law(&world, seed).report;
@@ -222,7 +222,7 @@ fn what_is_held_arrives_whole_at_each_of_several_sinks() {
 }
 
 #[test]
-fn what_is_more_than_may_be_held_costs_the_least_important_and_is_told() {
+fn full_hold_drops_least_important() {
     let world = continuity_world!("too-much");
     for seed in 0..2 {
         let report = run_by_law(&world, seed).report;
@@ -263,11 +263,11 @@ fn survives_a_long_outage(world: &World, back: Duration) {
 }
 
 #[test]
-fn outage_beyond_a_lease_loses_nothing_without_deadline() {
+fn outage_beyond_lease_loses_nothing() {
     survives_a_long_outage(&continuity_world!("long-cut"), Duration::from_secs(55));
 }
 
 #[test]
-fn sink_frozen_beyond_a_lease_loses_nothing() {
+fn frozen_sink_loses_nothing() {
     survives_a_long_outage(&continuity_world!("frozen-sink"), Duration::from_secs(50));
 }

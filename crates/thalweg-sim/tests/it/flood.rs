@@ -103,7 +103,7 @@ fn weather(flood: &mut Flood, nodes: usize, links: usize, dice: &mut SplitMix) {
 }
 
 #[test]
-fn all_come_to_know_the_same_map_and_words_are_few() {
+fn maps_converge_with_few_frames() {
     for nodes in [3, 20, 100, 200] {
         let shape = Shape::grown(nodes, SLOW, nodes as u64);
         let links = shape.wires.len() as u64;
@@ -126,7 +126,7 @@ fn all_come_to_know_the_same_map_and_words_are_few() {
 }
 
 #[test]
-fn at_rest_a_slow_link_bears_less_than_a_hundredth() {
+fn idle_control_takes_under_one_percent() {
     for nodes in [10, 100] {
         let shape = Shape::grown(nodes, SLOW, 7);
         let mut flood = Flood::start(&shape, 1);
@@ -194,7 +194,7 @@ fn knowing(flood: &Flood, nodes: usize, of: usize, rtt: Duration) -> usize {
 }
 
 #[test]
-fn a_swarm_of_records_costs_a_hub_few_writes_and_all_know_soon() {
+fn record_swarm_is_batched() {
     const LEAVES: usize = 60;
     let nearer = Duration::from_millis(20);
     // The leaves may carry streams to the nodes behind them, so the state of their links is news.
@@ -224,7 +224,7 @@ fn a_swarm_of_records_costs_a_hub_few_writes_and_all_know_soon() {
 }
 
 #[test]
-fn what_the_only_link_of_a_viewer_is_like_is_no_news() {
+fn leaf_link_changes_wait_for_renewal() {
     const LEAVES: usize = 60;
     let mut flood = Flood::start(&star(LEAVES, false), 1);
     flood.pass(Duration::from_secs(60));
@@ -241,7 +241,7 @@ fn what_the_only_link_of_a_viewer_is_like_is_no_news() {
 }
 
 #[test]
-fn churn_partitions_and_crashes_leave_everybody_with_the_truth() {
+fn maps_survive_churn() {
     for (nodes, seed, rounds) in [(8, 1, 8), (8, 2, 8), (30, 3, 8), (30, 4, 8), (200, 5, 2)] {
         let shape = Shape::grown(nodes, SLOW, seed);
         let mut flood = Flood::start(&shape, seed);
@@ -272,7 +272,7 @@ fn churn_partitions_and_crashes_leave_everybody_with_the_truth() {
 }
 
 #[test]
-fn lies_and_replays_are_refused_and_change_no_map() {
+fn forged_and_replayed_records_refused() {
     let nodes = 30;
     let shape = Shape::grown(nodes, SLOW, 9);
     let mut flood = Flood::start(&shape, 9);
@@ -304,7 +304,7 @@ fn lies_and_replays_are_refused_and_change_no_map() {
 }
 
 #[test]
-fn a_link_that_carries_less_one_way_is_on_everybodys_map_as_it_is() {
+fn asymmetric_rate_reaches_every_map() {
     let shape = Shape::grown(20, Bitrate::from_kbps(4_000), 3);
     let mut flood = Flood::start(&shape, 3);
     flood.pass(Duration::from_secs(30));
@@ -341,7 +341,7 @@ fn a_link_that_carries_less_one_way_is_on_everybodys_map_as_it_is() {
 }
 
 #[test]
-fn a_stream_is_on_another_way_soon_after_its_link_is_cut() {
+fn stream_reroutes_within_a_second() {
     for seed in 0..3 {
         let nodes = 100;
         let shape = Shape::grown(nodes, SLOW, seed);

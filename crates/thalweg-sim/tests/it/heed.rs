@@ -75,7 +75,7 @@ fn latest(heed: &Heed) -> (Duration, usize) {
 }
 
 #[test]
-fn of_a_flow_without_a_pause_every_loss_is_known_within_a_second() {
+fn loss_is_known_within_a_second() {
     // The flow does not end at a multiple of 2.5 s, when plans are renewed and all reports are repeated.
     let flow = r#"frames = 30.0, start = "1 s", stop = "29 s""#;
     // One datagram in a hundred is lost on the return path too, and with it a report now and then.
@@ -96,7 +96,7 @@ fn of_a_flow_without_a_pause_every_loss_is_known_within_a_second() {
 }
 
 #[test]
-fn over_long_ways_it_is_known_as_much_later_as_they_are_longer() {
+fn report_delay_grows_with_path() {
     let flow = r#"frames = 30.0, start = "1 s", stop = "30 s""#;
     for (relays, delay_ms, bound_ms) in [
         (&["relay", "gate"][..], 50, 1_000),
@@ -129,7 +129,7 @@ fn through_an_outage(delay_ms: u64, traffic: &str, from_ms: u64, to_ms: u64) -> 
 }
 
 #[test]
-fn where_nothing_is_heard_it_is_known_sooner_than_a_report_can_take() {
+fn silence_reveals_loss_early() {
     let flow =
         |start: u64, stop: u64| format!(r#"frames = 30.0, start = "{start} s", stop = "{stop} s""#);
     let sparse = r#"frames = 5.0, start = "6 s", stop = "12 s""#;

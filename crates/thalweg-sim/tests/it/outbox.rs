@@ -52,7 +52,7 @@ macro_rules! outbox_world {
 }
 
 #[test]
-fn overloaded_line_carries_pictures_in_time_and_gives_up_refinements() {
+fn overload_drops_refinements_first() {
     let stream = outbox_world!("overload");
     assert!(pictures(&stream) >= 0.9, "{}", pictures(&stream));
     assert!(refinements(&stream) <= pictures(&stream) / 3.0);
@@ -71,7 +71,7 @@ fn pictures_survive_a_step_of_the_rate() {
 }
 
 #[test]
-fn line_that_falls_is_not_taken_for_one_that_others_fill() {
+fn rate_fall_is_not_competition() {
     // Seeds that once failed: a third to a half of the pictures of the first world were in time, two
     // thirds of the second's. Over 32 seeds it is now 0.86 to 0.99 and 0.94 to 0.98.
     for seed in [0, 5, 12, 16] {
@@ -83,13 +83,13 @@ fn line_that_falls_is_not_taken_for_one_that_others_fill() {
 }
 
 #[test]
-fn bursts_that_the_line_carries_in_the_mean_are_carried() {
+fn bursts_within_mean_rate_pass() {
     let stream = outbox_world!("bursts");
     assert!(in_time(&stream, |_| true) >= 0.97);
 }
 
 #[test]
-fn stall_costs_its_own_time_and_little_more() {
+fn stall_costs_little_extra_time() {
     let stream = outbox_world!("stall");
     // A second and a half of eleven seconds; pictures that went stale in it do not delay fresh ones.
     let lost = 11.0 * (1.0 - pictures(&stream));
@@ -97,7 +97,7 @@ fn stall_costs_its_own_time_and_little_more() {
 }
 
 #[test]
-fn link_goes_on_soon_after_its_line_is_back() {
+fn link_resumes_soon_after_blackout() {
     let stream = outbox_world!("blackout");
     assert_eq!(stream.in_time, stream.sent);
     // Two seconds of outage, and less than one more.
@@ -106,21 +106,21 @@ fn link_goes_on_soon_after_its_line_is_back() {
 }
 
 #[test]
-fn burst_of_losses_costs_its_own_time_at_most() {
+fn loss_burst_costs_its_own_time() {
     let stream = outbox_world!("loss-burst");
     let lost = 11.0 * (1.0 - pictures(&stream));
     assert!(lost <= 3.0, "{lost} s of pictures");
 }
 
 #[test]
-fn line_with_room_for_all_carries_all() {
+fn idle_line_carries_all() {
     let stream = outbox_world!("idle-line");
     assert_eq!(stream.in_time, stream.sent);
     assert!(stream.by_cause.is_empty());
 }
 
 #[test]
-fn streams_share_a_full_line_by_weight() {
+fn full_line_is_shared_by_weight() {
     let text = include_str!("../../../../worlds/outbox/weights.toml");
     let report = run(&world(text), 1).report;
     assert_eq!(report.violations, [] as [&str; 0]);
@@ -135,7 +135,7 @@ fn streams_share_a_full_line_by_weight() {
 }
 
 #[test]
-fn what_goes_in_sequence_passes_relays_while_it_arrives() {
+fn ordered_adus_cut_through_relays() {
     let link = |ends: &str| {
         format!(
             "[[link]]\nends = [{ends}]\nrate = \"2 Mbit/s\"\ndelay = \"5 ms\"\nqueue = \"50 kB\"\n"
@@ -171,7 +171,7 @@ fn what_goes_in_sequence_passes_relays_while_it_arrives() {
 }
 
 #[test]
-fn a_file_beside_a_live_stream_takes_what_that_leaves() {
+fn file_takes_leftover_rate() {
     let text = include_str!("../../../../worlds/outbox/file.toml");
     let report = run(&world(text), 1).report;
     assert_eq!(report.violations, [] as [&str; 0]);
@@ -184,7 +184,7 @@ fn a_file_beside_a_live_stream_takes_what_that_leaves() {
 }
 
 #[test]
-fn a_file_on_a_slow_line_is_no_rival_of_the_live_stream_beside_it() {
+fn slow_line_file_delays_no_live_adu() {
     let text = include_str!("../../../../worlds/outbox/file-slow.toml");
     // With these seeds the sender took its own packets' delayed acknowledgements for competing flows,
     // and one ADU in seven was late.
@@ -197,7 +197,7 @@ fn a_file_on_a_slow_line_is_no_rival_of_the_live_stream_beside_it() {
 }
 
 #[test]
-fn a_file_on_the_slowest_line_leaves_a_live_stream_its_time() {
+fn slowest_line_keeps_live_in_time() {
     let text = include_str!("../../../../worlds/outbox/file-slowest.toml");
     for seed in 0..4 {
         let report = run(&world(text), seed).report;

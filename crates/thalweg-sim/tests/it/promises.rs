@@ -162,7 +162,7 @@ fn fullest(world: &World, promise: &Promise) -> f64 {
 }
 
 #[test]
-fn a_plan_moves_the_bytes_that_it_predicted_and_shows_no_plaintext() {
+fn plan_moves_predicted_bytes() {
     let (mut judged, mut sealed, mut packed, mut kept) = (0, 0, 0, 0);
     for seed in 0..WORLDS {
         let world = world(seed);
@@ -224,7 +224,7 @@ fn named(file: &str) -> World {
 }
 
 #[test]
-fn the_worlds_of_the_repository_move_what_is_predicted_once_a_seal_has_its_size() {
+fn repository_worlds_match_prediction() {
     for file in ["demo.toml", "pa9.toml", "diamond.toml", "ladder/4g.toml"] {
         let world = named(file);
         let played = run(&world, 1);

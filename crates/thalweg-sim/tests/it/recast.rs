@@ -59,7 +59,7 @@ fn stays_whole(world: &World) -> impl Fn(u64, &Played) {
 }
 
 #[test]
-fn three_sinks_behind_one_relay_share_the_way_to_it() {
+fn sinks_share_link_to_relay() {
     let world = recast_world!("fork");
     plays(&world, &[], stays_whole(&world));
 }
@@ -85,7 +85,7 @@ fn crowd(sinks: usize) -> World {
 }
 
 #[test]
-fn two_hundred_sinks_that_come_at_once_cost_the_way_to_their_relay_one_copy_and_miss_nothing() {
+fn two_hundred_sinks_cost_one_copy() {
     let world = crowd(200);
     let played = run_by_law(&world, 0);
     let doubled = recast::doubled(&world, &played, &[]);
@@ -95,7 +95,7 @@ fn two_hundred_sinks_that_come_at_once_cost_the_way_to_their_relay_one_copy_and_
 }
 
 #[test]
-fn who_is_slow_delays_nobody_where_sinks_say_what_they_lack() {
+fn slow_sink_delays_no_repaired_sink() {
     let world = recast_world!("slow-sink");
     let of = |played: &Played, sink: &str| {
         let mut streams = played.report.streams.iter();
@@ -121,19 +121,19 @@ fn who_is_slow_delays_nobody_where_sinks_say_what_they_lack() {
 }
 
 #[test]
-fn a_relay_that_watches_passes_on_what_it_has() {
+fn subscribing_relay_forwards() {
     let world = recast_world!("watcher");
     plays(&world, &[], stays_whole(&world));
 }
 
 #[test]
-fn every_link_of_a_tree_two_deep_bears_one_copy() {
+fn tree_links_carry_one_copy() {
     let world = recast_world!("tree");
     plays(&world, &[], stays_whole(&world));
 }
 
 #[test]
-fn when_the_sink_of_the_base_leaves_the_others_miss_nothing() {
+fn base_sink_leave_costs_nothing() {
     let world = recast_world!("base-leaves");
     plays(&world, &[at(4_000)..at(6_500)], |seed, played| {
         for stream in played.report.streams.iter().filter(|s| s.sink != "ann") {
@@ -145,13 +145,13 @@ fn when_the_sink_of_the_base_leaves_the_others_miss_nothing() {
 }
 
 #[test]
-fn when_the_relay_dies_all_its_sinks_move_and_miss_nothing() {
+fn relay_crash_moves_all_sinks() {
     let world = recast_world!("relay-crash");
     plays(&world, &[at(4_500)..at(6_500)], stays_whole(&world));
 }
 
 #[test]
-fn when_a_relay_dies_that_is_a_sink_who_is_behind_it_does_not_wait_for_it() {
+fn sink_relay_crash_delays_no_sink_behind() {
     let world = recast_world!("watcher-crash");
     plays(&world, &[at(4_500)..at(10_000)], |seed, played| {
         let desk = played.report.streams.iter().find(|s| s.sink == "desk");
@@ -163,13 +163,13 @@ fn when_a_relay_dies_that_is_a_sink_who_is_behind_it_does_not_wait_for_it() {
 }
 
 #[test]
-fn a_relay_that_leaves_in_good_order_is_left_before_it_goes() {
+fn leaving_relay_is_drained() {
     let world = recast_world!("relay-leaves");
     plays(&world, &[at(5_000)..at(5_500)], stays_whole(&world));
 }
 
 #[test]
-fn a_link_that_has_too_little_bears_nothing_twice_when_a_plan_of_fewer_layers_takes_over() {
+fn narrower_plan_doubles_no_slow_link() {
     let world = recast_world!("narrower");
     // From when the new plan takes over to the end: it filters layers at the source, so the first link
     // carries both.
@@ -188,7 +188,7 @@ fn a_link_that_has_too_little_bears_nothing_twice_when_a_plan_of_fewer_layers_ta
 }
 
 #[test]
-fn who_joins_in_the_middle_costs_the_first_link_nothing() {
+fn late_join_costs_first_link_nothing() {
     let world = recast_world!("late");
     plays(&world, &[], |seed, played| {
         for stream in &played.report.streams {
@@ -217,7 +217,7 @@ fn given_since_start(text: &str, node: &str) -> Vec<(f64, u64)> {
 }
 
 #[test]
-fn who_joins_in_the_middle_begins_with_the_newest_key_picture_and_misses_nothing_after_it() {
+fn late_join_begins_with_key_picture() {
     const JOINED: f64 = 3.2;
     let world = recast_world!("join");
     for order in [Order::Sequence, Order::Importance] {
@@ -254,7 +254,7 @@ fn who_joins_in_the_middle_begins_with_the_newest_key_picture_and_misses_nothing
 }
 
 #[test]
-fn stalled_recorder_costs_the_viewer_nothing() {
+fn stalled_recorder_delays_no_viewer() {
     let world = recast_world!("stalled");
     // One seed only: 26,000 ADUs take a while in a debug build.
     for seed in 0..1 {

@@ -91,12 +91,12 @@ const LONG_SEEDS: [(u64, &str); 3] = [
 ];
 
 #[test]
-fn what_was_found_once_is_accounted_for() {
+fn old_seeds_are_accounted_for() {
     all_accounted_for(&SEEDS, Length::Seconds);
 }
 
 #[test]
-fn what_was_found_once_in_a_minute_is_accounted_for() {
+fn old_long_seeds_are_accounted_for() {
     all_accounted_for(&LONG_SEEDS, Length::Minute);
 }
 

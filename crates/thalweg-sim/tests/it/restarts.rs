@@ -69,7 +69,7 @@ fn with_restart(of: &str, reliability: Reliability) -> World {
 }
 
 #[test]
-fn a_stream_goes_on_as_soon_as_a_node_of_its_way_is_back() {
+fn stream_resumes_after_node_restart() {
     for reliability in [Reliability::None, Reliability::UntilDeadline] {
         for node in ["b", "c", "d"] {
             let report = run(&with_restart(node, reliability), 1).report;

@@ -74,7 +74,7 @@ fn left_once(world: &World, seed: u64) -> u64 {
 }
 
 #[test]
-fn a_stream_detours_around_a_line_that_has_fallen_and_stays_away() {
+fn fallen_line_is_left_for_good() {
     let world = routing_world!("rate-fall");
     for seed in 0..SEEDS {
         let late = left_once(&world, seed);
@@ -85,7 +85,7 @@ fn a_stream_detours_around_a_line_that_has_fallen_and_stays_away() {
 }
 
 #[test]
-fn pictures_that_need_one_another_leave_a_line_that_is_idle_for_want_of_them() {
+fn dependent_pictures_leave_fallen_line() {
     let world = routing_world!("groups");
     for seed in 0..SEEDS {
         let missing = left_once(&world, seed);
@@ -96,7 +96,7 @@ fn pictures_that_need_one_another_leave_a_line_that_is_idle_for_want_of_them() {
 }
 
 #[test]
-fn the_same_line_without_a_fall_is_never_left() {
+fn steady_line_is_never_left() {
     let mut world = routing_world!("rate-fall");
     world.events.clear();
     for seed in 0..SEEDS {
@@ -105,7 +105,7 @@ fn the_same_line_without_a_fall_is_never_left() {
 }
 
 #[test]
-fn a_line_that_was_cut_takes_a_stream_as_soon_as_it_is_back() {
+fn cut_line_is_used_once_back() {
     let world = routing_world!("outage");
     for seed in 0..SEEDS {
         let played = run_by_law(&world, seed);
@@ -118,7 +118,7 @@ fn a_line_that_was_cut_takes_a_stream_as_soon_as_it_is_back() {
 }
 
 #[test]
-fn a_stream_does_not_come_back_to_a_line_that_has_become_too_long() {
+fn too_long_line_is_not_retaken() {
     let world = routing_world!("delay-rise");
     for seed in 0..SEEDS {
         let late = left_once(&world, seed);
@@ -127,7 +127,7 @@ fn a_stream_does_not_come_back_to_a_line_that_has_become_too_long() {
 }
 
 #[test]
-fn a_stream_comes_back_to_a_line_that_was_too_long_for_a_moment() {
+fn briefly_long_line_is_retaken() {
     let mut world = routing_world!("delay-rise");
     let rise = world.events[0].clone();
     let mut fall = rise.clone();
@@ -147,7 +147,7 @@ fn a_stream_comes_back_to_a_line_that_was_too_long_for_a_moment() {
 }
 
 #[test]
-fn noise_of_a_fifth_changes_no_plan() {
+fn noise_changes_no_plan() {
     let world = routing_world!("noise");
     assert!(world.events.len() > 100 && world.length() > Duration::from_secs(20));
     for seed in 0..SEEDS {
@@ -157,7 +157,7 @@ fn noise_of_a_fifth_changes_no_plan() {
 }
 
 #[test]
-fn a_line_that_was_slow_long_ago_takes_a_stream_that_has_no_other_way() {
+fn once_slow_line_is_last_resort() {
     let world = routing_world!("mended");
     for seed in 0..SEEDS {
         let played = run_unsaid(&world, seed);
@@ -175,7 +175,7 @@ fn a_line_that_was_slow_long_ago_takes_a_stream_that_has_no_other_way() {
 }
 
 #[test]
-fn a_line_that_was_slow_is_not_tried_while_there_is_another_way() {
+fn slow_line_untried_beside_another() {
     let mut world = routing_world!("mended");
     // Without the crash, and then without the recovery either.
     for end in [50, 19].map(Duration::from_secs) {
@@ -188,7 +188,7 @@ fn a_line_that_was_slow_is_not_tried_while_there_is_another_way() {
 }
 
 #[test]
-fn who_asks_while_the_only_line_is_too_slow_gets_what_matters_most() {
+fn too_slow_line_carries_important() {
     let world = routing_world!("too-slow");
     // The same world without its later part: the difference is what came after the screen was restarted.
     let mut before = world.clone();
@@ -212,7 +212,7 @@ fn bytes_of_lines(world: &World) -> Vec<u64> {
 }
 
 #[test]
-fn twelve_nodes_at_rest_take_less_than_a_hundredth_of_a_slow_line() {
+fn idle_nodes_take_under_one_percent() {
     // Each has two neighbours on a ring and two across it.
     let nodes = 0..12;
     let names = nodes.clone().map(|at| format!("[node.n{at}]\n"));
@@ -236,7 +236,7 @@ fn twelve_nodes_at_rest_take_less_than_a_hundredth_of_a_slow_line() {
 }
 
 #[test]
-fn who_comes_back_to_a_line_finds_there_what_he_left() {
+fn returning_stream_keeps_window() {
     let world = routing_world!("return");
     for seed in 0..SEEDS {
         let played = came_back(&world, seed);
@@ -249,7 +249,7 @@ fn who_comes_back_to_a_line_finds_there_what_he_left() {
 }
 
 #[test]
-fn a_link_that_is_made_anew_begins_with_what_the_line_carried() {
+fn new_link_starts_at_old_rate() {
     let world = routing_world!("anew");
     for seed in 0..SEEDS {
         let played = came_back(&world, seed);

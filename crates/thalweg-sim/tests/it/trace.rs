@@ -68,7 +68,7 @@ const CARRIAGES: [Carriage; 3] = [
 ];
 
 #[test]
-fn on_a_line_that_takes_them_stamps_say_the_true_latency_within_a_packet() {
+fn stamps_match_latency_within_packet() {
     let line = line(Bitrate::from_kbps(10_000));
     for carriage in CARRIAGES {
         let all = seen(line, 900, Duration::from_millis(20), carriage);
@@ -82,7 +82,7 @@ fn on_a_line_that_takes_them_stamps_say_the_true_latency_within_a_packet() {
 }
 
 #[test]
-fn what_waits_in_the_outbox_of_a_slow_line_is_on_the_stamp() {
+fn stamp_includes_outbox_wait() {
     // 10 kB per 20 ms is twice the line's rate.
     let line = line(Bitrate::from_kbps(2_000));
     let all = seen(line, 10_000, Duration::from_millis(20), Carriage::Stream);
@@ -99,7 +99,7 @@ fn what_waits_in_the_outbox_of_a_slow_line_is_on_the_stamp() {
 }
 
 #[test]
-fn what_is_lost_and_sent_again_is_later_than_stamps_say_and_never_sooner() {
+fn stamps_never_overstate_latency() {
     let line = Impairment {
         loss: Ratio::new(0.1).expect("a share"),
         ..line(Bitrate::from_kbps(10_000))

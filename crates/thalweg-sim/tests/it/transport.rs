@@ -25,7 +25,7 @@ fn lane() -> OrderedId {
 }
 
 #[test]
-fn two_ends_greet_within_a_few_round_trips() {
+fn ends_greet_within_few_rtts() {
     let mut rig = Rig::new(line(Bitrate::from_kbps(10_000)), 1);
     rig.run_for(Duration::from_millis(200));
     assert_eq!(rig.events[A].len(), 1, "{:?}", rig.events);
@@ -37,7 +37,7 @@ fn two_ends_greet_within_a_few_round_trips() {
 }
 
 #[test]
-fn control_frames_come_whole_in_order_and_before_adus() {
+fn control_frames_precede_adus() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(500)), 2);
     rig.send(0, 100_000, by(Carriage::Stream));
     rig.run_for(Duration::from_millis(100));
@@ -63,7 +63,7 @@ fn control_frames_come_whole_in_order_and_before_adus() {
 }
 
 #[test]
-fn control_frames_are_bounded_in_size_and_number() {
+fn control_queue_is_bounded() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(50)), 2);
     let large = Bytes::from(vec![0; (256 << 10) + 1]);
     let refused = rig.ports[A].send_control(rig.now, large);
@@ -77,7 +77,7 @@ fn control_frames_are_bounded_in_size_and_number() {
 }
 
 #[test]
-fn thousand_adus_arrive_whole_over_a_lossy_line() {
+fn lossy_line_delivers_whole_adus() {
     let weather = Impairment {
         loss: share(0.05),
         jitter: Duration::from_millis(5),
@@ -108,7 +108,7 @@ fn thousand_adus_arrive_whole_over_a_lossy_line() {
 }
 
 #[test]
-fn expired_adu_is_reset_and_its_receiver_told() {
+fn expired_adu_is_reset_at_both_ends() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(100)), 4);
     let mut late = header(1);
     late.deadline = rig.now + Duration::from_millis(400);
@@ -137,7 +137,7 @@ fn expired_adu_is_reset_and_its_receiver_told() {
 }
 
 #[test]
-fn deadline_crosses_the_hop_as_what_is_left_of_it() {
+fn remaining_deadline_crosses_hop() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(10_000)), 5);
     let mut urgent = header(1);
     urgent.deadline = rig.now + Duration::from_millis(300);
@@ -155,7 +155,7 @@ fn deadline_crosses_the_hop_as_what_is_left_of_it() {
 }
 
 #[test]
-fn urgent_adu_overtakes_a_long_one_that_has_begun() {
+fn urgent_adu_overtakes_long_one() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(1_000)), 6);
     for sequence in 0..10 {
         rig.send(sequence, 50_000, by(Carriage::Stream));
@@ -182,7 +182,7 @@ fn urgent_adu_overtakes_a_long_one_that_has_begun() {
 }
 
 #[test]
-fn saturated_line_carries_nine_tenths_of_its_rate() {
+fn saturated_line_reaches_nine_tenths() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(2_000)), 7);
     for sequence in 0..100 {
         rig.send(sequence, 100_000, by(Carriage::Stream));
@@ -196,7 +196,7 @@ fn saturated_line_carries_nine_tenths_of_its_rate() {
 }
 
 #[test]
-fn blackout_ends_the_link_and_a_new_dial_brings_it_back() {
+fn redial_follows_blackout() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(1_000)), 8);
     rig.send(1, 50_000, by(Carriage::Stream));
     rig.run_for(Duration::from_millis(100));
@@ -228,7 +228,7 @@ fn blackout_ends_the_link_and_a_new_dial_brings_it_back() {
 }
 
 #[test]
-fn restarted_node_replaces_its_old_link() {
+fn restarted_node_replaces_link() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(1_000)), 9);
     rig.ports[A] = Port::dial(rig.now, PortSettings::default(), 77);
     rig.run_for(Duration::from_secs(1));
@@ -245,7 +245,7 @@ fn restarted_node_replaces_its_old_link() {
 }
 
 #[test]
-fn peer_that_nobody_answers_for_is_given_up() {
+fn unanswered_dial_times_out() {
     let impairment = Impairment {
         up: false,
         ..line(Bitrate::from_kbps(1_000))
@@ -261,7 +261,7 @@ fn peer_that_nobody_answers_for_is_given_up() {
 }
 
 #[test]
-fn ordered_adus_come_in_order_whatever_is_lost() {
+fn loss_keeps_ordered_sequence() {
     let weather = Impairment {
         loss: share(0.05),
         ..line(Bitrate::from_kbps(4_000))
@@ -284,7 +284,7 @@ fn ordered_adus_come_in_order_whatever_is_lost() {
 }
 
 #[test]
-fn datagrams_arrive_once_or_not_at_all_and_large_ones_by_stream() {
+fn large_datagrams_go_by_stream() {
     let weather = Impairment {
         loss: share(0.2),
         ..line(Bitrate::from_kbps(4_000))
@@ -310,7 +310,7 @@ fn datagrams_arrive_once_or_not_at_all_and_large_ones_by_stream() {
 }
 
 #[test]
-fn payload_that_arrives_is_passed_on_chunk_by_chunk() {
+fn payload_is_forwarded_by_chunk() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(10_000)), 13);
     let whole = payload(1, 30_000);
     let source = Source::Arriving(whole.len());
@@ -333,7 +333,7 @@ fn payload_that_arrives_is_passed_on_chunk_by_chunk() {
 }
 
 #[test]
-fn upstream_that_gives_up_ends_the_adu_at_both_ends() {
+fn cancel_ends_adu_at_both_ends() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(10_000)), 14);
     for carriage in [Carriage::Stream, Carriage::Ordered(lane())] {
         let options = by(carriage);
@@ -355,7 +355,7 @@ fn upstream_that_gives_up_ends_the_adu_at_both_ends() {
 }
 
 #[test]
-fn sequence_of_which_one_is_given_up_half_sent_brings_all_others_in_order() {
+fn half_sent_cancel_keeps_sequence() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(2_000)), 18);
     let first = rig.send(0, 50_000, by(Carriage::Ordered(lane())));
     let source = Source::Arriving(50_000);
@@ -378,7 +378,7 @@ fn sequence_of_which_one_is_given_up_half_sent_brings_all_others_in_order() {
 }
 
 #[test]
-fn refused_adu_stops_at_its_sender() {
+fn refused_adu_stops_at_sender() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(200)), 15);
     let send = rig.send(1, 50_000, by(Carriage::Stream));
     rig.run_for(Duration::from_millis(200));
@@ -419,7 +419,7 @@ fn held_adu_holds_its_sender_back() {
 }
 
 #[test]
-fn adus_without_a_deadline_wait_for_room_and_others_do_not() {
+fn only_undated_adus_wait_for_room() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(100_000)), 17);
     // Half of the outbox, and one more.
     for sequence in 0..33 {
@@ -443,7 +443,7 @@ fn adus_without_a_deadline_wait_for_room_and_others_do_not() {
 }
 
 #[test]
-fn drained_link_delivers_everything_first() {
+fn drain_delivers_everything() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(500)), 18);
     rig.send(1, 50_000, by(Carriage::Stream));
     rig.send(2, 20_000, by(Carriage::Ordered(lane())));
@@ -467,7 +467,7 @@ fn drained_link_delivers_everything_first() {
 }
 
 #[test]
-fn drained_link_sends_its_datagrams_first() {
+fn drain_sends_datagrams() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(500)), 19);
     // More than the initial congestion window, so that some wait in QUIC.
     for sequence in 0..60 {
@@ -508,22 +508,22 @@ fn story(seed: u64) -> u64 {
 }
 
 #[test]
-fn same_seed_gives_the_same_trace_and_another_gives_another() {
+fn trace_follows_seed() {
     assert_eq!(story(21), story(21));
     assert_ne!(story(21), story(22));
 }
 
 /// Prints the hash for the test below, which runs this one in another process.
 #[test]
-fn tells_its_trace() {
+fn prints_trace_hash() {
     println!("trace {:016x}", story(21));
 }
 
 #[test]
-fn same_seed_gives_the_same_trace_in_another_process() {
+fn trace_is_same_in_another_process() {
     let program = std::env::current_exe().expect("this test runs");
     let output = std::process::Command::new(program)
-        .args(["--exact", "transport::tells_its_trace", "--nocapture"])
+        .args(["--exact", "transport::prints_trace_hash", "--nocapture"])
         .output()
         .expect("this very program starts again");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -532,7 +532,7 @@ fn same_seed_gives_the_same_trace_in_another_process() {
 }
 
 #[test]
-fn it_is_known_since_when_an_acknowledgement_is_waited_for() {
+fn stats_date_awaited_acknowledgement() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(10_000)), 9);
     rig.run_for(Duration::from_secs(3));
     let waiting = |rig: &mut Rig| {
