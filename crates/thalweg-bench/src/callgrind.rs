@@ -1,7 +1,7 @@
 //! Counts instructions by running this program again under valgrind's `callgrind`.
 //!
-//! *The idea.* A workload is run twice, with N and with 2·N rounds; the difference is the rounds alone, without start-up,
-//! and comes out the same on any day.
+//! A workload runs twice, with N and with 2·N rounds; the difference is the rounds alone, without
+//! start-up, and is reproducible.
 
 use std::process::Command;
 
@@ -15,11 +15,11 @@ pub(crate) fn is_installed() -> bool {
         .is_ok_and(|output| output.status.success())
 }
 
-/// Says how to have instructions counted where they cannot be.
+/// The message where instructions cannot be counted.
 pub(crate) const MISSING: &str =
     "instructions are not counted, for valgrind is not installed: `apt-get install valgrind`";
 
-/// Returns the instructions of one round of a workload, whose name is completed by the number of rounds.
+/// Returns the instructions of one round of a workload; the number of rounds is appended to its name.
 pub(crate) fn instructions_each(workload: &str, rounds: u64) -> anyhow::Result<f64> {
     let once = total(workload, rounds)?;
     let twice = total(workload, 2 * rounds)?;
@@ -41,7 +41,7 @@ fn total(workload: &str, rounds: u64) -> anyhow::Result<u64> {
     collected(&said).with_context(|| format!("no total in what callgrind said: {said}"))
 }
 
-/// Reads the total out of a line like `==123== Collected : 4567`.
+/// Parses the total from a line like `==123== Collected : 4567`.
 fn collected(said: &str) -> Option<u64> {
     let line = said.lines().find(|line| line.contains("Collected"))?;
     line.rsplit(':').next()?.trim().parse().ok()
@@ -49,12 +49,12 @@ fn collected(said: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    //! Proves that the total is found in what callgrind prints.
+    //! Proves that the total is found in callgrind's output.
 
     use super::collected;
 
     #[test]
-    fn the_total_is_read() {
+    fn total_is_parsed() {
         let said = "==7== Events    : Ir\n==7== Collected : 1234567\n==7==\n";
         assert_eq!(collected(said), Some(1_234_567));
         assert_eq!(collected("==7== nothing\n"), None);

@@ -1,27 +1,27 @@
-//! An earlier run beside this one, metric by metric: what changed, and by more than the samples scatter.
+//! Compares an earlier run with this one, metric by metric: the changes beyond the samples' scatter.
 //!
-//! *The idea.* A change counts if it is larger than both runs' spreads; then it is better, worse or, where a unit does
-//! not tell which way is good, just other.
+//! A change counts if it is larger than both runs' spreads; then it is better, worse or, where the unit
+//! has no good direction, just different.
 //!
 //! ```text
 //! beyond both spreads   ⇔   |new − old| > max(spread old, spread new)
 //! ```
 //!
-//! *What it does not do.* It does not know what machine the earlier run was taken on, nor how busy it was: two runs of
-//! different machines differ beyond their spreads and mean nothing.
+//! The machine of the earlier run and its load are unknown: runs of different machines differ beyond
+//! their spreads, which means nothing.
 
 use std::collections::BTreeMap;
 
 use crate::report::{Figure, short};
 
-/// What became of a metric.
+/// The result for a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Within one of the spreads.
     Within,
     Better,
     Worse,
-    /// Beyond both spreads, in a unit that is neither good nor bad.
+    /// Beyond both spreads, in a unit without a good direction.
     Other,
     /// Only in the earlier run.
     Gone,
@@ -43,7 +43,7 @@ pub(crate) struct Change {
 
 type Key = (String, String, Option<String>);
 
-/// Sets two runs side by side, in the order of ids and metrics; of the earlier, only benchmarks that ran again.
+/// Compares two runs, in the order of ids and metrics; of the earlier run, only benchmarks that ran again.
 pub(crate) fn compare(old: &[Figure], new: &[Figure]) -> Vec<Change> {
     let ran = |figure: &&Figure| new.iter().any(|other| other.id == figure.id);
     let mut pairs: BTreeMap<Key, (Option<&Figure>, Option<&Figure>)> = BTreeMap::new();
@@ -80,7 +80,7 @@ fn verdict(old: Option<&Figure>, new: Option<&Figure>) -> Verdict {
         (_, None) => return Verdict::Gone,
     };
     let change = new.value - old.value;
-    // Also where a value is missing, for no comparison with NaN holds.
+    // Also for a missing value: no comparison with NaN holds.
     if !matches!(
         change.abs().partial_cmp(&old.spread.max(new.spread)),
         Some(std::cmp::Ordering::Greater)
@@ -94,7 +94,7 @@ fn verdict(old: Option<&Figure>, new: Option<&Figure>) -> Verdict {
     }
 }
 
-/// Returns whether a smaller value is the better one, where the unit tells.
+/// Returns whether a smaller value is better; `None` if the unit has no good direction.
 fn is_less_better(unit: &str) -> Option<bool> {
     match unit {
         "ns" | "us" | "ms" | "s" | "ns/B" | "us/Mbit" | "ms/Mbit" | "instructions" | "share" => {
@@ -105,7 +105,7 @@ fn is_less_better(unit: &str) -> Option<bool> {
     }
 }
 
-/// Returns the comparison as a table for people, with a last line that sums it up.
+/// Returns the comparison as a table for people, with a summary in the last line.
 pub(crate) fn text(changes: &[Change]) -> String {
     let mut text = format!(
         "{:<7} {:<48} {:<13} {:>10} {:>10} {:>9}  beyond both spreads?\n",
@@ -163,7 +163,7 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
-    //! Proves the verdicts by hand, from both sides of the spread.
+    //! Checks the verdicts by hand, from both sides of the spread.
 
     use super::{Verdict, compare, text};
     use crate::report::Figure;
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_counts_only_beyond_the_larger_spread() {
+    fn change_must_exceed_larger_spread() {
         let old = || figure("a", "ns", 100.0, 5.0);
         assert_eq!(
             verdict(old(), figure("a", "ns", 110.0, 10.0)),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_tells_which_way_is_good() {
+    fn unit_gives_good_direction() {
         let change = |unit| verdict(figure("a", unit, 1.0, 0.0), figure("a", unit, 2.0, 0.0));
         assert_eq!(change("Mbit/s"), Verdict::Better);
         assert_eq!(change("instructions"), Verdict::Worse);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_run_lacks_is_shown_and_benchmarks_that_did_not_run_are_not() {
+    fn lacking_metrics_are_shown() {
         let old = [figure("a", "ns", 1.0, 0.0), figure("b", "ns", 1.0, 0.0)];
         let mut other = figure("c", "ns", 1.0, 0.0);
         other.id = "BM-P3".into();

@@ -1,9 +1,9 @@
-//! An outbox in which many ADUs wait: what timings and counts of the outbox share.
+//! A loaded outbox, shared by the timings and counts of the outbox.
 //!
-//! *The idea.* Eight flows of the usual weight; importance drawn from eight values, deadlines 300 ms ahead give or take
-//! 100 ms, so that an ADU has its place anywhere in its flow. One goes in, one goes out and is acknowledged at once: the
-//! number that waits stays as it is. Time goes on by 10 ns a pass, so none expires, and deadlines lie among those of
-//! ADUs that have long gone.
+//! Eight flows have the default weight; importance is drawn from eight values and deadlines from 300 ms
+//! ± 100 ms ahead, so that an ADU may be placed anywhere in its flow. In each pass one ADU goes in, and
+//! one goes out and is acknowledged at once, so the queue keeps its length. Time advances by 10 ns per
+//! pass, so none expires, and new deadlines still lie among the old ones.
 
 use thalweg_core::adu::Importance;
 use thalweg_core::id::Sequence;
@@ -16,13 +16,13 @@ use thalweg_core::units::DataSize;
 /// More credit than there are bytes.
 pub(crate) const PLENTY: DataSize = DataSize::from_kib(1 << 20);
 
-/// Flows that share the link.
+/// Number of flows that share the link.
 pub(crate) const FLOWS: usize = 8;
 
-/// One packet.
+/// Bytes of an ADU: one packet.
 const BYTES: usize = 500;
 
-/// An outbox, and what goes into it next.
+/// An outbox, with the state of its input generator.
 pub(crate) struct Crowd {
     /// The outbox.
     pub(crate) outbox: Outbox,
@@ -33,19 +33,19 @@ pub(crate) struct Crowd {
     now: Instant,
 }
 
-/// What an ADU is ordered by.
+/// The sort keys of an ADU.
 #[derive(Clone, Copy)]
 pub(crate) struct Worth {
-    /// How much it matters.
+    /// Its importance.
     pub(crate) importance: Importance,
-    /// When it is of no use.
+    /// When it is no longer useful.
     pub(crate) deadline: Instant,
-    /// Its place among all.
+    /// Its sequence number.
     pub(crate) sequence: Sequence,
 }
 
 impl Worth {
-    /// Draws one.
+    /// Draws random keys.
     pub(crate) fn draw(random: &mut SplitMix, sequence: u64, now: Instant) -> Self {
         let early = random.next_duration(Duration::from_millis(200));
         Self {
@@ -57,7 +57,7 @@ impl Worth {
 }
 
 impl Crowd {
-    /// Returns an outbox in which so many wait.
+    /// Returns an outbox with this many ADUs queued.
     pub(crate) fn new(queued: u64) -> Self {
         let mut outbox = Outbox::new(Settings::default());
         let flows = [0; FLOWS].map(|_| {
@@ -77,7 +77,7 @@ impl Crowd {
         crowd
     }
 
-    /// One goes in, one goes out.
+    /// Adds one ADU and removes one.
     pub(crate) fn pass(&mut self) -> Chunk {
         self.now = self.now + Duration::from_nanos(10);
         self.push();

@@ -1,8 +1,8 @@
-//! ADUs for a lift with modules in it, and the loop that carries them: what timings and counts of modules share.
+//! ADUs for a lift with modules, and the loop that carries them, shared by the timings and counts of modules.
 //!
-//! *The idea.* The payload is readable text, which packs about as well as telemetry in text does; what an unpacker or an
-//! opener is fed was made from it by the other half. Each ADU enters as a copy in a pooled buffer, as it does where it
-//! comes off a link, so every cost includes that copy.
+//! The payload is readable text, which packs about as well as textual telemetry; the input of an
+//! unpacker or opener is made from it by its counterpart. Each ADU enters as a copy in a pooled buffer,
+//! as from a link, so every cost includes that copy.
 
 use std::hint::black_box;
 
@@ -17,10 +17,10 @@ use thalweg_lift::packet::{Packet, Pool};
 
 const STREAM: StreamId = StreamId(1);
 
-/// ADUs that are ready to go in.
+/// Prepared ADUs.
 pub(crate) type Inputs = Vec<(Header, Bytes)>;
 
-/// Returns a lift of the modules that a plan's words mean; an opener in it has opened nothing yet.
+/// Returns a lift of a plan's modules; an opener in it has opened nothing yet.
 pub(crate) fn lift(words: &[&str], pool: &Pool) -> anyhow::Result<Lift> {
     let mut materials = Materials {
         stream: STREAM,
@@ -31,7 +31,7 @@ pub(crate) fn lift(words: &[&str], pool: &Pool) -> anyhow::Result<Lift> {
         .with_context(|| format!("a lift of {words:?}"))
 }
 
-/// Returns so many ADUs of text, or what the modules `made_by` make of them.
+/// Returns this many ADUs of text, or what the modules `made_by` make of them.
 pub(crate) fn inputs(
     made_by: &[&str],
     length_bytes: usize,
@@ -40,7 +40,7 @@ pub(crate) fn inputs(
 ) -> anyhow::Result<Inputs> {
     let text = text(length_bytes);
     if made_by.is_empty() {
-        // One payload for all, so that no length falls out of a cache that another fits into.
+        // One payload for all, so that cache effects do not depend on its length.
         let payload = Bytes::from(text);
         let header = |sequence| Header::new(STREAM, Sequence(sequence));
         return Ok((0..adus).map(|at| (header(at), payload.clone())).collect());

@@ -1,10 +1,9 @@
-//! Runs Thalweg's measurements: every figure we publish, beside its baseline, in one run.
+//! Runs Thalweg's measurements: every published figure beside its baseline, in one run.
 //!
-//! *The idea.* A benchmark is a file in `benches/` with an id. Both sides of a ratio alternate within one run, so that
-//! the machine's mood meets both; every figure says how many samples it is the median of and how far they spread. Where
-//! it matters, instructions are counted too, for they do not depend on the mood at all.
-//!
-//! *What it does not do.* It asserts nothing: what is fast enough is for a reader or a gate to say.
+//! A benchmark is a file in `benches/` with an id. Both sides of a ratio alternate within one run, so
+//! that the machine's load affects both; every figure has its number of samples and their spread. Where
+//! it matters, instructions are counted too, which do not depend on the load. The program asserts no
+//! bounds; readers and gates do.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -72,7 +71,7 @@ and a metric is worse by more than either run's spread."
 struct Arguments {
     #[command(subcommand)]
     command: Option<Subcommand>,
-    /// Ids (BM-D1), groups (lift), or `all`; with --compare and none, those that the earlier run has.
+    /// Ids (BM-D1), groups (lift), or `all`; with --compare and none, those in the earlier run.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Print the ids, their groups, what they measure and their metrics.
@@ -81,7 +80,7 @@ struct Arguments {
     /// Print one JSON object a line instead of a table.
     #[arg(long)]
     json: bool,
-    /// Take fewer samples: to see that it runs, not what it gives.
+    /// Take fewer samples: checks that it runs, not for publishing.
     #[arg(long)]
     quick: bool,
     /// Count instructions only (needs valgrind): of the named benchmarks, or of all hot paths.
@@ -98,19 +97,19 @@ struct Arguments {
         conflicts_with = "ids"
     )]
     with: Option<PathBuf>,
-    /// Of the relays of others measure these only; they are named with --list-peers.
+    /// Measure only these peers' relays; --list-peers lists the names.
     #[cfg(feature = "nodes")]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     peers: Vec<String>,
-    /// Print the relays of others: which version is here, or what is missing and what brings it.
+    /// Print the peers' relays: the installed version, or what is missing and how to install it.
     #[cfg(feature = "nodes")]
     #[arg(long)]
     list_peers: bool,
-    /// Install those that are missing first, into the cache folder; two of them take 10 to 15 minutes each.
+    /// Install missing peers first, into the cache folder; two of them take 10 to 15 minutes each.
     #[cfg(feature = "nodes")]
     #[arg(long)]
     install_peers: bool,
-    /// Run a fixed workload and report nothing: what `callgrind` or a profiler is let loose on.
+    /// Run a fixed workload and report nothing, for `callgrind` or a profiler.
     #[arg(long, value_name = "WORKLOAD", hide = true)]
     workload: Option<String>,
 }
@@ -118,7 +117,7 @@ struct Arguments {
 #[derive(clap::Subcommand)]
 enum Subcommand {
     Figures(figures::Arguments),
-    /// Becomes another program inside a namespace.
+    /// Runs another program inside a namespace.
     #[cfg(feature = "nodes")]
     #[command(hide = true, name = inside::WORD)]
     Inside {
@@ -129,29 +128,29 @@ enum Subcommand {
         #[arg(last = true)]
         words: Vec<String>,
     },
-    /// Is one end of a line.
+    /// Runs one end of a line.
     #[cfg(feature = "nodes")]
     #[command(hide = true, name = benches::live::end::WORD)]
     LineEnd(benches::live::end::End),
 }
 
-/// How a benchmark is to be run.
+/// How benchmarks are run.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Samples of each figure.
     pub(crate) samples: usize,
-    /// Whether it is only to be seen that everything runs.
+    /// Whether to check only that everything runs.
     pub(crate) is_quick: bool,
-    /// Count instructions and take no timings.
+    /// Whether to count instructions and take no timings.
     pub(crate) instructions_only: bool,
-    /// Relays of others to measure beside ours.
+    /// Peers' relays to measure beside ours.
     #[cfg(feature = "nodes")]
     pub(crate) peers: Vec<&'static peers::Peer>,
 }
 
-/// Why the program ends without success.
+/// Why the program fails.
 enum Failure {
-    /// The command line or a file that it names: exit code 2.
+    /// The command line, or a file that it names: exit code 2.
     Misuse(String),
     /// A measurement.
     Broken(anyhow::Error),
@@ -225,7 +224,7 @@ fn dispatch(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// Installs and lists relays of others as told, and returns whether that was all.
+/// Installs and lists peers' relays as requested, and returns whether that was all.
 #[cfg(feature = "nodes")]
 fn is_about_peers_only(arguments: &Arguments) -> Result<bool, Failure> {
     let peers = peers::named(&arguments.peers).map_err(misuse)?;
@@ -247,7 +246,7 @@ fn misuse(error: anyhow::Error) -> Failure {
     Failure::Misuse(format!("{error:#}"))
 }
 
-/// Returns the benchmarks that the words mean, or a sentence about the first that means none.
+/// Returns the benchmarks that the words mean, or a sentence about the first unknown word.
 fn chosen(arguments: &Arguments, old: Option<&[Figure]>) -> Result<Vec<&'static Bench>, Failure> {
     let words: Vec<&str> = match (&arguments.ids[..], old) {
         ([], Some(old)) => old.iter().map(|figure| &*figure.id).collect(),
@@ -317,7 +316,7 @@ fn run(benches: &[&Bench], arguments: &Arguments) -> anyhow::Result<Vec<Figure>>
 fn show_changes(old: &[Figure], new: &[Figure], is_json: bool) -> ExitCode {
     let changes = compare::compare(old, new);
     let text = compare::text(&changes);
-    // Standard output is for the figures, where a program reads it.
+    // With --json standard output is for the figures.
     if is_json {
         eprint!("{text}");
     } else {

@@ -1,10 +1,11 @@
-//! The names that a mistyped one may have meant.
+//! Suggestions for a mistyped name.
 //!
 //! *Sources.* The edit distance of Levenshtein.
 
 use strsim::levenshtein as distance;
 
-/// Returns at most three of the names, the nearest first; none that shares less than half with the word.
+/// Returns at most three of the names, the nearest first; names that share less than half with the word
+/// are left out.
 pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let word = word.to_ascii_lowercase();
     let mut ranked: Vec<(usize, &str)> = names
@@ -19,19 +20,19 @@ pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) 
 
 #[cfg(test)]
 mod tests {
-    //! Proves the distance by hand and that only what is near is offered.
+    //! Checks the distance by hand, and that only near names are suggested.
 
     use super::{distance, nearest};
 
     #[test]
-    fn distances_are_those_of_the_textbook() {
+    fn distances_match_textbook() {
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("same", "same"), 0);
     }
 
     #[test]
-    fn only_near_names_are_offered_nearest_first() {
+    fn near_names_come_nearest_first() {
         let names = ["BM-D1", "BM-D2", "BM-P3", "delivery"];
         assert_eq!(nearest("bm-d", names), ["BM-D1", "BM-D2", "BM-P3"]);
         assert_eq!(nearest("delivry", names), ["delivery"]);

@@ -1,21 +1,21 @@
-//! What is being measured now, on a line of standard error that the next one replaces.
+//! A progress line on standard error that the next one replaces.
 //!
-//! *The idea.* Only for a person who waits: where standard error is no terminal nothing is written, so that a log holds
-//! sentences alone. Whoever prints something else clears the line first.
+//! It is only for a person at a terminal: otherwise nothing is written, so that logs stay clean. Other
+//! output must clear the line first.
 
 use std::fmt::Display;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 
-/// Shows what is being done; replaced by the next call.
+/// Shows the current step; the next call replaces it.
 pub(crate) fn show(text: impl Display) {
     if is_watched() {
-        // A progress line that cannot be written is missed by nobody.
+        // A progress line that cannot be written is no loss.
         let _ = write!(std::io::stderr(), "\r\x1b[K{text} …");
     }
 }
 
-/// Takes the line away.
+/// Removes the line.
 pub(crate) fn clear() {
     if is_watched() {
         let _ = write!(std::io::stderr(), "\r\x1b[K");

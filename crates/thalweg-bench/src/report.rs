@@ -1,4 +1,4 @@
-//! What is printed, one JSON object a line or a table for people; and how an earlier run's lines are read again.
+//! The output, as JSON lines or as a table for people; and reading an earlier run's JSON lines.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,22 +16,22 @@ use crate::sample::Summary;
 pub(crate) struct Figure {
     /// The benchmark's id.
     pub(crate) id: Cow<'static, str>,
-    /// What is measured.
+    /// The metric's name.
     pub(crate) metric: String,
-    /// The median; NaN, in JSON `null`, where there was no sample.
+    /// The median; NaN, in JSON `null`, without samples.
     #[serde(deserialize_with = "number_or_null")]
     pub(crate) value: f64,
     /// Its unit.
     pub(crate) unit: Cow<'static, str>,
-    /// What it is compared with.
+    /// The baseline's name.
     pub(crate) baseline: Option<Cow<'static, str>>,
     /// The baseline's value in the same unit.
     pub(crate) baseline_value: Option<f64>,
     /// `value / baseline_value`.
     pub(crate) ratio: Option<f64>,
-    /// Samples the value is the median of.
+    /// Number of samples.
     pub(crate) n: usize,
-    /// Distance of the quartiles, in the same unit.
+    /// Interquartile range, in the same unit.
     #[serde(deserialize_with = "number_or_null")]
     pub(crate) spread: f64,
     /// The profile by which the bench was built; older files do not name it.
@@ -50,7 +50,7 @@ fn number_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::E
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
-/// Where figures go, as they are measured.
+/// Receives figures as they are measured.
 #[derive(Debug)]
 pub(crate) struct Report {
     json: bool,
@@ -80,7 +80,7 @@ impl Figure {
         }
     }
 
-    /// Puts a baseline beside it.
+    /// Adds a baseline.
     #[must_use]
     pub(crate) fn beside(mut self, baseline: &'static str, baseline_value: f64) -> Self {
         self.baseline = Some(Cow::Borrowed(baseline));
@@ -112,7 +112,7 @@ impl Report {
 
     /// Prints one figure.
     ///
-    /// Fails   nobody reads standard output any more, as after `| head`: [`is_unread`] tells
+    /// Fails   standard output is closed, as after `| head`; see [`is_unread`]
     pub(crate) fn add(&mut self, figure: &Figure) -> anyhow::Result<()> {
         progress::clear();
         self.figures.push(figure.clone());
@@ -152,9 +152,9 @@ impl Report {
     }
 }
 
-/// Reads figures that were printed with `--json`; lines that are empty are passed over.
+/// Reads figures that were printed with `--json`; empty lines are skipped.
 ///
-/// Fails   no such file, or a line that is no figure: the path and the line are named
+/// Fails   no such file, or a line that is not a figure: the message names path and line
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Figure>> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read figures from {}", path.display()))?;
@@ -172,7 +172,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Figure>> {
         .collect()
 }
 
-/// Prints figures side by side, for people: the first column to the left, the others to the right.
+/// Prints a table for people: the first column left-aligned, the others right-aligned.
 pub(crate) fn table(title: &str, header: &[&str], rows: &[Vec<String>]) {
     let header: Vec<String> = header.iter().map(ToString::to_string).collect();
     let cell = |row: &Vec<String>, at: usize| row.get(at).cloned().unwrap_or_default();
@@ -200,12 +200,12 @@ pub(crate) fn table(title: &str, header: &[&str], rows: &[Vec<String>]) {
     print(&text);
 }
 
-/// Prints a text; where nobody reads it any more, nobody misses it.
+/// Prints a text; a closed standard output is ignored.
 pub(crate) fn print(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }
 
-/// Returns whether a run ended because nobody reads standard output any more.
+/// Returns whether a run ended because standard output was closed.
 pub(crate) fn is_unread(error: &anyhow::Error) -> bool {
     let mut causes = error
         .chain()
@@ -213,7 +213,7 @@ pub(crate) fn is_unread(error: &anyhow::Error) -> bool {
     causes.any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Writes a number for people, with three or more digits that say something.
+/// Formats a number for people, with at least three significant digits.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         1000.0.. => format!("{value:.0}"),

@@ -1,23 +1,23 @@
 //! Samples, their median and their spread.
 //!
-//! *The idea.* A neighbour on the machine makes some samples slow and never one fast: the median and the quartiles are
-//! not moved by a few of them, a mean and a deviation are.
+//! Disturbances on the machine make some samples slower and none faster: a few of them hardly move the
+//! median and the quartiles, unlike a mean and a deviation.
 
 use std::time::Instant;
 
-/// What a number of samples comes to.
+/// The summary of a number of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Summary {
     /// The median.
     pub(crate) median: f64,
-    /// Distance of the quartiles.
+    /// Interquartile range.
     pub(crate) spread: f64,
-    /// How many samples.
+    /// Number of samples.
     pub(crate) n: usize,
 }
 
 impl Summary {
-    /// Returns the median and spread of some samples; of none they are NaN.
+    /// Returns the median and spread of some samples; NaN if there are none.
     pub(crate) fn of(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
         Self {
@@ -27,7 +27,7 @@ impl Summary {
         }
     }
 
-    /// Returns an exact count: one sample that would be the same again.
+    /// Returns an exact count: one sample that is reproducible.
     pub(crate) const fn exact(value: f64) -> Self {
         Self {
             median: value,
@@ -37,7 +37,7 @@ impl Summary {
     }
 }
 
-/// Returns what a share of the samples is not above; of none it is NaN.
+/// Returns a quantile of the samples; NaN if there are none.
 pub(crate) fn quantile(samples: &[f64], share: f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -53,17 +53,18 @@ fn of_sorted(samples: &[f64], share: f64) -> f64 {
     }
 }
 
-/// Returns the nanoseconds that one of `rounds` of `work` takes.
+/// Returns the nanoseconds per round of `rounds` rounds of `work`.
 pub(crate) fn nanos_each(rounds: u64, work: impl FnOnce(u64)) -> f64 {
     let start = Instant::now();
     work(rounds);
     start.elapsed().as_nanos() as f64 / rounds as f64
 }
 
-/// Samples two sides in turns, the other one first in every second round; the first round warms up and is not counted.
+/// Samples two sides in alternating order; the first round warms up and is not counted.
 ///
-/// Whoever goes first finds the caches as the other left them, and the machine's mood changes from round to round:
-/// this way both meet both. Whatever has a ratio is measured by this, or by a loop of its own that does the same.
+/// The first side finds the other's caches, and the machine's load varies from round to round:
+/// alternating exposes both sides to both. Every ratio is measured by this, or by a loop that does the
+/// same.
 pub(crate) fn in_turns(
     samples: usize,
     mut ours: impl FnMut() -> anyhow::Result<f64>,
@@ -86,7 +87,7 @@ pub(crate) fn in_turns(
     Ok((our_samples, their_samples))
 }
 
-/// Returns intercept and slope of the line through the points that a few outliers do not move.
+/// Returns intercept and slope of a line through the points that is robust against a few outliers.
 ///
 /// ```text
 /// slope = median of the slopes of all pairs          intercept = median of y − slope · x
@@ -108,14 +109,14 @@ pub(crate) fn line(points: &[(f64, f64)]) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    //! Proves the arithmetic on examples that can be done by hand.
+    //! Checks the arithmetic by hand-made examples.
 
     use std::cell::RefCell;
 
     use super::{Summary, in_turns, line};
 
     #[test]
-    fn sides_take_turns_in_going_first_and_the_first_round_does_not_count() {
+    fn sides_alternate_after_warm_up() {
         let order = RefCell::new(String::new());
         let side = |name: char| {
             let order = &order;
@@ -130,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn a_median_is_in_the_middle() {
+    fn median_is_in_the_middle() {
         let summary = Summary::of(vec![9.0, 1.0, 2.0, 3.0, 4.0]);
         assert_eq!((summary.median, summary.spread, summary.n), (3.0, 2.0, 5));
         assert!(Summary::of(vec![]).median.is_nan());
     }
 
     #[test]
-    fn a_line_through_points_on_a_line_is_that_line_whatever_one_of_them_does() {
+    fn line_ignores_one_outlier() {
         let mut points: Vec<_> = (0..9u8)
             .map(|x| (f64::from(x), 9.0 + 0.5 * f64::from(x)))
             .collect();

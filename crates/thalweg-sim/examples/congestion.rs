@@ -10,7 +10,7 @@
 //! `tests/it/congestion.rs` asserts the bounds; this program only prints.
 #![expect(
     clippy::disallowed_methods,
-    reason = "this program is a hand: it says how long it took"
+    reason = "this program may read the clock: it prints how long it took"
 )]
 
 use std::time::Instant as Wall;
@@ -108,9 +108,9 @@ fn alone(algorithms: &[Algorithm]) {
                 for algorithm in algorithms {
                     let line = bottleneck(mbps, ms(rtt), bdps);
                     let flows = [Flow::bulk(*algorithm, ms(rtt))];
-                    let mut bell = Dumbbell::new(line, &flows, SEED);
-                    bell.run_for(secs(5));
-                    let tally = bell.run_for(secs(30));
+                    let mut dumbbell = Dumbbell::new(line, &flows, SEED);
+                    dumbbell.run_for(secs(5));
+                    let tally = dumbbell.run_for(secs(30));
                     print!(
                         " {:.3} {:.1} {:.1} {} |",
                         utilisation(&tally, line.rate, secs(30)),
@@ -160,9 +160,9 @@ fn share(algorithms: &[Algorithm]) {
                             flow.starts = Instant::ZERO + ms(500 + 700 * (at as u64 * 3 % 8));
                         }
                         let tallies = SEEDS.map(|seed| {
-                            let mut bell = Dumbbell::new(line, &flows, seed);
-                            bell.run_for(secs(20));
-                            bell.run_for(secs(60))
+                            let mut dumbbell = Dumbbell::new(line, &flows, seed);
+                            dumbbell.run_for(secs(20));
+                            dumbbell.run_for(secs(60))
                         });
                         print_share(&tallies, ours, line.rate, secs(60));
                     }
@@ -191,9 +191,9 @@ fn early(algorithms: &[Algorithm]) {
                 let mut flows = vec![Flow::bulk(*algorithm, ms(50)); ours];
                 flows.extend(vec![Flow::bulk(Algorithm::Cubic, ms(50)); theirs]);
                 let tallies = SEEDS.map(|seed| {
-                    let mut bell = Dumbbell::new(line, &flows, seed);
-                    bell.run_for(secs(3));
-                    (bell.run_for(secs(7)), bell.run_for(secs(20)))
+                    let mut dumbbell = Dumbbell::new(line, &flows, seed);
+                    dumbbell.run_for(secs(3));
+                    (dumbbell.run_for(secs(7)), dumbbell.run_for(secs(20)))
                 });
                 let [first, second] = tallies;
                 print_share(&[first.0, second.0], ours, line.rate, secs(7));
@@ -263,9 +263,9 @@ fn own(algorithms: &[Algorithm]) {
                 for (at, flow) in flows.iter_mut().enumerate() {
                     flow.starts = Instant::ZERO + ms(500 + 3_000 * at as u64);
                 }
-                let mut bell = Dumbbell::new(line, &flows, SEED);
-                bell.run_for(secs(40));
-                let tally = bell.run_for(secs(60));
+                let mut dumbbell = Dumbbell::new(line, &flows, SEED);
+                dumbbell.run_for(secs(40));
+                let tally = dumbbell.run_for(secs(60));
                 let fair = tally.total().as_bytes() as f64 / rtts.len() as f64;
                 for size in &tally.carried {
                     print!(" {:.2}", size.as_bytes() as f64 / fair);
@@ -299,9 +299,9 @@ fn loss(algorithms: &[Algorithm]) {
                     loss: Ratio::new(share).expect("a share"),
                     ..bottleneck(10, ms(rtt), 1)
                 };
-                let mut bell = Dumbbell::new(line, &[Flow::bulk(*algorithm, ms(rtt))], SEED);
-                bell.run_for(secs(5));
-                let tally = bell.run_for(secs(30));
+                let mut dumbbell = Dumbbell::new(line, &[Flow::bulk(*algorithm, ms(rtt))], SEED);
+                dumbbell.run_for(secs(5));
+                let tally = dumbbell.run_for(secs(30));
                 print!(
                     " {:.3} {:.1} |",
                     utilisation(&tally, line.rate, secs(30)) / (1.0 - share),
@@ -333,14 +333,14 @@ fn step(algorithms: &[Algorithm]) {
                 rate: Bitrate::from_kbps(2_000),
                 ..fast
             };
-            let mut bell = Dumbbell::new(fast, &[Flow::bulk(*algorithm, ms(rtt))], SEED);
-            bell.run_for(secs(10));
-            bell.change(slow);
-            let one = bell.run_for(secs(2));
-            let two = bell.run_for(secs(8));
-            bell.change(fast);
-            let three = bell.run_for(secs(2));
-            let four = bell.run_for(secs(8));
+            let mut dumbbell = Dumbbell::new(fast, &[Flow::bulk(*algorithm, ms(rtt))], SEED);
+            dumbbell.run_for(secs(10));
+            dumbbell.change(slow);
+            let one = dumbbell.run_for(secs(2));
+            let two = dumbbell.run_for(secs(8));
+            dumbbell.change(fast);
+            let three = dumbbell.run_for(secs(2));
+            let four = dumbbell.run_for(secs(8));
             print!(
                 " {:.3} {:.0} {:.0}; {:.3} {:.3} |",
                 utilisation(&two, slow.rate, secs(8)),
@@ -374,14 +374,14 @@ fn short(algorithms: &[Algorithm]) {
                 load: Load::Frames(Bitrate::from_kbps(1_000)),
                 ..Flow::bulk(*algorithm, ms(rtt))
             };
-            let mut bell = Dumbbell::new(line, &[frames], SEED);
-            bell.run_for(secs(2));
-            let early = bell.sender(0).stats().congestion_window;
-            let one = bell.run_for(secs(18));
-            let late = bell.sender(0).stats().congestion_window;
-            bell.load(0, Load::Bulk);
-            let two = bell.run_for(secs(1));
-            let three = bell.run_for(secs(4));
+            let mut dumbbell = Dumbbell::new(line, &[frames], SEED);
+            dumbbell.run_for(secs(2));
+            let early = dumbbell.sender(0).stats().congestion_window;
+            let one = dumbbell.run_for(secs(18));
+            let late = dumbbell.sender(0).stats().congestion_window;
+            dumbbell.load(0, Load::Bulk);
+            let two = dumbbell.run_for(secs(1));
+            let three = dumbbell.run_for(secs(4));
             print!(
                 " {:.1}; {early} {late}; {:.3} {:.1}; {:.3} |",
                 one.wait(0.95).as_millis_f64(),
@@ -408,29 +408,29 @@ fn trace(arguments: &[String]) {
         .map(|name| Flow::bulk(name.parse().expect("an algorithm"), ms(rtt)))
         .collect();
     let line = bottleneck(mbps, ms(rtt), bdps);
-    let mut bell = Dumbbell::new(line, &flows, SEED);
+    let mut dumbbell = Dumbbell::new(line, &flows, SEED);
     let interval = ms(number(5, 200));
-    while bell.now() < Instant::ZERO + secs(number(6, 30)) {
-        if number(7, 0) > 0 && bell.now() == Instant::ZERO + secs(10) {
-            bell.change(Impairment {
+    while dumbbell.now() < Instant::ZERO + secs(number(6, 30)) {
+        if number(7, 0) > 0 && dumbbell.now() == Instant::ZERO + secs(10) {
+            dumbbell.change(Impairment {
                 rate: Bitrate::from_kbps(number(7, 0)),
                 ..line
             });
         }
-        let tally = bell.run_for(interval);
+        let tally = dumbbell.run_for(interval);
         print!(
             "{:8.3} wait {:6.1} lost {:3}",
-            bell.now().as_nanos() as f64 / 1e9,
+            dumbbell.now().as_nanos() as f64 / 1e9,
             tally.wait(0.5).as_millis_f64(),
             tally.overflowed
         );
         for at in 0..flows.len() {
-            let window = bell.sender(at).stats().congestion_window.as_bytes() as f64 / 1200.0;
+            let window = dumbbell.sender(at).stats().congestion_window.as_bytes() as f64 / 1200.0;
             print!(
                 " | {:5.2} Mbit/s w {window:5.1}",
                 (tally.carried[at] / interval).as_mbps_f64()
             );
-            if let Some(own) = bell.sender(at).congestion() {
+            if let Some(own) = dumbbell.sender(at).congestion() {
                 print!(
                     " {:?} q {:.1} send {}",
                     own.mode(),

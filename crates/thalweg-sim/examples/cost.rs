@@ -23,7 +23,7 @@ const OPTIONS: SendOptions = SendOptions::new(Carriage::Stream);
 
 struct Hop {
     ports: [Port; 2],
-    ways: [Line<Datagram>; 2],
+    lines: [Line<Datagram>; 2],
 }
 
 struct Chain {
@@ -47,7 +47,7 @@ fn main() {
             Port::dial(Instant::ZERO, PortSettings::default(), 10 * at + 1),
             Port::listen(PortSettings::default(), 10 * at + 2),
         ],
-        ways: [3, 4].map(|way| Line::new(weather, 10 * at + way)),
+        lines: [3, 4].map(|line| Line::new(weather, 10 * at + line)),
     };
     let mut chain = Chain {
         now: Instant::ZERO,
@@ -72,8 +72,8 @@ fn main() {
     let packets: u64 = chain
         .hops
         .iter()
-        .flat_map(|hop| &hop.ways)
-        .map(|way| way.counters().offered)
+        .flat_map(|hop| &hop.lines)
+        .map(|line| line.counters().offered)
         .sum();
     println!(
         "{:.2} ms a simulated second; {} of {frames} ADUs arrived; {packets} packets, {} steps of the clock",
@@ -106,7 +106,7 @@ impl Chain {
     fn poll_timeout(&self) -> Instant {
         let of = |hop: &Hop| {
             let [a, b] = &hop.ports;
-            let [there, back] = &hop.ways;
+            let [there, back] = &hop.lines;
             let ports = a.poll_timeout().min(b.poll_timeout());
             ports.min(there.poll_timeout()).min(back.poll_timeout())
         };
@@ -119,9 +119,9 @@ impl Chain {
         for hop in &mut self.hops {
             for end in 0..2 {
                 while let Some(datagram) = hop.ports[end].poll_datagram(now) {
-                    hop.ways[end].handle_packet(now, datagram.line_size(), datagram);
+                    hop.lines[end].handle_packet(now, datagram.line_size(), datagram);
                 }
-                while let Some(datagram) = hop.ways[end].poll_packet(now) {
+                while let Some(datagram) = hop.lines[end].poll_packet(now) {
                     hop.ports[1 - end].handle_datagram(now, datagram);
                     has_moved = true;
                 }

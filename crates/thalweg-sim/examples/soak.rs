@@ -9,7 +9,7 @@
 //! simulate` does.
 #![expect(
     clippy::disallowed_methods,
-    reason = "this program is a hand: it runs what is pure on all cores until the time is over"
+    reason = "this program may use the clock and threads: it runs the pure crates on all cores for a set time"
 )]
 
 use std::process::ExitCode;
@@ -64,14 +64,14 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
             asked.length = Length::Minute;
             continue;
         }
-        let value = words.next().ok_or(format!("`{word}` wants a value"))?;
+        let value = words.next().ok_or(format!("option `{word}` needs a value"))?;
         let number = |text: &str| {
             text.parse::<u64>()
-                .map_err(|_| format!("`{text}` is no number"))
+                .map_err(|_| format!("`{text}` is not a number"))
         };
         match word.as_str() {
             "--seeds" => {
-                let (first, end) = value.split_once("..").ok_or("seeds are written A..B")?;
+                let (first, end) = value.split_once("..").ok_or("write the seeds as A..B")?;
                 asked.first = number(first)?;
                 asked.end = if end.is_empty() {
                     u64::MAX
@@ -82,7 +82,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--minutes" => asked.until = Some(Duration::from_secs(60 * number(&value)?)),
             "--failures" => asked.failures_max = number(&value)? as usize,
             "--trace" => asked.trace = Some(number(&value)?),
-            _ => return Err(format!("there is no option `{word}`")),
+            _ => return Err(format!("unknown option `{word}`")),
         }
     }
     Ok(asked)
@@ -146,7 +146,7 @@ fn soak(asked: &Asked) -> ExitCode {
     }
     let seconds = start.elapsed().as_secs_f64();
     println!(
-        "{count} worlds from seed {} played in {seconds:.1} s, {} broke a law",
+        "{count} worlds from seed {} simulated in {seconds:.1} s, {} with violations",
         asked.first,
         failures.len()
     );

@@ -1,9 +1,8 @@
 //! IC: the instructions of each hot path, counted by `callgrind`.
 //!
-//! *The idea.* A count does not depend on the machine's mood, so a change of two in a hundred is a change of the code:
-//! `cargo xtask instructions` holds the counts to a committed file.
-//!
-//! *What it does not do.* It says nothing about caches, branches or memory: an instruction is not a nanosecond.
+//! A count is independent of the machine's load, so a change of 2 % is a change of the code; `cargo
+//! xtask instructions` compares the counts with a committed file. Caches, branches and memory are not
+//! covered: an instruction is not a nanosecond.
 
 use anyhow::Context as _;
 
@@ -15,12 +14,12 @@ use crate::{Settings, callgrind, progress};
 /// The benchmark's id.
 pub(crate) const ID: &str = "IC";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &["instructions", "instructions_with_c"];
 
 /// Counts every path.
 ///
-/// Fails   where there is no valgrind, for there is nothing else to report
+/// Fails   without valgrind, as there is nothing else to report
 pub(crate) fn run(_: &Settings, report: &mut Report) -> anyhow::Result<()> {
     anyhow::ensure!(callgrind::is_installed(), callgrind::MISSING);
     for path in HOT_PATHS {

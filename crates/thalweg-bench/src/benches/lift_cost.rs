@@ -1,13 +1,15 @@
-//! BM-D1: what the lift costs per ADU and per module, and that it does not depend on the payload's size.
+//! BM-D1: the lift's cost per ADU and per module, and its independence of the payload's size.
 //!
-//! *The idea.* An ADU here is: take a packet from the pool, hand it to the lift, take it out, drop it. That is repeated
-//! for 0 to 10 `null` modules; the straight line through the eleven points has the cost of an ADU as its intercept and
-//! that of a module as its slope, one line for each sample. The payload is not written, as in the original experiment.
+//! One ADU is: take a packet from the pool, hand it to the lift, take it out, drop it. That is repeated
+//! for 0 to 10 `null` modules; the straight line through the eleven points has the cost of an ADU as
+//! its intercept and that of a module as its slope, one line per sample. The payload is not written, as
+//! in the original experiment.
 //!
-//! *Baselines.* `Da CaPo++ 1999 published` is t = 9 µs + 0.4 µs·M (spec 5(c)), and 60 µs for the first run. `malloc and
-//! boxed calls` is the least that could be written instead, measured in turns with the lift in the same run: a `Vec` of
-//! the payload's length from the system's allocator and a loop of calls through a vector of boxed trait objects that each
-//! look at the header and say yes or no, without pool, counters, verdicts, control or a queue.
+//! *Baselines.* `Da CaPo++ 1999 published` is t = 9 µs + 0.4 µs·M (spec 5(c)), and 60 µs for the first
+//! run. `malloc and boxed calls` is the simplest alternative, measured in turns with the lift in the
+//! same run: a `Vec` of the payload's length from the system's allocator, and a loop over boxed trait
+//! objects that each look at the header and return a verdict, without pool, counters, control or a
+//! queue.
 
 use std::hint::black_box;
 
@@ -27,7 +29,7 @@ use crate::{Settings, callgrind};
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-D1";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &[
     "lift_ns_per_adu",
     "lift_ns_per_module",
@@ -51,7 +53,7 @@ const LENGTHS_BYTES: [usize; 5] = [64, 1_000, 4_000, 16_000, 60_000];
 const ADUS_PER_SAMPLE: u64 = 2_000;
 const ADUS_COUNTED: u64 = 10_000;
 
-/// Measures and reports everything of BM-D1.
+/// Measures and reports BM-D1.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if !settings.instructions_only {
         modules(settings, report)?;
@@ -99,7 +101,7 @@ fn modules(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
                 let ns = nanos_each(ADUS_PER_SAMPLE, |n| carry_plain(plain, LENGTH_BYTES, n));
                 plain_points.push((x, ns));
             };
-            // Whoever goes first finds the caches as the other left them; so they take turns.
+            // The first side finds the other's caches, so they alternate.
             if sample % 2 == 0 {
                 time_lift();
                 time_plain();
@@ -175,7 +177,7 @@ fn lengths(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first ADU of a new pool pays for its buffer.
+/// Measures the first ADU of a new pool, which pays for its buffer.
 fn first(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     let mut samples = Vec::new();
     for _ in 0..settings.samples {
@@ -228,7 +230,7 @@ fn carry(lift: &mut Lift, pool: &Pool, len_bytes: usize, adus: u64) {
     }
 }
 
-/// What the plain baseline calls.
+/// One stage of the plain baseline.
 trait Stage {
     fn pass(&mut self, header: &mut Header, payload: &mut Vec<u8>) -> bool;
 }

@@ -1,10 +1,11 @@
-//! The benchmarks: one file, or one folder, one id.
+//! The benchmarks: one file or folder per id.
 //!
-//! *To add one*, write its file, name it below and put a row into [`BENCHES`]: an id, a group, a sentence, its metrics,
-//! and a function that measures and reports. Sides of a ratio alternate ([`crate::sample::in_turns`], or a loop that
-//! does the same), what takes long says so by [`crate::progress::show`], and each figure goes out as it is known, by
-//! [`crate::report::Report::add`]. What needs nodes or sockets stands behind the feature `nodes`, so that instructions
-//! can be counted by a program that builds in a minute.
+//! *To add one*, write its file, name it below and put a row into [`BENCHES`]: an id, a group, a
+//! sentence, its metrics, and a function that measures and reports. Sides of a ratio alternate
+//! ([`crate::sample::in_turns`], or a loop that does the same), long benchmarks show progress
+//! ([`crate::progress::show`]), and each figure is reported as soon as it is known
+//! ([`crate::report::Report::add`]). Benchmarks that need nodes or sockets are behind the feature
+//! `nodes`, so that instructions can be counted by a program that builds in a minute.
 
 use anyhow::bail;
 
@@ -38,20 +39,20 @@ mod relay;
 mod tests;
 mod trace_cost;
 
-/// The benchmark that `--instructions` means when it names none.
+/// The benchmark of `--instructions` without an id.
 pub(crate) const INSTRUCTIONS: &str = instructions::ID;
 
 /// A benchmark.
 pub(crate) struct Bench {
-    /// Its id, as the specification of the systems gives it.
+    /// Its id, as in the specification of the systems.
     pub(crate) id: &'static str,
-    /// What can be run with it by one word.
+    /// The group with which it can be run.
     pub(crate) group: &'static str,
     /// What it measures, in a line.
     pub(crate) about: &'static str,
-    /// What its metrics are called, up to the first dot; what follows that says of which case.
+    /// Its metrics' names up to the first dot; the rest of a name is the case.
     pub(crate) metrics: &'static [&'static str],
-    /// Measures.
+    /// Measures and reports.
     pub(crate) run: fn(&Settings, &mut Report) -> anyhow::Result<()>,
 }
 
@@ -246,12 +247,12 @@ pub(crate) fn list() -> String {
     BENCHES.iter().map(line).collect()
 }
 
-/// Runs what `callgrind` counts, `lift:MODULES:ADUS` or `hot:PATH:ROUNDS`, or what a profiler looks at,
-/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`; or measures one length of BM-P3, `hop:BYTES:ROUNDS`; or plans in a process of
-/// its own, `plan-memory:KIND:NODES:SEED`; or keeps a map there, `map-memory:NODES`; or prints
-/// worlds and plans for the oracle, `oracle:FIRST:COUNT:STEP`; or is the relay of the comparison, `relay-node`, or a part of
-/// a tree, `fan-relay:OVER:SINKS`, `fan-source:OVER:SINKS:PORT`, `fan-sinks:OVER:SINKS:PORT`, `nats-source:PORT` and
-/// `nats-sinks:SINKS:PORT`.
+/// Runs a hidden workload. For `callgrind`: `lift:MODULES:ADUS` or `hot:PATH:ROUNDS`. For a profiler:
+/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`. One length of BM-P3: `hop:BYTES:ROUNDS`. In a separate
+/// process: `plan-memory:KIND:NODES:SEED`, `map-memory:NODES`. Worlds and plans for the oracle:
+/// `oracle:FIRST:COUNT:STEP`. The relay of the comparison: `relay-node`. Parts of a tree:
+/// `fan-relay:OVER:SINKS`, `fan-source:OVER:SINKS:PORT`, `fan-sinks:OVER:SINKS:PORT`,
+/// `nats-source:PORT`, `nats-sinks:SINKS:PORT`.
 pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
     match workload.split(':').collect::<Vec<_>>()[..] {
         ["lift", modules, adus] => lift_cost::workload(modules.parse()?, adus.parse()?),

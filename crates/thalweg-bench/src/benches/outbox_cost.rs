@@ -1,11 +1,12 @@
-//! OUT-COST: what the outbox costs per ADU, by how many wait.
+//! OUT-COST: the outbox's cost per ADU, by the length of the queue.
 //!
-//! *The idea.* With 10, 1,000 and 100,000 waiting, one ADU goes in and one goes out, over and over, so the number stays.
-//! That is all that the outbox does for an ADU: its turn, its order, its deadline, its dependants, its bounds.
+//! With 10, 1,000 and 100,000 ADUs queued, one goes in and one goes out, over and over, so that the
+//! number stays. That covers all of the outbox's work for an ADU: its turn, its order, its deadline,
+//! its dependants, its bounds.
 //!
-//! *Baseline.* A `BinaryHeap` of the standard library, ordered alike: importance, deadline, sequence. It knows no flows
-//! and no turns, and can cancel, expire and pre-empt nothing; it is the least that a queue by importance costs. Sides
-//! alternate.
+//! *Baseline.* A `BinaryHeap` of the standard library with the same order: importance, deadline,
+//! sequence. It has no flows and no turns, and cannot cancel, expire or pre-empt; it is the minimum
+//! cost of a queue by importance. The sides alternate.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,7 +25,7 @@ use crate::sample::{Summary, in_turns, nanos_each};
 /// The benchmark's id.
 pub(crate) const ID: &str = "OUT-COST";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &["adus_per_second", "ns_per_adu"];
 
 const HEAP: &str = "BinaryHeap";
@@ -34,7 +35,7 @@ const QUEUED: [u64; 3] = [10, 1_000, 100_000];
 /// A sample takes less than a millisecond: short against a time slice, so most are not interrupted.
 const ADUS_PER_SAMPLE: u64 = 2_000;
 
-/// The baseline, with what goes into it next.
+/// The baseline, with the state of its input generator.
 struct Heap {
     waiting: BinaryHeap<(Importance, Reverse<(Instant, Sequence)>)>,
     random: SplitMix,

@@ -1,11 +1,11 @@
-//! Proves that the table of benchmarks can be selected from without doubt, and that its names are in one style.
+//! Proves that the table of benchmarks has unambiguous ids and groups, and consistent names.
 
 use std::collections::BTreeSet;
 
 use super::{BENCHES, list};
 
 #[test]
-fn no_id_or_group_means_two_things() {
+fn ids_and_groups_are_unambiguous() {
     let ids: BTreeSet<_> = BENCHES.iter().map(|bench| bench.id).collect();
     assert_eq!(ids.len(), BENCHES.len());
     for bench in BENCHES {
@@ -14,7 +14,7 @@ fn no_id_or_group_means_two_things() {
 }
 
 #[test]
-fn metrics_are_snake_case_and_stand_in_the_list() {
+fn metrics_are_snake_case_and_listed() {
     for bench in BENCHES {
         assert!(!bench.metrics.is_empty(), "{}", bench.id);
         for metric in bench.metrics {

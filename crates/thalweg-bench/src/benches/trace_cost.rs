@@ -1,8 +1,9 @@
-//! TRACE-COST: what stamps cost an ADU on its way through a node.
+//! TRACE-COST: the cost of stamps for an ADU on its way through a node.
 //!
-//! *The idea.* The bytes of a header are read, the ADU is put into a sender and goes at once, over a transport that forgets
-//! it: what a relay does for each datagram but for its socket and its tables. One side's header bears the stamps of so many
-//! nodes, to which a stamp is added; the baseline's bears none, which is what nearly all ADUs do. Sides alternate.
+//! A header is decoded, and the ADU is put into a sender and sent at once over a null transport: a
+//! relay's work per datagram without its socket and its tables. One side's header carries the stamps of
+//! several nodes, and another is added; the baseline's carries none, as nearly all ADUs. The sides
+//! alternate.
 
 use std::hint::black_box;
 
@@ -24,12 +25,12 @@ use crate::sample::{Summary, in_turns, nanos_each};
 /// The benchmark's id.
 pub(crate) const ID: &str = "TRACE-COST";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &["ns_per_adu", "ns_untraced"];
 
 const UNTRACED: &str = "untraced";
 
-/// Nodes that an ADU has passed: its source alone, a common way, the longest that a datagram of 1,000 bytes has room for.
+/// Numbers of stamps: the source alone, a common path, the maximum in a datagram with 1,000 bytes of payload.
 const STAMPS: [usize; 3] = [1, 3, 5];
 
 const PAYLOAD_BYTES: usize = 1_000;
@@ -37,7 +38,7 @@ const PAYLOAD_BYTES: usize = 1_000;
 /// A sample takes about a millisecond: short against a time slice, so most are not interrupted.
 const ADUS_PER_SAMPLE: u64 = 2_000;
 
-/// A relay's way out, and what comes to it.
+/// A relay's sender, and the bytes of an arriving header.
 struct Relay {
     sender: Sender<u32, ()>,
     head: Vec<u8>,
@@ -45,7 +46,7 @@ struct Relay {
     now: Instant,
 }
 
-/// Takes all and keeps nothing.
+/// A transport that accepts everything and discards it.
 struct Nowhere;
 
 /// Measures and reports.
@@ -69,7 +70,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
 }
 
 impl Relay {
-    /// Returns one to which ADUs come with so many stamps.
+    /// Returns a relay that receives ADUs with this many stamps.
     fn new(stamps: usize) -> Self {
         let mut head = Vec::new();
         let (header, now) = (Header::new(StreamId(7), Sequence(1 << 20)), Instant::ZERO);
@@ -135,7 +136,7 @@ impl Transport for Nowhere {
     fn forget(&mut self, _stream: u32) {}
 
     fn datagram_bytes_max(&mut self) -> usize {
-        // What QUIC lets pass in its smallest packet.
+        // The datagram size that fits QUIC's smallest packet.
         1_162
     }
 
@@ -161,7 +162,7 @@ impl Transport for Nowhere {
 
 #[cfg(test)]
 mod tests {
-    //! Proves that what is measured as traced is.
+    //! Proves that the traced side carries its stamps.
 
     use super::{PAYLOAD_BYTES, Relay, STAMPS};
     use thalweg_core::limits::{ADU_HEADER_BYTES_MAX, STAMP_BYTES_MAX};
@@ -169,7 +170,7 @@ mod tests {
     use thalweg_core::wire::adu;
 
     #[test]
-    fn every_side_is_what_it_says_and_has_room_for_one_stamp_more() {
+    fn sides_carry_their_stamps() {
         for stamps in STAMPS.into_iter().chain([0]) {
             let relay = Relay::new(stamps);
             let decoded = adu::decode_header(&relay.head, Instant::ZERO);

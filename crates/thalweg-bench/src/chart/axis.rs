@@ -1,8 +1,8 @@
-//! Where a value lies on an axis, and where its ticks are.
+//! Maps values to positions on an axis, and chooses its ticks.
 
 use super::Scale;
 
-/// An axis of some pixels.
+/// An axis, in pixels.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     scale: Scale,
@@ -13,7 +13,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Returns an axis that shows all values, from pixel to pixel.
+    /// Returns an axis that covers all values, from pixel to pixel.
     pub(super) fn new(scale: Scale, values: &[f64], ends: (f64, f64)) -> Self {
         let (low, high) = match scale {
             Scale::Even => (0.0, ceiling(largest(values))),
@@ -34,7 +34,7 @@ impl Axis {
         }
     }
 
-    /// Returns the pixel of a value; `None` if the axis has no place for it.
+    /// Returns the pixel of a value; `None` if it is not on the axis.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         if !value.is_finite() {
             return None;
@@ -75,7 +75,7 @@ fn ceiling(value: f64) -> f64 {
     step.unwrap_or(10.0) * power
 }
 
-/// Writes a tick's value: no more digits than it needs.
+/// Formats a tick's value with no more digits than necessary.
 pub(super) fn label(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

@@ -1,4 +1,4 @@
-//! From a chart to the text of an SVG file.
+//! Renders a chart as SVG text.
 
 use std::fmt::Write as _;
 
@@ -15,10 +15,10 @@ const LEGEND: f64 = BOTTOM + 80.0;
 const LEGEND_ROW: f64 = 22.0;
 const LEGEND_COLUMNS: usize = 3;
 const SOURCE_ROW: f64 = 18.0;
-/// About as wide as a letter is.
+/// Approximate width of a letter.
 const LETTER: f64 = 7.5;
 
-/// Colours for light paper, then for dark; a series beyond the last begins again.
+/// Colours for a light background, then for a dark one; they repeat after the last.
 const COLOURS: [(&str, &str); 10] = [
     ("#0072b2", "#56b4e9"),
     ("#d55e00", "#ff9248"),
@@ -27,7 +27,7 @@ const COLOURS: [(&str, &str); 10] = [
     ("#cc79a7", "#e8a5c8"),
     ("#555555", "#bbbbbb"),
     ("#7048b6", "#b79cf0"),
-    // Beyond Okabe and Ito's: told from those by their marks too.
+    // Beyond Okabe and Ito's palette: their marks distinguish them too.
     ("#9b2226", "#e98a8d"),
     ("#3a5a00", "#a7cf5a"),
     ("#00707a", "#6fd3dd"),
@@ -61,7 +61,7 @@ fn style() -> String {
     let mut light = String::new();
     let mut dark = String::new();
     for (at, (on_light, on_dark)) in COLOURS.iter().enumerate() {
-        // Text that is written to memory is always written.
+        // Writing to a string cannot fail.
         let _ = write!(light, ".s{at}{{color:{on_light}}}");
         let _ = write!(dark, ".s{at}{{color:{on_dark}}}");
     }
@@ -75,7 +75,7 @@ fn y_axis(chart: &Chart) -> Axis {
     let values: Vec<f64> = points
         .flat_map(|point| match chart.y_scale {
             Scale::Even => vec![point.y + point.spread],
-            // A spread that reaches zero has no place on such an axis.
+            // The lower end of a spread may reach zero, which a logarithmic axis cannot show.
             Scale::Tenfold => vec![point.y, point.y + point.spread],
         })
         .collect();
@@ -151,7 +151,7 @@ fn draw_lines(out: &mut String, x_scale: Scale, lines: &[Series], y: &Axis) {
 fn draw_bars(out: &mut String, groups: &[String], bars: &[Series], y: &Axis) {
     let group_width = (RIGHT - LEFT) / groups.len().max(1) as f64;
     let bar_width = 0.8 * group_width / bars.len().max(1) as f64;
-    // Two rows in turns where long names would meet.
+    // Use two alternating rows if long names would overlap.
     let letters = groups.iter().map(|name| name.chars().count()).max();
     let is_close = letters.unwrap_or(0) as f64 * LETTER > group_width;
     for (at, name) in groups.iter().enumerate() {
@@ -224,7 +224,7 @@ fn legend(out: &mut String, plot: &Plot) {
         let x = LEFT + (at % LEGEND_COLUMNS) as f64 * column_width;
         let y = LEGEND + (at / LEGEND_COLUMNS) as f64 * LEGEND_ROW;
         let _ = write!(out, "<g class=\"s{}\">", at % COLOURS.len());
-        // Bars have no marks of their own: theirs is a square.
+        // Bars have no marks; their legend uses a square.
         let shape = if matches!(plot, Plot::Bars { .. }) {
             1
         } else {

@@ -1,9 +1,10 @@
-//! Charts as SVG text: lines over a logarithmic or an even axis, and bars, for a page that is light or dark.
+//! Charts as SVG text: lines over a logarithmic or linear axis, and bars, for light and dark pages.
 //!
-//! *The idea.* A chart is data ([`Chart`]) and one function from data to text ([`Chart::svg`]); it knows nothing of
-//! benchmarks, so that the planner's and the testbed's figures can be drawn by it too. Colours are variables of a style
-//! sheet inside the file, with a second set for readers whose screens are dark; marks differ in shape as well, so that a
-//! print without colour can be read. At 800 pixels wide the smallest letters are 12 pixels high.
+//! A chart is data ([`Chart`]) with one function to text ([`Chart::svg`]); it knows nothing of
+//! benchmarks, so the planner's and the testbed's figures can use it too. Colours are variables of a
+//! style sheet inside the file, with a second set for dark screens; marks differ in shape as well, for
+//! prints without colour. At 800 pixels wide the smallest letters are 12 pixels high. There is no
+//! interaction, no embedded font and no layout of overlong text.
 //!
 //! ```text
 //!  title
@@ -13,9 +14,7 @@
 //!             tick      x label
 //! ```
 //!
-//! *What it does not do.* No interaction, no fonts of its own, no layout of text that is too long.
-//!
-//! *Sources.* The colours are Okabe and Ito's, which are told apart with any colour vision.
+//! *Sources.* The colours are Okabe and Ito's, which are distinguishable with any colour vision.
 
 mod axis;
 mod draw;
@@ -25,35 +24,35 @@ mod tests;
 /// A figure.
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
-    /// Above the plot.
+    /// Text above the plot.
     pub(crate) title: String,
-    /// What and in which unit, below the plot.
+    /// Quantity and unit below the plot.
     pub(crate) x_label: String,
-    /// What and in which unit, beside it.
+    /// Quantity and unit beside it.
     pub(crate) y_label: String,
-    /// How the vertical axis grows.
+    /// Scale of the vertical axis.
     pub(crate) y_scale: Scale,
-    /// What is drawn.
+    /// The plot.
     pub(crate) plot: Plot,
-    /// Where the data comes from, in small letters at the bottom, line by line.
+    /// The source of the data, in small letters at the bottom, line by line.
     pub(crate) source: Vec<String>,
 }
 
-/// How an axis grows.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// Evenly, from zero.
+    /// Linear from zero.
     Even,
-    /// Tenfold from tick to tick; what is not above zero is left out.
+    /// Logarithmic with a tick per power of ten; values not above zero are left out.
     Tenfold,
 }
 
-/// What is drawn.
+/// The content of a chart.
 #[derive(Clone, Debug)]
 pub(crate) enum Plot {
     /// Lines with marks.
     Lines {
-        /// How the horizontal axis grows.
+        /// Scale of the horizontal axis.
         x_scale: Scale,
         /// The lines, in the order of the legend.
         lines: Vec<Series>,
@@ -62,12 +61,12 @@ pub(crate) enum Plot {
     Bars {
         /// The names of the groups, from left to right.
         groups: Vec<String>,
-        /// One bar in each group; x is the group's number.
+        /// One bar in each group; x is the group's index.
         bars: Vec<Series>,
     },
 }
 
-/// Points that belong together.
+/// A named list of points.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     /// Its name in the legend.
@@ -81,7 +80,7 @@ pub(crate) struct Series {
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// Half the height of the bar through it: half the distance of the quartiles.
+    /// Half the height of the error bar: half the interquartile range.
     pub(crate) spread: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Proves where values lie, by hand, and that a file is whole: every group closed, every text escaped, no NaN.
+//! Checks positions by hand, and that a file is well-formed: every group closed, every text escaped, no NaN.
 
 use super::axis::{Axis, label};
 use super::{Chart, Plot, Point, Scale, Series};
@@ -19,7 +19,7 @@ fn chart(plot: Plot) -> Chart {
 }
 
 #[test]
-fn values_lie_where_the_axis_says() {
+fn axis_places_values() {
     let even = Axis::new(Scale::Even, &[3.0, 9.0], (0.0, 100.0));
     assert_eq!(even.ticks(), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
     assert_eq!(even.place(5.0), Some(50.0));
@@ -30,7 +30,7 @@ fn values_lie_where_the_axis_says() {
 }
 
 #[test]
-fn an_axis_without_a_value_still_has_ticks() {
+fn empty_axis_has_ticks() {
     for scale in [Scale::Even, Scale::Tenfold] {
         let axis = Axis::new(scale, &[], (0.0, 1.0));
         assert!(axis.ticks().iter().all(|tick| tick.is_finite()));
@@ -38,13 +38,13 @@ fn an_axis_without_a_value_still_has_ticks() {
 }
 
 #[test]
-fn labels_have_no_more_digits_than_they_need() {
+fn labels_are_short() {
     let labels = [0.0, 0.005, 2.5, 1_000.0, 60_000.0, 2_000_000.0].map(label);
     assert_eq!(labels, ["0", "0.005", "2.5", "1000", "60 k", "2 M"]);
 }
 
 #[test]
-fn a_file_is_whole_and_says_what_it_shows() {
+fn svg_is_well_formed() {
     let series = |name: &str| Series {
         name: name.into(),
         points: vec![

@@ -87,7 +87,7 @@ const UDP: &str = "plain UDP";
 const LENGTHS_BYTES: [u32; 4] = [100, 1_000, 10_000, 60_000];
 pub(super) const SPREADS: &str = "medians; bars: half the quartiles' distance";
 
-/// Returns a series, unless it has no point.
+/// Returns a series; `None` without points.
 fn series(name: impl Into<String>, points: impl Iterator<Item = Option<Point>>) -> Option<Series> {
     let points: Vec<Point> = points.flatten().collect();
     let name = name.into();
@@ -99,7 +99,7 @@ fn by_length(name: &str, of: impl Fn(u32) -> Option<Point>) -> Option<Series> {
     series(name, LENGTHS_BYTES.into_iter().map(of))
 }
 
-/// Returns lines, unless there are none.
+/// Returns lines; `None` if there are none.
 pub(super) fn lines(
     x_scale: Scale,
     lines: impl IntoIterator<Item = Option<Series>>,
@@ -108,7 +108,7 @@ pub(super) fn lines(
     (!lines.is_empty()).then_some(Plot::Lines { x_scale, lines })
 }
 
-/// Returns bars for the groups that have a first bar, named by what is behind the metric's dot.
+/// Returns bars for the groups that have a first bar; the groups' names are the metric's suffixes.
 fn bars(groups: Vec<String>, bars: [Option<Series>; 2]) -> Option<Plot> {
     let [first, second] = bars;
     let bars = [Some(first?), second].into_iter().flatten().collect();
@@ -126,7 +126,7 @@ fn by_size(title: &str, y_label: &str, y_scale: Scale, id: &str, plot: Plot) -> 
     }
 }
 
-/// As Table 1: what an ADU costs by the number of modules.
+/// As Table 1: the cost of an ADU by the number of modules.
 fn lift(measured: &Measured) -> Option<Chart> {
     const ID: &str = "BM-D1";
     let metric = |modules: u32| format!("lift_ns_per_adu.modules_{modules}");
@@ -162,7 +162,7 @@ fn lift(measured: &Measured) -> Option<Chart> {
     })
 }
 
-/// Returns what stands behind the dot of a metric, once each, in the order of the files.
+/// Returns the distinct suffixes of a metric, in the order of the files.
 pub(super) fn cases(measured: &Measured, metric: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for figure in &measured.0 {
@@ -176,7 +176,7 @@ pub(super) fn cases(measured: &Measured, metric: &str) -> Vec<String> {
     names
 }
 
-/// Returns bars of a metric's cases beside what it was compared with.
+/// Returns bars of a metric's cases beside their baselines.
 fn compared(
     measured: &Measured,
     metric: &str,
@@ -197,7 +197,7 @@ fn compared(
     Some((bars(cases.clone(), pair)?, cases))
 }
 
-/// As Tables 5 to 9: what a module costs at 1,000 bytes.
+/// As Tables 5 to 9: the cost of a module at 1,000 bytes.
 fn modules(measured: &Measured) -> Option<Chart> {
     let names = ["module in a lift", "empty lift"];
     let (plot, _) = compared(measured, "module_ns_per_adu", names, "empty lift, same run")?;
@@ -211,7 +211,7 @@ fn modules(measured: &Measured) -> Option<Chart> {
     })
 }
 
-/// The cost model against what chains take.
+/// The cost model beside the measured chains.
 fn model(measured: &Measured) -> Option<Chart> {
     let names = ["predicted by the model", "measured"];
     let (plot, _) = compared(

@@ -1,4 +1,4 @@
-//! As Paceline's figures 5 and 6: what viewers see by how old an ADU may be, and latency by importance.
+//! As Paceline's figures 5 and 6: a viewer's figures by the maximum age of an ADU, and latency by importance.
 
 use super::Measured;
 use super::drawings::{SPREADS, lines};
@@ -7,7 +7,7 @@ use crate::chart::{Chart, Plot, Point, Scale, Series};
 const THRESHOLD: &str = "BM-L1";
 const IMPORTANCE: &str = "BM-L2";
 
-/// The sides as metrics name them and as a reader would; further ones are added behind.
+/// The sides' names in metrics and for readers; unknown ones follow.
 const SIDES: [(&str, &str); 10] = [
     ("thalweg", "Thalweg"),
     ("thalweg_cubic", "Thalweg, CUBIC"),
@@ -21,7 +21,7 @@ const SIDES: [(&str, &str); 10] = [
     ("pace_a", "PaceA"),
 ];
 
-/// The lines of figure 5, as metrics name them and as a reader would.
+/// The lines of figure 5: names in metrics and for readers.
 const LINES: [(&str, &str); 4] = [
     ("rtt50_bdp1", "50 ms, queue of 1 BDP"),
     ("rtt50_bdp5", "50 ms, queue of 5 BDP"),
@@ -29,7 +29,7 @@ const LINES: [(&str, &str); 4] = [
     ("rtt100_bdp5", "100 ms, queue of 5 BDP"),
 ];
 
-/// The line of those figures that are drawn once.
+/// The line of the figures that are drawn once.
 const ONE: usize = 1;
 
 const THRESHOLDS_MS: [u32; 9] = [100, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000];
@@ -56,7 +56,7 @@ fn by_threshold(measured: &Measured, metric: &str, line: &str) -> Option<Plot> {
     })
 }
 
-/// As figure 5: frames a second, on one of the lines.
+/// As figure 5: frames per second, on one of the lines.
 pub(super) fn fps<const LINE: usize>(measured: &Measured) -> Option<Chart> {
     let (line, words) = LINES[LINE];
     Some(Chart {
@@ -69,7 +69,7 @@ pub(super) fn fps<const LINE: usize>(measured: &Measured) -> Option<Chart> {
     })
 }
 
-/// Beside figure 5: what those frames look like.
+/// Beside figure 5: the quality of those frames.
 pub(super) fn psnr(measured: &Measured) -> Option<Chart> {
     let (line, words) = LINES[ONE];
     Some(Chart {

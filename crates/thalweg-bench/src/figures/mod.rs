@@ -1,12 +1,13 @@
-//! `thalweg-bench figures`: from the lines of `--json` to SVG files in the shape of the papers' figures.
+//! `thalweg-bench figures`: SVG files in the shape of the papers' figures, from the lines of `--json`.
 //!
-//! *The idea.* A table of drawings, each a name and a function from figures to a chart; a drawing whose metrics are in
-//! none of the files is named and left out. Values are drawn as they are, with half the distance of their quartiles
-//! above and below; nothing is smoothed, joined from other runs or made up.
+//! A table of drawings, each a name and a function from figures to a chart; a drawing without any
+//! metric in the files is named and left out. Values are drawn as they are, with half the interquartile
+//! range above and below; nothing is smoothed, interpolated or joined from other runs.
 //!
 //! *To add one*, write its function and put it into [`DRAWINGS`].
 //!
-//! *Sources.* spec §1(b), figures 6.1 to 6.5 and 6.7 to 6.10; §3(b), figures 5 and 6; §5(c), Tables 1 and 5 to 9.
+//! *Sources.* spec §1(b), figures 6.1 to 6.5 and 6.7 to 6.10; §3(b), figures 5 and 6; §5(c), Tables 1
+//! and 5 to 9.
 
 mod drawings;
 mod live;
@@ -26,7 +27,7 @@ use drawings::DRAWINGS;
 /// Draws figures from the lines that `--json` printed.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Files of lines that `--json` printed; of a metric that stands in several, the last counts.
+    /// Files with lines printed by `--json`; if a metric is in several, the last counts.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The folder for the SVG files.
@@ -39,16 +40,16 @@ pub(crate) struct Arguments {
 
 /// A figure that can be drawn.
 struct Drawing {
-    /// The file's name without its end.
+    /// The file's name without its extension.
     name: &'static str,
-    /// Returns `None` if no metric of it was measured.
+    /// Returns `None` if none of its metrics was measured.
     chart: fn(&Measured) -> Option<Chart>,
 }
 
-/// What was measured, by metric.
+/// The measured figures.
 struct Measured(Vec<Figure>);
 
-/// Draws what the files have, and says what they have not.
+/// Draws the figures that the files have data for, and names the others.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let files = arguments.files.iter().map(|path| report::read(path));
     let files = files.collect::<anyhow::Result<Vec<_>>>()?;
@@ -95,7 +96,7 @@ impl Measured {
         })
     }
 
-    /// Returns what stood beside a metric; its spread was not printed.
+    /// Returns the baseline of a metric, without a spread, which is not in the file.
     fn beside(&self, id: &str, metric: &str, baseline: &str, x: f64) -> Option<Point> {
         let is_meant = |figure: &&Figure| {
             figure.id == id

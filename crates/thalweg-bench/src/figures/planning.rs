@@ -7,7 +7,7 @@ use crate::chart::{Chart, Plot, Point, Scale, Series};
 const CENTRAL: &str = "BM-P1";
 const LOCAL: &str = "BM-P2";
 
-/// Returns the nodes and adapters of classes that a metric was measured of, such as `heuristic_us.nodes6.adapters12`.
+/// Returns the nodes and adapters of a metric's classes, such as `heuristic_us.nodes6.adapters12`.
 fn classes(measured: &Measured, metric: &str) -> Vec<(u32, u32)> {
     let class = |case: &String| {
         let (nodes, adapters) = case.strip_prefix("nodes")?.split_once(".adapters")?;
@@ -103,7 +103,7 @@ pub(super) fn local_time(measured: &Measured) -> Option<Chart> {
     Some(chart(title, "nodes", "median time (us)", plot, LOCAL))
 }
 
-/// As figure 6.5: what the plans cost, over the best.
+/// As figure 6.5: the plans' costs over the best.
 pub(super) fn local_cost(measured: &Measured) -> Option<Chart> {
     let of = |planner: &'static str| {
         over_nodes(planner, move |nodes| {

@@ -1,4 +1,4 @@
-//! Proves that what is drawn is what was measured, and that what was not is left out.
+//! Proves that the drawings hold the measured figures, and leave missing ones out.
 
 use super::Measured;
 use super::drawings::DRAWINGS;
@@ -15,7 +15,7 @@ fn figure(id: &'static str, metric: &str, value: f64) -> Figure {
 }
 
 #[test]
-fn without_figures_nothing_is_drawn() {
+fn no_figures_draw_nothing() {
     for drawing in DRAWINGS {
         assert!(
             (drawing.chart)(&Measured(Vec::new())).is_none(),
@@ -26,7 +26,7 @@ fn without_figures_nothing_is_drawn() {
 }
 
 #[test]
-fn a_value_a_baseline_and_the_last_of_several_are_found() {
+fn last_value_and_baseline_are_found() {
     let metric = "delivery_p50_us.hops_2.bytes_100";
     let measured = Measured(vec![
         figure("BM-P3", metric, 1.0),
@@ -50,7 +50,7 @@ fn a_value_a_baseline_and_the_last_of_several_are_found() {
 }
 
 #[test]
-fn a_curve_is_drawn_for_each_side_that_was_measured_and_no_other() {
+fn measured_sides_have_curves() {
     let measured = Measured(vec![
         figure("BM-L1", "fps.thalweg.rtt50_bdp5.ms_200", 30.0),
         figure("BM-L1", "fps.pace_k.rtt50_bdp5.ms_200", 29.0),

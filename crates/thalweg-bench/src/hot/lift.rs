@@ -6,7 +6,8 @@ use crate::feed;
 
 const LENGTH_BYTES: usize = 1_000;
 
-/// ADUs of a pass: an opener opens nothing twice, so each pass has new modules, and their making is spread over it.
+/// ADUs per pass: openers refuse replays, so each pass has new modules, and their construction is
+/// spread over it.
 const ADUS_A_PASS: u64 = 250;
 
 /// Why nothing fails here.

@@ -1,14 +1,15 @@
-//! The hot paths: what runs for each ADU, each record or each plan, in a form whose instructions can be counted.
+//! The hot paths: the work per ADU, per record or per plan, in a form with countable instructions.
 //!
-//! *The idea.* A path is a function of a number of rounds whose preparation does not depend on that number. `callgrind`
-//! counts it with N and with 2·N rounds; the difference over N is one round alone, and is the same on any day.
+//! A path is a function of a number of rounds, with a preparation that does not depend on it.
+//! `callgrind` counts it with N and with 2·N rounds; the difference over N is one round alone, and is
+//! reproducible.
 //!
 //! *To add one*, put a row into [`HOT_PATHS`] and run `cargo xtask instructions --write`.
 //!
 //! | file | paths |
 //! |---|---|
 //! | `lift` | a module, or several, in a lift |
-//! | `values` | headers, records, the directory, putting back into sequence |
+//! | `values` | headers, records, the directory, resequencing |
 //! | `outbox` | an ADU through an outbox |
 //! | `planning` | a plan |
 
@@ -19,17 +20,17 @@ mod values;
 
 /// One path.
 pub(crate) struct HotPath {
-    /// Its name, as the ratchet file has it.
+    /// Its name in the ratchet file.
     pub(crate) name: &'static str,
-    /// Rounds of the shorter of both runs.
+    /// Rounds of the shorter of the two runs.
     pub(crate) rounds: u64,
-    /// Whether code in C or assembler has a part in it, so that the C compiler's version matters.
+    /// Whether it contains C or assembler code, so that the C compiler's version matters.
     pub(crate) with_c: bool,
-    /// Runs it so many times.
+    /// Runs this many rounds.
     pub(crate) run: fn(u64),
 }
 
-/// A path that is Rust alone.
+/// Returns a path in Rust alone.
 const fn rust(name: &'static str, rounds: u64, run: fn(u64)) -> HotPath {
     HotPath {
         name,
@@ -39,7 +40,7 @@ const fn rust(name: &'static str, rounds: u64, run: fn(u64)) -> HotPath {
     }
 }
 
-/// A path with a cipher or a packer in it that is not.
+/// Returns a path with a cipher or a packer in C or assembler.
 const fn with_c(name: &'static str, rounds: u64, run: fn(u64)) -> HotPath {
     HotPath {
         with_c: true,
@@ -76,7 +77,7 @@ pub(crate) const HOT_PATHS: &[HotPath] = &[
 
 #[cfg(test)]
 mod tests {
-    //! Proves that every path runs and that names are told apart.
+    //! Proves that every path runs and that names are distinct.
 
     use std::collections::BTreeSet;
 
@@ -85,14 +86,14 @@ mod tests {
     #[test]
     fn every_path_runs() {
         for path in HOT_PATHS {
-            // Shown only if it panics: it names the culprit.
+            // Shown only if it panics, to name the path.
             println!("{}", path.name);
             (path.run)(1);
         }
     }
 
     #[test]
-    fn every_path_has_a_name_of_its_own() {
+    fn path_names_are_unique() {
         let names: BTreeSet<_> = HOT_PATHS.iter().map(|path| path.name).collect();
         assert_eq!(names.len(), HOT_PATHS.len());
     }

@@ -1,4 +1,4 @@
-//! The outbox: an ADU in and out, in pieces, and given up.
+//! The outbox: an ADU in and out, in pieces, and cancelled.
 
 use std::hint::black_box;
 
@@ -11,10 +11,10 @@ use thalweg_core::units::Bitrate;
 
 use crate::crowd::{Crowd, PLENTY};
 
-/// Others that wait meanwhile.
+/// Number of other ADUs in the queue.
 const QUEUED: u64 = 1_000;
 
-/// An ADU in, another out, by importance, among eight flows.
+/// One ADU in, another out, by importance, among eight flows.
 pub(super) fn pass(rounds: u64) {
     let mut crowd = Crowd::new(QUEUED);
     for _ in 0..rounds {
@@ -32,7 +32,7 @@ pub(super) fn chunk(rounds: u64) {
     }
 }
 
-/// A base with two dependants, given up while it waits.
+/// A base with two dependants, cancelled while queued.
 pub(super) fn cancel(rounds: u64) {
     let mut crowd = Crowd::new(QUEUED);
     for round in 0..rounds {
@@ -47,7 +47,8 @@ pub(super) fn cancel(rounds: u64) {
     }
 }
 
-/// An ADU that matters most; each third depends on nothing, the others on the one before.
+/// Pushes an ADU of the highest importance; every third has no dependency, the others depend on the
+/// previous one.
 fn push(crowd: &mut Crowd, sequence: u64, bytes: usize) -> Ticket {
     let own = 1 << 40;
     let entry = Entry {

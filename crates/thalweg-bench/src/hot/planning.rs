@@ -8,7 +8,7 @@ use thalweg_core::planner::{self, Policy};
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 
-/// Insecure and narrow in the middle, with a deadline: every adapter is worth a thought on every node.
+/// Insecure and narrow in the middle, with a deadline: every adapter is a candidate on every node.
 pub(super) fn chain_of_6(plans: u64) {
     let snapshot = snapshot().expect("the names are names");
     let policy = Policy::default();

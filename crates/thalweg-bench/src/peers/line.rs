@@ -1,8 +1,8 @@
-//! A line: UDP datagrams go in at one port, travel however the peer carries them, and come out at another.
+//! A line: UDP datagrams go in at one port, travel over the peer, and come out at another.
 //!
-//! *The idea.* Every peer is measured by the same two sockets and the same clock, which are the bench's. What a peer
-//! needs to be spoken to, a client of its own protocol, stands between: once in the direct line, where the two clients
-//! speak to each other, and once in the one through the relay. So it stands on both sides of the subtraction.
+//! Every peer is measured by the bench's own two sockets and clock. The clients of a peer's protocol
+//! stand between: in the direct line they talk to each other, in the other line through the relay. So
+//! they are on both sides of the subtraction.
 //!
 //! ```text
 //! direct    bench ─udp─► entry ════════════════► exit ─udp─► bench
@@ -35,7 +35,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Returns a line whose ends are the bench's own sockets.
+    /// Returns a line with the bench's own sockets as its ends.
     pub(super) fn bare(into: SocketAddr, out: UdpSocket) -> Self {
         Self {
             into,
@@ -63,14 +63,14 @@ impl Line {
         programs.try_for_each(Process::check)
     }
 
-    /// Returns what its programs said last, one after the other.
+    /// Returns the last output of its programs.
     pub(crate) fn said(&self) -> String {
         let programs = self.relay.iter().chain(&self.ends);
         let said: Vec<String> = programs.map(Process::said).collect();
         said.join("; ")
     }
 
-    /// Returns what its relay has computed so far, if it has one.
+    /// Returns the processor time of its relay so far, if it has one.
     pub(crate) fn relay_cpu(&self) -> anyhow::Result<Option<Duration>> {
         self.relay.as_ref().map(Process::cpu).transpose()
     }
@@ -81,7 +81,7 @@ pub(super) fn socket() -> anyhow::Result<UdpSocket> {
     Ok(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?)
 }
 
-/// Returns a loopback port that was free for UDP a moment ago, for a program that wants to be told one.
+/// Returns a loopback port that was free for UDP a moment ago, for a program that needs a port number.
 pub(super) fn free_udp() -> anyhow::Result<SocketAddr> {
     Ok(socket()?.local_addr()?)
 }

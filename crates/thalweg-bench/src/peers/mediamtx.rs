@@ -1,7 +1,7 @@
 //! `mediamtx`: RTSP in, RTSP out, RTP packets of a private format in TCP connections.
 //!
-//! *The idea.* It is a media server and takes nothing for a stream whose codec it does not know, but RTP of a private
-//! format it passes on packet by packet. No registry has it, so it is measured where it is on the PATH.
+//! It is a media server and rejects streams of unknown codecs, but forwards RTP of a private format
+//! packet by packet. No registry has it, so it is measured only where it is on the PATH.
 //!
 //! *Sources.* The server's own configuration file: every key is an environment variable too.
 
@@ -15,10 +15,10 @@ use super::process::Process;
 /// An end of its line.
 const END: &str = include_str!("../../peers/rtsp_end.py");
 
-/// Below the 1,460 bytes up to which it takes RTP packets as they are.
+/// Below the 1,460 bytes up to which it takes RTP packets unchanged.
 const PIECE_BYTES: usize = 1_316;
 
-/// What it would listen for besides, on ports that may be taken.
+/// Servers that it would start besides, on ports that may be taken.
 const OFF: [&str; 8] = [
     "MTX_RTMP",
     "MTX_HLS",
@@ -71,11 +71,12 @@ fn start(programs: &[Found], way: Way) -> anyhow::Result<Line> {
             Command::new(server)
                 .env("MTX_RTSPADDRESS", &address)
                 .env("MTX_RTSPTRANSPORTS", "tcp")
-                // It hangs up on a producer that is silent for ten seconds, and a line rests while others carry.
+                // It disconnects a producer that is silent for ten seconds, and a line idles while
+                // others are measured.
                 .env("MTX_READTIMEOUT", "1h")
                 .env("MTX_PATHS_BENCH_SOURCE", "publisher")
                 .envs(OFF.map(|key| (key, "no")))
-                // Where no configuration file of somebody else's lies.
+                // A folder without a stray configuration file.
                 .current_dir(std::env::temp_dir()),
         )?;
         line = line.relayed(relay);

@@ -1,20 +1,21 @@
-//! Relays of others, to be measured beside ours: what they are, how each is found, installed, started and ended.
+//! Peers' relays, to be measured beside ours: what they are, and how each is found, installed, started
+//! and stopped.
 //!
-//! *The idea.* One small file a peer says which programs it needs and starts a [`Line`] with them, on loopback, on free
-//! ports. Everything else (finding, installing, watching, ending, sending, receiving) is the same for all. A peer whose
-//! programs are missing is named, with what would bring them; it is never passed over without a word.
+//! One small file per peer lists the programs it needs and starts a [`Line`] with them, on loopback, on
+//! free ports. Everything else (finding, installing, watching, stopping, sending, receiving) is shared.
+//! A peer with missing programs is always named, with the command to install them.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `socat`, `srt`, `zenoh`, `moq`, `mediamtx`, `nats`, `rsync`, `wormhole` | the peers |
 //! | `install` | programs: where, which version, how to get them |
-//! | `line` | from UDP to UDP, by way of a peer |
+//! | `line` | from UDP to UDP, over a peer |
 //! | `tree` | a peer with one source and many sinks |
 //! | `chain` | three relays of a peer, of which the middle one leaves |
 //! | `process` | a program that never outlives the bench |
 //!
-//! *What it does not do.* It tunes nobody: peers run as their documents start them, but for what a loopback line without
-//! outside contacts needs; each file says what that is. peers/README.md tells how to add one.
+//! Peers are not tuned: they run as their documents start them, plus what an isolated loopback line
+//! needs; each file says what that is. peers/README.md explains how to add one.
 
 pub(crate) mod chain;
 mod install;
@@ -50,22 +51,22 @@ type Start = fn(&[Found], Way) -> anyhow::Result<Line>;
 /// Starts a chain.
 type StartChain = fn(&[Found], &Load) -> anyhow::Result<Chain>;
 
-/// A relay of others.
+/// A peer's relay.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// What it is called, here and in figures.
+    /// Its name, here and in figures.
     pub(crate) name: &'static str,
-    /// What it carries ADUs by, and how it is set.
+    /// Its transport and settings.
     pub(crate) carries: &'static str,
-    /// What it needs; the first is the relay, and its version is the peer's.
+    /// The programs it needs; the first is the relay, and its version is the peer's.
     programs: &'static [Program],
-    /// The largest datagram that its line takes; a longer ADU goes in as several.
+    /// The largest datagram that its line takes; a longer ADU is split.
     pub(crate) piece_bytes: usize,
-    /// Starts a line; none: it relays no datagrams.
+    /// Starts a line; `None` if it relays no datagrams.
     start: Option<Start>,
-    /// How it serves many by itself, without a line set up for each.
+    /// How it serves many sinks by itself, without a line for each.
     fans: &'static [Fan],
-    /// Starts three relays with a source and a sink; none: its relays do not find ways by themselves.
+    /// Starts three relays with a source and a sink; `None` if its relays do not route by themselves.
     chain: Option<StartChain>,
 }
 
@@ -81,7 +82,7 @@ pub(crate) const PEERS: &[Peer] = &[
     wormhole::PEER,
 ];
 
-/// A peer whose programs are all there.
+/// A peer with all its programs installed.
 #[derive(Clone, Debug)]
 pub(crate) struct Ready {
     pub(crate) peer: &'static Peer,
@@ -89,7 +90,7 @@ pub(crate) struct Ready {
 }
 
 impl Peer {
-    /// Looks for its programs; without them all, returns a sentence that names what is missing and what brings it.
+    /// Finds its programs; if any is missing, returns a sentence that names it and how to install it.
     pub(crate) fn find(&'static self) -> Result<Ready, String> {
         let found: Vec<_> = self.programs.iter().map(Program::find).collect();
         let missing = self.programs.iter().zip(&found);
@@ -112,7 +113,7 @@ impl Peer {
         self.start.is_some()
     }
 
-    /// Returns whether its relays find ways by themselves.
+    /// Returns whether its relays route by themselves.
     pub(crate) const fn has_chain(&self) -> bool {
         self.chain.is_some()
     }
@@ -122,7 +123,7 @@ impl Peer {
         self.fans
     }
 
-    /// Returns where it stands in [`PEERS`].
+    /// Returns its index in [`PEERS`].
     pub(crate) fn place(&self) -> usize {
         let place = PEERS.iter().position(|peer| peer.name == self.name);
         place.unwrap_or(PEERS.len())
@@ -135,7 +136,7 @@ impl Ready {
         &self.programs[0].path
     }
 
-    /// Returns another of its programs, by its place; of a Python package, the interpreter.
+    /// Returns another of its programs, by index; for a Python package, the interpreter.
     pub(crate) fn program_at(&self, place: usize) -> &Path {
         &self.programs[place].path
     }
@@ -145,7 +146,7 @@ impl Ready {
         &self.programs[0].version
     }
 
-    /// Starts a line. To be called from a thread that lives as long as the line is to.
+    /// Starts a line. Call it from a thread that outlives the line.
     pub(crate) fn start(&self, way: Way) -> anyhow::Result<Line> {
         let name = self.peer.name;
         let start = self.peer.start;
@@ -153,7 +154,7 @@ impl Ready {
         start(&self.programs, way).with_context(|| format!("{name} cannot be started"))
     }
 
-    /// Starts three relays with a source and a sink. To be called from a thread that lives as long as they are to.
+    /// Starts three relays with a source and a sink. Call it from a thread that outlives them.
     pub(crate) fn link(&self, load: &Load) -> anyhow::Result<Chain> {
         let name = self.peer.name;
         let start = self.peer.chain;
@@ -161,7 +162,7 @@ impl Ready {
         start(&self.programs, load).with_context(|| format!("{name} cannot be started"))
     }
 
-    /// Starts a relay with a source and sinks. To be called from a thread that lives as long as they are to.
+    /// Starts a relay with a source and sinks. Call it from a thread that outlives them.
     pub(crate) fn grow(&self, fan: &Fan, load: &Load) -> anyhow::Result<Tree> {
         (fan.start)(&self.programs, load).with_context(|| format!("{} cannot be started", fan.name))
     }
@@ -169,7 +170,7 @@ impl Ready {
 
 /// Returns the peers of these names, or all if none is named.
 ///
-/// Fails   a name that is no peer's: the sentence shows those there are
+/// Fails   an unknown name: the message lists the known ones
 pub(crate) fn named(names: &[String]) -> anyhow::Result<Vec<&'static Peer>> {
     if names.is_empty() {
         return Ok(PEERS.iter().collect());
@@ -189,7 +190,7 @@ pub(crate) fn named(names: &[String]) -> anyhow::Result<Vec<&'static Peer>> {
     names.iter().map(peer).collect()
 }
 
-/// Installs what these peers have not got. One that cannot be had is named and the others go on.
+/// Installs what these peers lack. A failure is printed and the others go on.
 ///
 /// Fails   at the end, if one that has a package could not be installed
 pub(crate) fn install(peers: &[&'static Peer]) -> anyhow::Result<()> {
@@ -217,7 +218,7 @@ pub(crate) fn install(peers: &[&'static Peer]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a line for each peer: its name, its version or what is missing, and what it carries by.
+/// Returns a line for each peer: its name, its version or what is missing, and its transport.
 pub(crate) fn list(peers: &[&'static Peer]) -> String {
     let line = |peer: &&'static Peer| match peer.find() {
         Ok(ready) => format!(

@@ -1,4 +1,4 @@
-//! `moq-relay`: Media over QUIC, an ADU a group, so a QUIC stream each, as Thalweg sends it.
+//! `moq-relay`: Media over QUIC, one group per ADU, so one QUIC stream each, as Thalweg sends it.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +22,7 @@ pub(super) const PEER: Peer = Peer {
     programs: &[
         Program {
             name: "moq-relay",
-            // Without its lock file: that names versions which the registry does not serve.
+            // Without its lock file, which names versions that the registry does not serve.
             package: Package::Crate {
                 name: "moq-relay",
                 version: "0.17.10",
@@ -86,7 +86,7 @@ fn tree(programs: &[Found], load: &Load) -> anyhow::Result<Tree> {
     Tree::grow(relay, || end("sinks"), || end("source"))
 }
 
-/// Starts three relays: what the last gets costs 1 by way of the middle one, and 10 from the first.
+/// Starts three relays: the cost to the last is 1 through the middle one, and 10 from the first.
 fn chain(programs: &[Found], load: &Load) -> anyhow::Result<Chain> {
     let (relay, python) = (&programs[0].path, &programs[1].path);
     let addresses = [line::free_udp()?, line::free_udp()?, line::free_udp()?];

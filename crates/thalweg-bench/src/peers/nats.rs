@@ -1,7 +1,7 @@
-//! `nats-server`: publish and subscribe over TCP in the clear, by the server's defaults.
+//! `nats-server`: publish and subscribe over TCP in the clear, with the server's defaults.
 //!
-//! *What it does not do.* It is no relay of datagrams, so it has no line, only trees; its ends are this program, for its
-//! protocol is a few words of text (`benches::fan_out::nats`).
+//! It relays no datagrams, so it has no line, only trees; its ends are this program, for its protocol
+//! is a few words of text (`benches::fan_out::nats`).
 
 use std::process::Command;
 
@@ -10,9 +10,9 @@ use super::process::Process;
 use super::tree::{Fan, Tree};
 use super::{ANY_BYTES, Peer, line};
 
-/// What this program is told to be its ends.
+/// The hidden command that runs this program as its sinks.
 pub(crate) const SINKS: &str = "nats-sinks";
-/// The same for the source.
+/// As [`SINKS`], for the source.
 pub(crate) const SOURCE: &str = "nats-source";
 
 pub(super) const PEER: Peer = Peer {

@@ -1,13 +1,13 @@
-//! A program beside the bench: started, watched, and ended whatever becomes of the bench.
+//! A program beside the bench: started, watched, and stopped in any case.
 //!
-//! *The idea.* Whoever drops a [`Process`] kills it, so an error and a panic end it. For what ends the bench without a
-//! word, a signal, it is started through `setpriv --pdeathsig` where there is one: the kernel then kills it together
-//! with the thread that started it, so the bench starts programs on its main thread. What it says on standard error is
-//! kept, the last of it, for the sentence that tells why it ended.
+//! Dropping a [`Process`] kills it, so it ends with an error or a panic. Against a signal that kills
+//! the bench, it is started through `setpriv --pdeathsig` where available: the kernel then kills it
+//! with the thread that started it, so the bench starts programs on its main thread. The end of its
+//! standard error is kept for the message that says why it ended. Readiness is not awaited here: the
+//! caller probes a line by sending over it.
 //!
-//! *What it does not do.* It waits for no readiness: whether a line carries is asked by sending something over it.
-//!
-//! *Sources.* proc(5) for the fields of `stat`; Linux' Documentation/scheduler/sched-stats.rst for `schedstat`.
+//! *Sources.* proc(5) for the fields of `stat`; Linux' Documentation/scheduler/sched-stats.rst for
+//! `schedstat`.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -20,10 +20,10 @@ use anyhow::{Context as _, bail};
 
 use super::install;
 
-/// What is kept of what a program says.
+/// Bytes of a program's output that are kept.
 const SAID_BYTES_MAX: usize = 2_000;
 
-/// Kernel ticks a second in `stat`: what the interface says, whatever the kernel's own clock does.
+/// Kernel ticks per second in `stat`: a constant of the interface, independent of the kernel's own clock.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// A running program.
@@ -35,7 +35,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program. To be called from a thread that lives as long as the program is to.
+    /// Starts a program. Call it from a thread that outlives the program.
     pub(crate) fn start(command: &Command) -> anyhow::Result<Self> {
         let program = Path::new(command.get_program());
         let name = program.file_name().unwrap_or(program.as_os_str());
@@ -55,13 +55,13 @@ impl Process {
         Ok(Self { name, child, said })
     }
 
-    /// Starts this program again, to run a workload; else as [`Process::start`].
+    /// Starts this program again with a workload; otherwise as [`Process::start`].
     pub(crate) fn start_own(workload: &str) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("cannot find this program")?;
         Self::start(Command::new(own).args(["--workload", workload]))
     }
 
-    /// Returns the first line of its standard output; what follows is not read, and it must not say much more.
+    /// Returns the first line of its standard output; the rest is not read, so it must not print much more.
     pub(crate) fn first_line(&mut self) -> anyhow::Result<String> {
         let stdout = self.child.stdout.take();
         let stdout = stdout.context("a first line is read once")?;
@@ -73,17 +73,17 @@ impl Process {
         Ok(line.trim_end().to_owned())
     }
 
-    /// Returns its standard output, to be read as it comes.
+    /// Returns its standard output.
     pub(crate) fn output(&mut self) -> anyhow::Result<ChildStdout> {
         self.child.stdout.take().context("its output is read once")
     }
 
-    /// Returns its number.
+    /// Returns its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns how much memory it holds.
+    /// Returns its resident memory.
     pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(&path)
@@ -91,7 +91,7 @@ impl Process {
         resident_bytes(&status).with_context(|| format!("{path} has no `VmRSS`"))
     }
 
-    /// Fails if it has ended, with what it said last.
+    /// Fails if it has ended, with its last output.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         match self.child.try_wait()? {
             Some(status) => bail!("{} ended ({status}): {}", self.name, self.said()),
@@ -99,7 +99,7 @@ impl Process {
         }
     }
 
-    /// Returns the end of what it said on standard error.
+    /// Returns the end of its standard error.
     pub(crate) fn said(&self) -> String {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = said.iter().copied().collect();
@@ -111,7 +111,7 @@ impl Process {
         }
     }
 
-    /// Returns what it has computed so far, in user space and in the kernel, all threads together.
+    /// Returns its processor time so far, in user space and in the kernel, all threads together.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         cpu(Path::new(&format!("/proc/{}", self.child.id())))
             .with_context(|| format!("what {} computed cannot be read", self.name))
@@ -120,7 +120,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended by itself cannot be killed, and need not be.
+        // Killing a process that has ended fails, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -160,7 +160,7 @@ fn keep(mut from: impl std::io::Read, said: &Mutex<VecDeque<u8>>) {
     }
 }
 
-/// Reads what a process computed: nanoseconds where the kernel counts them for each thread, else ticks of 10 ms.
+/// Reads a process's time: in nanoseconds where the kernel counts them per thread, else in ticks of 10 ms.
 fn cpu(folder: &Path) -> anyhow::Result<Duration> {
     let threads = std::fs::read_dir(folder.join("task"))?;
     let nanos: Option<u64> = threads
@@ -188,12 +188,13 @@ pub(super) fn resident_bytes(status: &str) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Returns the time on the processor, the first of a thread's three numbers.
+/// Returns the processor time, the first of a thread's three numbers.
 pub(super) fn nanos_of_schedstat(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns `utime + stime`, fields 14 and 15; the second, the name, may hold spaces and closing brackets.
+/// Returns `utime + stime`, fields 14 and 15; the second field, the name, may contain spaces and
+/// closing brackets.
 pub(super) fn ticks_of_stat(text: &str) -> Option<u64> {
     let after_name = &text[text.rfind(')')? + 1..];
     let mut fields = after_name.split_whitespace().skip(11);

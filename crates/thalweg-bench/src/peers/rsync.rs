@@ -1,6 +1,7 @@
-//! `rsync`: from a program to a daemon, one hop at a time; it relays nothing, so a relay is another run of it.
+//! `rsync`: from a program to a daemon, one hop at a time; it relays nothing, so a relay is another run
+//! of it.
 //!
-//! *What it does not do.* It serves no stream: only `BM-R1` runs it, with the commands of its own.
+//! It carries no stream: only `BM-R1` runs it, with its own commands.
 
 use super::Peer;
 use super::install::{Package, Program};

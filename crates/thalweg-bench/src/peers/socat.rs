@@ -1,4 +1,4 @@
-//! `socat`: the plainest relay there is, UDP datagrams from one socket to another.
+//! `socat`: the simplest relay, UDP datagrams from one socket to another.
 
 use std::process::Command;
 
@@ -30,7 +30,7 @@ fn start(programs: &[Found], way: Way) -> anyhow::Result<Line> {
     let into = line::free_udp()?;
     let relay = Process::start(
         Command::new(&programs[0].path)
-            // One way, and a buffer that holds any datagram.
+            // One direction, and a buffer that holds any datagram.
             .args(["-u", "-b", "65536"])
             .arg(format!("UDP4-RECV:{},bind={}", into.port(), into.ip()))
             .arg(format!("UDP4-SENDTO:{to}")),

@@ -1,9 +1,11 @@
-//! `srt-live-transmit`: SRT in, SRT out, each hop with a receiver's buffer that gives packets out at a fixed delay.
+//! `srt-live-transmit`: SRT in, SRT out, each hop with a receiver's buffer that releases packets after
+//! a fixed delay.
 //!
-//! *What it does not do.* It is not set to the least that works: SRT resends what is lost within its latency, and the
-//! latency that a user sets is what a hop adds. Ours is far below SRT's own 120 ms, and stands in the output.
+//! It is not set to its minimum: SRT resends losses within its latency, and the latency that a user
+//! sets is what a hop adds. Ours is far below SRT's own 120 ms, and is printed in the output.
 //!
-//! *Sources.* SRT's documents on live transmission: the packet size of live mode, and that a relay adds its latency.
+//! *Sources.* SRT's documents on live transmission: the packet size of live mode, and that a relay adds
+//! its latency.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -13,10 +15,10 @@ use super::install::{Found, Package, Program};
 use super::line::{self, Line, Way};
 use super::process::Process;
 
-/// Of each SRT link: what a loss on a local network needs to be resent, and a sixth of SRT's default.
+/// Latency of each SRT link: enough to resend a loss on a local network, and a sixth of SRT's default.
 const LATENCY_MS: u32 = 20;
 
-/// Seven packets of a transport stream: what live mode carries in one of its own.
+/// Seven packets of a transport stream: live mode's payload size.
 const PIECE_BYTES: usize = 1_316;
 
 pub(super) const PEER: Peer = Peer {

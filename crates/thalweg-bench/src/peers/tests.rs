@@ -1,5 +1,5 @@
-//! Proves that versions and processor times are read from what programs and kernels say, that what is missing is named
-//! with what would bring it, and that a line carries, where `socat` is installed.
+//! Proves that versions and processor times are parsed, that missing programs are named with their
+//! installation, and that a line carries, where `socat` is installed.
 
 use std::process::Command;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::process::{Process, nanos_of_schedstat, ticks_of_stat};
 use super::{PEERS, Peer, list, named, socat};
 
 #[test]
-fn a_version_is_found_in_what_programs_say() {
+fn version_is_parsed() {
     let said = [
         (
             "socat by Gerhard Rieger\nsocat version 1.7.4.4 on 06 Nov 2022",
@@ -38,7 +38,7 @@ fn a_version_is_found_in_what_programs_say() {
 }
 
 #[test]
-fn processor_time_is_read_past_any_name() {
+fn cpu_time_is_parsed_past_name() {
     let stat = "42 (a (b) c) S 1 42 42 0 -1 4194304 100 0 0 0 37 5 0 0 20 0 9 0 100 1 1";
     assert_eq!(ticks_of_stat(stat), Some(42));
     assert_eq!(ticks_of_stat("42 (cut) S 1"), None);
@@ -76,7 +76,7 @@ static ABSENT: Peer = Peer {
 };
 
 #[test]
-fn what_is_missing_is_named_with_what_brings_it() {
+fn missing_program_has_advice() {
     let missing = ABSENT.find().expect_err("there is no such program");
     assert_eq!(
         missing,
@@ -87,7 +87,7 @@ fn what_is_missing_is_named_with_what_brings_it() {
 }
 
 #[test]
-fn names_mean_peers_and_others_are_refused() {
+fn unknown_peer_is_refused() {
     assert_eq!(named(&[]).expect("all").len(), PEERS.len());
     let one = named(&["zenohd".to_owned()]).expect("it is one");
     assert_eq!(one[0].name, "zenohd");
@@ -101,7 +101,7 @@ fn names_mean_peers_and_others_are_refused() {
 }
 
 #[test]
-fn a_program_that_ends_says_why_and_one_that_is_dropped_ends() {
+fn dropped_program_ends() {
     let mut failing = Command::new("sh");
     let mut failing =
         Process::start(failing.args(["-c", "echo the reason >&2; exit 7"])).expect("a shell");
@@ -125,7 +125,7 @@ fn a_program_that_ends_says_why_and_one_that_is_dropped_ends() {
 }
 
 #[test]
-fn socat_carries_from_end_to_end() {
+fn socat_carries_end_to_end() {
     let peer = PEERS.iter().find(|peer| peer.name == socat::PEER.name);
     let ready = match peer.expect("it is in the table").find() {
         Ok(ready) => ready,
@@ -139,7 +139,7 @@ fn socat_carries_from_end_to_end() {
         let wait = Duration::from_millis(100);
         line.out.set_read_timeout(Some(wait)).expect("a timeout");
         let mut buffer = vec![0; 20_000];
-        // It says nothing when it is ready, so a datagram asks.
+        // It prints nothing when it is ready, so probe it with datagrams.
         let arrived = (0..100).find_map(|_| {
             line.check().expect("it still runs");
             let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -155,7 +155,7 @@ fn socat_carries_from_end_to_end() {
 }
 
 #[test]
-fn a_certificate_is_written_as_text() {
+fn certificate_is_pem() {
     let text = |bytes| super::zenoh::pem("X", bytes);
     assert_eq!(
         text(b"any carnal pleas"),
@@ -169,7 +169,7 @@ fn a_certificate_is_written_as_text() {
 }
 
 #[test]
-fn what_a_program_holds_is_read_in_bytes() {
+fn resident_memory_is_in_bytes() {
     let status = "Name:\tx\nVmPeak:\t  900 kB\nVmRSS:\t   123 kB\nThreads:\t1\n";
     assert_eq!(super::process::resident_bytes(status), Some(123 << 10));
     assert_eq!(super::process::resident_bytes("Name:\tx\n"), None);

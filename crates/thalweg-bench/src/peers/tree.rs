@@ -1,15 +1,17 @@
-//! A tree: a relay with one source and many sinks, each end a program, so that what the relay computes and holds can be read.
+//! A tree: a relay with one source and many sinks, each end a program, so that the relay's own
+//! processor time and memory can be read.
 //!
-//! *The idea.* The source gives an ADU whenever one is due, with that moment and a number in it; the sinks, one program with
-//! a connection for each, write down on their standard output when each came. All read the machine's one clock, so nobody
-//! has to be told anything while it runs, and what the load generators cost can be read too.
+//! The source gives each ADU when it is due, with that time and a number in it; the sinks, one program
+//! with a connection for each, write a record of each arrival to standard output. All read the
+//! machine's one clock, so no messages are needed during the run, and the load generators' cost can be
+//! read too.
 //!
 //! ```text
 //! ADU    = due (8) ‖ number (4) ‖ zeros
 //! record = sink (4) ‖ number (4) ‖ due (8) ‖ came (8)        nanoseconds of the clock, big-endian
 //! ```
 //!
-//! *What it does not do.* It waits for nobody to be ready: whoever reads the records sees who gets what.
+//! Readiness is not awaited here: the records show which sinks receive.
 
 use std::io::Read as _;
 use std::process::ChildStdout;
@@ -20,42 +22,42 @@ use tempfile::TempDir;
 
 use super::process::Process;
 
-/// Of a record.
+/// Bytes of a record.
 pub(crate) const RECORD_BYTES: usize = 24;
 
-/// Of what an ADU begins with.
+/// Bytes of an ADU's stamp.
 pub(crate) const STAMP_BYTES: usize = 12;
 
-/// How long a relay is left alone before anybody comes, so that what it holds then can be read.
+/// How long a relay runs without connections, so that its initial memory can be read.
 const ALONE: Duration = Duration::from_millis(500);
 
-/// What the source gives, and to how many.
+/// The source's load, and the number of sinks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Connections that get everything.
+    /// Number of connections that receive everything.
     pub(crate) sinks: u32,
-    /// Of an ADU.
+    /// Bytes of an ADU.
     pub(crate) length_bytes: usize,
-    /// From one ADU to the next.
+    /// Interval between two ADUs.
     pub(crate) pace: Duration,
-    /// How old an ADU may be where the transport is asked.
+    /// The maximum age of an ADU, for transports that take one.
     pub(crate) age_max: Duration,
 }
 
-/// How a relay of others serves many.
+/// How a peer's relay serves many sinks.
 #[derive(Debug)]
 pub(crate) struct Fan {
-    /// What it is called in figures.
+    /// Its name in figures.
     pub(crate) name: &'static str,
-    /// What it carries by.
+    /// Its transport.
     pub(crate) carries: &'static str,
     pub(super) start: fn(&[super::Found], &Load) -> anyhow::Result<Tree>,
 }
 
-/// A relay, a source and sinks that run.
+/// A running relay with a source and sinks.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// Ended first, so that no end complains of a relay that has gone.
+    /// Dropped first, so that no end reports a relay that is gone.
     source: Process,
     sinks: Process,
     pub(crate) relay: Process,
@@ -65,7 +67,7 @@ pub(crate) struct Tree {
     kept: Option<TempDir>,
 }
 
-/// That an ADU came.
+/// The arrival of an ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) sink: u32,
@@ -75,7 +77,7 @@ pub(crate) struct Record {
 }
 
 impl Tree {
-    /// Starts the ends of a relay that has been started.
+    /// Starts the ends of a running relay.
     pub(crate) fn grow(
         relay: Process,
         sinks: impl FnOnce() -> anyhow::Result<Process>,
@@ -101,31 +103,31 @@ impl Tree {
         self
     }
 
-    /// Fails if one of its programs has ended, with what it said last.
+    /// Fails if one of its programs has ended, with its last output.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         self.relay.check()?;
         self.sinks.check()?;
         self.source.check()
     }
 
-    /// Returns the records that have been written since.
+    /// Returns the new records since the last call.
     pub(crate) fn records(&self) -> impl Iterator<Item = Record> {
         self.records.try_iter()
     }
 
-    /// Returns what the relay has computed so far, and what the sinks have.
+    /// Returns the processor time so far of the relay and of the sinks.
     pub(crate) fn computed(&self) -> anyhow::Result<[Duration; 2]> {
         Ok([self.relay.cpu()?, self.sinks.cpu()?])
     }
 
-    /// Returns how far the relay has grown since it was alone.
+    /// Returns the relay's growth in memory since it had no connections.
     pub(crate) fn grown_bytes(&self) -> anyhow::Result<f64> {
         Ok(self.relay.resident_bytes()? as f64 - self.alone_bytes as f64)
     }
 }
 
 impl Load {
-    /// Writes what an ADU begins with.
+    /// Writes the stamp at the beginning of an ADU.
     pub(crate) fn stamp(adu: &mut [u8], due_nanos: u64, number: u32) {
         adu[..8].copy_from_slice(&due_nanos.to_be_bytes());
         adu[8..STAMP_BYTES].copy_from_slice(&number.to_be_bytes());
@@ -133,7 +135,7 @@ impl Load {
 }
 
 impl Record {
-    /// Returns what is to be written of an ADU that came; nothing if it has no stamp.
+    /// Returns the record of an arrived ADU; `None` if it has no stamp.
     pub(crate) fn of(sink: u32, adu: &[u8], came_nanos: u64) -> Option<Self> {
         Some(Self {
             sink,
@@ -168,7 +170,7 @@ impl Record {
     }
 }
 
-/// Listens to what sinks write down.
+/// Starts to read the sinks' records.
 pub(super) fn listen(sinks: &mut Process) -> anyhow::Result<Receiver<Record>> {
     let (sender, records) = mpsc::channel();
     let output = sinks.output()?;
@@ -176,7 +178,7 @@ pub(super) fn listen(sinks: &mut Process) -> anyhow::Result<Receiver<Record>> {
     Ok(records)
 }
 
-/// Hands on records until the sinks have ended.
+/// Forwards records until the sinks have ended.
 fn read(output: ChildStdout, records: &Sender<Record>) {
     let mut output = std::io::BufReader::new(output);
     let mut bytes = [0; RECORD_BYTES];

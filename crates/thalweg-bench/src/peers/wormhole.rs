@@ -1,6 +1,6 @@
-//! Magic Wormhole: files by a code, over a mailbox and a transit relay of one's own.
+//! Magic Wormhole: files by a code, over a mailbox and a transit relay of our own.
 //!
-//! *What it does not do.* It serves no stream: only `BM-R1` runs it, with the commands of its own. Its servers are plugins of
+//! It carries no stream: only `BM-R1` runs it, with its own commands. Its servers are plugins of
 //! `twist`, which the interpreter runs.
 
 use super::Peer;

@@ -1,7 +1,7 @@
 //! `zenohd`: a Zenoh router between clients, over TCP; with many sinks over QUIC too.
 //!
-//! *What it does not do.* Payloads do not go through shared memory, as they would on one machine from 3 KiB on: what is
-//! measured is what a network would carry.
+//! Shared memory, which Zenoh uses on one machine from 3 KiB on, is off: the measurement is of what a
+//! network would carry.
 
 use std::path::Path;
 use std::process::Command;
@@ -93,7 +93,7 @@ fn listening(router: &Path, endpoint: &str) -> Command {
     command
 }
 
-/// Starts a tree over QUIC, for which the router has a certificate that the clients are given.
+/// Starts a tree over QUIC, with a certificate for the router that the clients get.
 fn quic(programs: &[Found], load: &Load) -> anyhow::Result<Tree> {
     let made = rcgen::generate_simple_self_signed(["localhost".into(), "127.0.0.1".into()]);
     let made = made.context("no certificate could be made")?;
@@ -132,7 +132,7 @@ fn tree(
     Tree::grow(relay, || end("sinks"), || end("source"))
 }
 
-/// Starts three routers over TCP, of which the first and the last give the link between them a great weight.
+/// Starts three routers over TCP; the first and the last give the link between them a large weight.
 fn chain(programs: &[Found], load: &Load) -> anyhow::Result<Chain> {
     const IDS: [&str; 3] = ["a1", "b2", "c3"];
     let (router, python) = (&programs[0].path, &programs[1].path);
@@ -181,7 +181,7 @@ fn fan_end(
     line::script(python, FAN, &words)
 }
 
-/// Returns bytes as the text in which the router reads them (RFC 7468): base64 between two lines.
+/// Returns bytes as PEM text (RFC 7468), as the router reads it: base64 between two lines.
 pub(super) fn pem(label: &str, bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut letters = Vec::new();

@@ -1,4 +1,4 @@
-//! Proves what the command line promises: lists, refusals with a sentence, and figures with the agreed keys.
+//! Proves the command line's promises: lists, clear refusals, and figures with the agreed keys.
 
 use std::process::{Command, Output, Stdio};
 
@@ -10,7 +10,7 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn the_list_names_every_id() {
+fn list_names_every_id() {
     let output = run(&["--list"]);
     assert!(output.status.success());
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -23,7 +23,7 @@ fn the_list_names_every_id() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_run_in_good_order() {
+fn closed_stdout_ends_run_cleanly() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_thalweg-bench"))
         .args(["BM-D1", "--quick"])
         .stdout(Stdio::piped())
@@ -39,7 +39,7 @@ fn a_reader_that_goes_away_ends_the_run_in_good_order() {
 }
 
 #[test]
-fn an_unknown_id_is_refused_with_a_sentence() {
+fn unknown_id_is_refused() {
     for arguments in [&["BM-X9"][..], &[], &["BM-D1", "nothing"]] {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -50,13 +50,13 @@ fn an_unknown_id_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn an_unknown_id_is_answered_with_the_nearest() {
+fn unknown_id_suggests_nearest() {
     let said = String::from_utf8(run(&["BM-D8"]).stderr).expect("sentences are UTF-8");
     assert!(said.contains("nearest: `BM-D1`, `BM-D2`"), "{said}");
 }
 
 #[test]
-fn two_files_are_compared_and_what_got_worse_is_the_exit_code() {
+fn worse_metric_sets_exit_code() {
     let file = |name: &str, value: f64| {
         let path = std::env::temp_dir().join(format!("thalweg-{}-{name}", std::process::id()));
         let line = format!(
@@ -85,7 +85,7 @@ fn two_files_are_compared_and_what_got_worse_is_the_exit_code() {
 }
 
 #[test]
-fn every_figure_is_an_object_with_the_agreed_keys() {
+fn figures_have_agreed_keys() {
     let output = run(&["lift", "--json", "--quick"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
@@ -106,8 +106,7 @@ fn every_figure_is_an_object_with_the_agreed_keys() {
         ] {
             assert!(figure.get(key).is_some(), "{key} is missing: {line}");
         }
-        // Not that it is above 0: what is fitted, or a difference, may come out a little below where there is next to
-        // nothing, and on a busy machine.
+        // The value may be slightly below 0: a fit or a difference near nothing, on a busy machine.
         assert!(figure["value"].is_number(), "{line}");
         assert!(
             figure["spread"]
@@ -140,7 +139,7 @@ fn every_figure_is_an_object_with_the_agreed_keys() {
 
 #[cfg(feature = "nodes")]
 #[test]
-fn what_a_relay_adds_stands_beside_each_peer_and_a_missing_one_is_named() {
+fn missing_peer_is_named() {
     let here = run(&["--list-peers", "--peers", "socat"]);
     let here = String::from_utf8_lossy(&here.stdout).into_owned();
     let output = run(&["relay", "--json", "--quick", "--peers", "socat"]);
@@ -156,7 +155,7 @@ fn what_a_relay_adds_stands_beside_each_peer_and_a_missing_one_is_named() {
     for line in text.lines() {
         let figure: serde_json::Value = serde_json::from_str(line).expect("one object a line");
         let baseline = figure["baseline"].as_str();
-        // It does not fan out, so ours stands beside bare transports alone there.
+        // It does not fan out, so there ours has only bare transports as baselines.
         let is_beside = is_here && figure["id"] == "RC";
         assert_eq!(baseline, is_beside.then_some("socat"), "{line}");
         assert!(figure["value"].is_f64(), "{line}");
@@ -179,7 +178,7 @@ fn what_a_relay_adds_stands_beside_each_peer_and_a_missing_one_is_named() {
 
 #[cfg(feature = "nodes")]
 #[test]
-fn a_peer_that_there_is_not_is_refused_with_the_names_of_those_that_there_are() {
+fn unknown_peer_lists_known_ones() {
     let output = run(&["relay", "--peers", "zenoh"]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -202,7 +201,7 @@ fn namespaces_of(pid: u32) -> Vec<String> {
 
 #[cfg(feature = "nodes")]
 #[test]
-fn live_data_needs_root_and_what_it_builds_is_gone_when_it_is_asked_to_end() {
+fn live_removes_namespaces_on_signal() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_thalweg-bench"))
         .args(["BM-L4", "--quick", "--json"])
         .stdout(Stdio::piped())
@@ -212,7 +211,7 @@ fn live_data_needs_root_and_what_it_builds_is_gone_when_it_is_asked_to_end() {
     let pid = child.id();
     while namespaces_of(pid).len() < 2 {
         if let Some(status) = child.try_wait().expect("it is a child") {
-            // This user or this machine cannot: one sentence says why, and nothing was built.
+            // This user or machine cannot: one sentence says why, and nothing was built.
             assert_eq!(status.code(), Some(1));
             let output = child.wait_with_output().expect("it has ended");
             let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -7,12 +7,12 @@ use super::Clock;
 
 #[test]
 fn inverse_is_earliest_moment() {
-    let mut dice = SplitMix::new(1);
+    let mut rng = SplitMix::new(1);
     for ppm in [-1_000, -37, 0, 1, 1_000] {
         let clock = Clock::new(Duration::from_millis(1_234), ppm);
         let mut before = Instant::ZERO;
         for _ in 0..1_000 {
-            let world = Instant::from_nanos(dice.next_below(1 << 40));
+            let world = Instant::from_nanos(rng.next_below(1 << 40));
             let local = clock.local(world);
             let back = clock.world(local);
             assert!(back <= world, "{ppm}: {back} after {world}");
@@ -21,7 +21,7 @@ fn inverse_is_earliest_moment() {
                 let earlier = Instant::from_nanos(back.as_nanos() - 1);
                 assert!(clock.local(earlier) < local, "{ppm}");
             }
-            let next = before + Duration::from_nanos(dice.next_below(1 << 30));
+            let next = before + Duration::from_nanos(rng.next_below(1 << 30));
             assert!(clock.local(next) >= clock.local(before), "{ppm}");
             before = next;
         }

@@ -10,7 +10,7 @@ use thalweg_core::model::{NodeName, World};
 use thalweg_core::time::{Duration, Instant};
 
 use super::{Attempt, Copy, Fates, Hop, Passage};
-use crate::oracle::ledger::{Truth, is_planned, is_word};
+use crate::oracle::ledger::{Truth, is_link_cause, is_planned};
 use crate::report::Tally;
 
 /// If nothing has moved for this long, QUIC delivers nothing more: an outage of 8 s ends a link.
@@ -39,7 +39,7 @@ pub enum End {
 }
 
 /// Whether an ADU reached the node at which a grafted plan copies it.
-enum Fed<'a> {
+enum CopySource<'a> {
     /// The plan carries the ADU itself, or a copy was made.
     Own,
     /// The ADU was whole at that node, and no copy was made there.
@@ -67,11 +67,11 @@ impl Fates {
         let is_quiet = now >= self.moved + QUIET;
         let is_crossing = |hop: &Hop| hop.is_whole || self.is_open(hop, is_quiet);
         let is_coming = |stream, adu, epoch: Epoch, attempt: &Attempt| {
-            let fed = self.fed(stream, adu, epoch, attempt);
-            let is_cast = !matches!(fed, Fed::Left(_));
-            let attempt = match fed {
-                Fed::Missing(base) => base,
-                Fed::Own | Fed::Reached(_) | Fed::Left(_) => attempt,
+            let copy_source = self.copy_source(stream, adu, epoch, attempt);
+            let is_cast = !matches!(copy_source, CopySource::Left(_));
+            let attempt = match copy_source {
+                CopySource::Missing(base) => base,
+                CopySource::Own | CopySource::Reached(_) | CopySource::Left(_) => attempt,
             };
             is_cast && attempt.dropped.is_none() && attempt.hops.iter().all(is_crossing)
         };
@@ -93,55 +93,61 @@ impl Fates {
     }
 
     /// Returns whether a grafted plan's copies can have begun.
-    fn fed<'a>(&'a self, stream: usize, adu: usize, epoch: Epoch, attempt: &'a Attempt) -> Fed<'a> {
+    fn copy_source<'a>(
+        &'a self,
+        stream: usize,
+        adu: usize,
+        epoch: Epoch,
+        attempt: &'a Attempt,
+    ) -> CopySource<'a> {
         if !attempt.hops.is_empty() || attempt.dropped.is_some() {
-            return Fed::Own;
+            return CopySource::Own;
         }
         let given = attempt.given.unwrap_or(Instant::ZERO);
-        self.fed_since((epoch, given), (stream, adu), epoch)
+        self.copy_source_since((epoch, given), (stream, adu), epoch)
     }
 
     /// Returns how far the base plan brought an ADU towards the node that copies it for plan `epoch`,
     /// counting only crossings since `given`: a resent ADU crosses again although the base's own sink
     /// had it before. The plan of interest, `of`, is `epoch` itself or is grafted on it.
-    fn fed_since(
+    fn copy_source_since(
         &self,
         (of, given): (Epoch, Instant),
         (stream, adu): (usize, usize),
         epoch: Epoch,
-    ) -> Fed<'_> {
+    ) -> CopySource<'_> {
         let mut ids = self.streams[stream].ids.iter().rev();
         let Some(id) = ids.find(|id| self.published[*id].1 <= adu) else {
-            return Fed::Own;
+            return CopySource::Own;
         };
         let Some((base, node)) = self.grafts.get(&(*id, epoch)) else {
-            return Fed::Own;
+            return CopySource::Own;
         };
         let sink = self.planned.get(&(*id, *base));
         let passage = sink.and_then(|sink| self.streams[stream].passages[*sink].get(adu));
         let Some(first) = passage.and_then(|passage| passage.attempts.get(base)) else {
-            return Fed::Own;
+            return CopySource::Own;
         };
-        let has_come = |hop: &&Hop| hop.to == *node && hop.is_whole && hop.came >= given;
+        let has_come = |hop: &&Hop| hop.to == *node && hop.is_whole && hop.arrived_at >= given;
         if let Some(hop) = first.hops.iter().find(has_come) {
             let sink = self.planned.get(&(*id, epoch));
             let sink = sink.map_or(*node, |sink| self.streams[stream].sinks[*sink]);
             let is_left = self.is_gone(*node, hop.handed)
                 || self.is_gone(sink, hop.handed)
-                || self.was_given_up((*id, of), (*id, epoch), [given, hop.came]);
+                || self.had_stopped_copying((*id, of), (*id, epoch), [given, hop.arrived_at]);
             return if is_left {
-                Fed::Left(*node)
+                CopySource::Left(*node)
             } else {
-                Fed::Reached(*node)
+                CopySource::Reached(*node)
             };
         }
         let is_under_way = first.hops.iter().any(|hop| hop.handed >= given);
         if is_under_way || first.dropped.is_some() {
-            return Fed::Missing(first);
+            return CopySource::Missing(first);
         }
-        match self.fed_since((of, given), (stream, adu), *base) {
-            Fed::Own => Fed::Missing(first),
-            fed => fed,
+        match self.copy_source_since((of, given), (stream, adu), *base) {
+            CopySource::Own => CopySource::Missing(first),
+            copy_source => copy_source,
         }
     }
 
@@ -152,15 +158,16 @@ impl Fates {
     /// queued on the way to the copying node. The source counts what was copied, so these ADUs appear
     /// in no count. An ADU qualifies if it was given before the copies stopped, whether or not the
     /// source knew; after that the source gives no more.
-    fn was_given_up(
+    fn had_stopped_copying(
         &self,
         plan: (StreamId, Epoch),
         copied: (StreamId, Epoch),
-        [given, came]: [Instant; 2],
+        [given, arrived_at]: [Instant; 2],
     ) -> bool {
         let (left, ceased) = (self.left.get(&plan), self.ceased.get(&copied));
-        left.zip(ceased)
-            .is_some_and(|(left, ceased)| left <= ceased && given < *ceased && *ceased <= came)
+        left.zip(ceased).is_some_and(|(left, ceased)| {
+            left <= ceased && given < *ceased && *ceased <= arrived_at
+        })
     }
 
     pub(super) fn is_gone(&self, node: usize, since: Instant) -> bool {
@@ -233,7 +240,10 @@ impl Fates {
                     }
                     // An ADU that never reached the copying node is counted under the base plan, where
                     // it was lost.
-                    if matches!(self.fed(stream, adu, *epoch, attempt), Fed::Missing(_)) {
+                    if matches!(
+                        self.copy_source(stream, adu, *epoch, attempt),
+                        CopySource::Missing(_)
+                    ) {
                         continue;
                     }
                     let end = self.end_of_attempt((stream, adu), (*epoch, attempt), names);
@@ -263,7 +273,7 @@ impl Fates {
                         let is_datagram = hop.carriage == Carriage::Datagram;
                         let cause = hop.outcome.and_then(Outcome::drop_cause);
                         is_datagram && hop.outcome == Some(Outcome::Departed)
-                            || cause.is_some_and(is_word)
+                            || cause.is_some_and(is_link_cause)
                     };
                     if let Some(hop) = last.filter(is_lost) {
                         let at = [hop.handed, hop.ended];
@@ -303,13 +313,13 @@ impl Fates {
         (epoch, attempt): (Epoch, &Attempt),
         names: &[NodeName],
     ) -> End {
-        let attempt = match self.fed(stream, adu, epoch, attempt) {
-            Fed::Own => attempt,
-            Fed::Missing(base) => base,
-            Fed::Left(node) => {
+        let attempt = match self.copy_source(stream, adu, epoch, attempt) {
+            CopySource::Own => attempt,
+            CopySource::Missing(base) => base,
+            CopySource::Left(node) => {
                 return End::Dropped(DropCause::PathLost, names[node].to_string());
             }
-            Fed::Reached(node) => {
+            CopySource::Reached(node) => {
                 return End::Unaccounted(format!("it was not copied at {}", names[node]));
             }
         };
@@ -363,11 +373,11 @@ impl Fates {
             Some(_) if self.is_cut(hop) => End::Dropped(DropCause::PathLost, place),
             _ if hop.is_orphan => End::Dropped(DropCause::PathLost, place),
             Some(outcome) => End::Unaccounted(format!(
-                "{place} says {} and it is not at {}",
+                "{place} reported `{}`, but it did not arrive at {}",
                 outcome.name(),
                 names[hop.to]
             )),
-            None => End::Unaccounted(format!("it was handed to {place}, which says nothing")),
+            None => End::Unaccounted(format!("it was handed to {place}, which reported no outcome")),
         }
     }
 }

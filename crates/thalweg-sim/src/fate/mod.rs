@@ -35,7 +35,7 @@ pub use copies::Doubled;
 const LINK_LIFE: Duration = Duration::from_secs(8);
 
 /// After this long the source has learned whether an ADU arrived: docs/ledger.md §2.
-const TOLD_AFTER: Duration = Duration::from_secs(2);
+const REPORT_TIME: Duration = Duration::from_secs(2);
 
 /// An ADU on its path to one sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +78,7 @@ struct Hop {
     handed: Instant,
     is_whole: bool,
     /// When it became whole.
-    came: Instant,
+    arrived_at: Instant,
     /// The sender's outcome.
     outcome: Option<Outcome>,
     /// When the sender reported the outcome: a datagram's departure, or the time of a drop.
@@ -282,7 +282,7 @@ impl Fates {
             bytes: bytes as u64,
             handed: now,
             is_whole: false,
-            came: now,
+            arrived_at: now,
             outcome: None,
             ended: now,
             failed: None,
@@ -318,8 +318,8 @@ impl Fates {
         self.moved = now;
         let hop = self
             .hop(copy, [from, to], Hop::is_awaited, |hop| !hop.is_given_up())
-            .ok_or("it arrived more often over a link than it was handed to that")?;
-        (hop.is_whole, hop.came) = (true, now);
+            .ok_or("it arrived more often than it was handed to the link")?;
+        (hop.is_whole, hop.arrived_at) = (true, now);
         if !matches!(hop.carriage, Carriage::Ordered(_)) {
             return Ok(());
         }
@@ -329,7 +329,7 @@ impl Fates {
             .insert((to, header.stream, header.epoch), sequence);
         match before.filter(|before| *before >= sequence) {
             Some(before) => Err(format!(
-                "it came behind sequence {before} of its ordered hop"
+                "it arrived after sequence {before} of its ordered hop"
             )),
             None => Ok(()),
         }
@@ -483,7 +483,7 @@ impl Fates {
             let mut hops = attempts.flat_map(|attempt| &attempt.hops);
             hops.any(|hop| {
                 hop.is_whole
-                    && (hop.came + TOLD_AFTER >= *released || self.was_muted(hop, *released))
+                    && (hop.arrived_at + REPORT_TIME >= *released || self.was_muted(hop, *released))
             })
         };
         released.any(late)
@@ -492,10 +492,10 @@ impl Fates {
     /// Returns whether a link went down before what came over it was reported, and stayed so until the plan was released.
     fn was_muted(&self, hop: &Hop, released: Instant) -> bool {
         let downs = self.downs.get(&(hop.from, hop.to)).into_iter().flatten();
-        let unnoticed = LINK_LIFE + TOLD_AFTER;
+        let unnoticed = LINK_LIFE + REPORT_TIME;
         downs
             .copied()
-            .any(|down| hop.came <= down && down <= hop.came + unnoticed && down <= released)
+            .any(|down| hop.arrived_at <= down && down <= hop.arrived_at + unnoticed && down <= released)
     }
 
     /// Records that a node leaves; nodes that know no longer treat it as a sink.

@@ -176,7 +176,7 @@ fn copy_expected_only_since_given() {
     assert!(fates.is_settled(at(3)));
     assert_eq!(accounts(&fates), Some(because("a->b", DropCause::Expired)));
     assert_eq!(fates.handle_whole(copy, 0, 1, &header, at(4)), Ok(()));
-    assert_eq!(accounts(&fates), None, "it came, and was not copied");
+    assert_eq!(accounts(&fates), None, "it arrived and was not copied");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn departed_sink_needs_no_copy() {
         ([1, 2, 6, 5], None, "come while copies were made"),
         ([1, 3, 2, 5], None, "not copied for a sink that was there"),
     ];
-    for ([given, left, ceased, came], end, what) in cases {
+    for ([given, left, ceased, arrived_at], end, what) in cases {
         let (mut fates, copy, header) = one();
         let id = header.stream;
         fates.handle_planned(id, Epoch(2), 0);
@@ -202,7 +202,10 @@ fn departed_sink_needs_no_copy() {
         fates.handle_gone(2, at(4));
         fates.handle_ceased(id, Epoch(2), at(ceased));
         fates.handle_handed(copy, [0, 1], (Carriage::Datagram, 9), at(5));
-        assert_eq!(fates.handle_whole(copy, 0, 1, &header, at(came)), Ok(()));
+        assert_eq!(
+            fates.handle_whole(copy, 0, 1, &header, at(arrived_at)),
+            Ok(())
+        );
         assert_eq!(accounts(&fates), end, "{what}");
         // A sink that is back, or is copied for again, must get its copy.
         let mut back = fates.clone();
@@ -242,29 +245,35 @@ fn later_link_down_cuts_stream() {
 #[test]
 fn arrival_after_release_is_late() {
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-    for (came, is_late) in [(7_999, false), (8_000, true), (11_000, true)] {
+    for (arrived_at, is_late) in [(7_999, false), (8_000, true), (11_000, true)] {
         let (mut fates, copy, header) = one();
         fates.handle_handed(copy, [0, 1], (Carriage::Datagram, 9), at(0));
-        assert_eq!(fates.handle_whole(copy, 0, 1, &header, at(came)), Ok(()));
+        assert_eq!(
+            fates.handle_whole(copy, 0, 1, &header, at(arrived_at)),
+            Ok(())
+        );
         fates.handle_removed(header.stream, Epoch(1), 1, at(9_000));
         assert!(!fates.was_late(0), "the source has it still");
         fates.handle_removed(header.stream, Epoch(1), 0, at(10_000));
-        assert_eq!(fates.was_late(0), is_late, "{came} ms");
+        assert_eq!(fates.was_late(0), is_late, "{arrived_at} ms");
     }
 }
 
 #[test]
 fn grafted_plan_is_released_at_graft() {
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-    for (came, is_late) in [(7_999, false), (8_000, true)] {
+    for (arrived_at, is_late) in [(7_999, false), (8_000, true)] {
         let (mut fates, copy, header) = one();
         fates.handle_graft(header.stream, Epoch(1), Epoch(9), 1);
         fates.handle_handed(copy, [1, 2], (Carriage::Datagram, 9), at(0));
-        assert_eq!(fates.handle_whole(copy, 1, 2, &header, at(came)), Ok(()));
+        assert_eq!(
+            fates.handle_whole(copy, 1, 2, &header, at(arrived_at)),
+            Ok(())
+        );
         fates.handle_removed(header.stream, Epoch(1), 2, at(9_000));
         assert!(!fates.was_late(0), "its sink has left it");
         fates.handle_removed(header.stream, Epoch(1), 1, at(10_000));
-        assert_eq!(fates.was_late(0), is_late, "{came} ms");
+        assert_eq!(fates.was_late(0), is_late, "{arrived_at} ms");
     }
 }
 

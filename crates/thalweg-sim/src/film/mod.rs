@@ -33,12 +33,12 @@ pub struct Film {
     pictures: Vec<Yuv420>,
     layers: Vec<Vec<Bytes>>,
     grey: Yuv420,
-    known: Mutex<Known>,
+    cache: Mutex<Cache>,
 }
 
 /// The cache of decoded and compared pictures.
 #[derive(Default)]
-struct Known {
+struct Cache {
     decoded: BTreeMap<(usize, usize), Option<Yuv420>>,
     compared: BTreeMap<(usize, Shown), Psnr>,
 }
@@ -110,7 +110,7 @@ impl Film {
             layers: layers.collect::<Result<_, _>>()?,
             grey: Yuv420::grey(scene::WIDTH, scene::HEIGHT)?,
             pictures,
-            known: Mutex::default(),
+            cache: Mutex::default(),
         })
     }
 
@@ -130,20 +130,20 @@ impl Film {
     /// Cost    2 to 8 ms on first use, then a map look-up
     pub fn compare(&self, picture: usize, shown: Shown) -> Result<Psnr, FilmError> {
         // A panic cannot leave the cache inconsistent, so a poisoned lock is still good.
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(psnr) = known.compared.get(&(picture, shown)) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(psnr) = cache.compared.get(&(picture, shown)) {
             return Ok(*psnr);
         }
         let psnr = match shown {
             Shown::Grey => picture::psnr(&self.pictures[picture], &self.grey)?,
             Shown::Picture(of, layers) => {
                 let decode = || layered::decode(&self.layers[of][..layers]).ok();
-                let decoded = known.decoded.entry((of, layers)).or_insert_with(decode);
+                let decoded = cache.decoded.entry((of, layers)).or_insert_with(decode);
                 let decoded = decoded.as_ref().unwrap_or(&self.grey);
                 picture::psnr(&self.pictures[picture], decoded)?
             }
         };
-        known.compared.insert((picture, shown), psnr);
+        cache.compared.insert((picture, shown), psnr);
         Ok(psnr)
     }
 }

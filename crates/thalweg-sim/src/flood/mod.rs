@@ -50,10 +50,10 @@ pub struct Flood {
     places: BTreeMap<NodeId, usize>,
     links: Vec<Link>,
     /// Index and side of the link from one node to another.
-    ways: BTreeMap<(usize, usize), (usize, usize)>,
+    routes: BTreeMap<(usize, usize), (usize, usize)>,
     queue: BinaryHeap<Reverse<(Instant, u64, Event)>>,
     planned: u64,
-    dice: SplitMix,
+    rng: SplitMix,
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct Node {
     id: NodeId,
     running: Option<Running>,
     /// When the controller's timer is due.
-    asked: Instant,
+    wake: Instant,
     traffic: Traffic,
     refused: u64,
     active: BTreeMap<StreamId, (Instant, Vec<Epoch>)>,
@@ -100,7 +100,7 @@ pub struct Traffic {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Ask(usize),
+    Wake(usize),
     Frame {
         from: usize,
         to: usize,
@@ -119,7 +119,7 @@ impl Flood {
             id: node_id(name),
             name: name.clone(),
             running: None,
-            asked: Instant::NEVER,
+            wake: Instant::NEVER,
             traffic: Traffic::default(),
             refused: 0,
             active: BTreeMap::new(),
@@ -132,15 +132,15 @@ impl Flood {
             places: places.map(|(at, node)| (node.id, at)).collect(),
             nodes,
             links: Vec::new(),
-            ways: BTreeMap::new(),
+            routes: BTreeMap::new(),
             queue: BinaryHeap::new(),
             planned: 0,
-            dice: SplitMix::new(seed),
+            rng: SplitMix::new(seed),
         };
         for wire in &shape.wires {
             let [a, b] = wire.ends;
-            flood.ways.insert((a, b), (flood.links.len(), 0));
-            flood.ways.insert((b, a), (flood.links.len(), 1));
+            flood.routes.insert((a, b), (flood.links.len(), 0));
+            flood.routes.insert((b, a), (flood.links.len(), 1));
             flood.links.push(Link {
                 wire: *wire,
                 is_up: false,
@@ -220,7 +220,7 @@ impl Flood {
         let now = self.now;
         let node = self.nodes[at].running.as_mut()?;
         let result = act(&mut node.controller, now, &mut node.keys);
-        self.serve(at);
+        self.handle_outputs(at);
         Some(result)
     }
 
@@ -241,7 +241,7 @@ impl Flood {
     /// Crashes a node: its state is lost and its links go down.
     pub fn crash(&mut self, at: usize) {
         self.nodes[at].running = None;
-        self.nodes[at].asked = Instant::NEVER;
+        self.nodes[at].wake = Instant::NEVER;
         self.nodes[at].active.clear();
         for link in self.links_of(at) {
             self.cut(link);
@@ -291,7 +291,7 @@ impl Flood {
 
     /// Puts a frame on a wire that the sender's control plane did not make.
     pub fn inject(&mut self, from: usize, to: usize, frame: Bytes) {
-        self.put(from, to, frame);
+        self.send_frame(from, to, frame);
     }
 
     /// Runs until `time` has passed.
@@ -312,18 +312,18 @@ impl Flood {
         };
         self.now = self.now.max(due);
         match event {
-            Event::Ask(at) if self.nodes[at].asked == due => {
-                self.nodes[at].asked = Instant::NEVER;
+            Event::Wake(at) if self.nodes[at].wake == due => {
+                self.nodes[at].wake = Instant::NEVER;
                 self.at(at, |control, now, keys| control.handle_timeout(now, keys));
             }
-            Event::Ask(_) => {}
+            Event::Wake(_) => {}
             Event::Frame {
                 from,
                 to,
                 generation,
                 frame,
             } => {
-                let (link, _) = self.ways[&(from, to)];
+                let (link, _) = self.routes[&(from, to)];
                 let link = &self.links[link];
                 if link.is_up && link.generation == generation {
                     let from = self.nodes[from].id;
@@ -360,10 +360,10 @@ impl Flood {
             weights: Weights::default(),
             since_1970: SINCE_1970,
         };
-        let mut keys = HostKeys::new(Rc::clone(&self.ring), node.id, self.dice.next_u64());
+        let mut keys = HostKeys::new(Rc::clone(&self.ring), node.id, self.rng.next_u64());
         let controller = Controller::new(settings, self.now, &mut keys);
         self.nodes[at].running = Some(Running { controller, keys });
-        self.serve(at);
+        self.handle_outputs(at);
     }
 
     fn links_of(&self, at: usize) -> Vec<usize> {
@@ -373,17 +373,17 @@ impl Flood {
     }
 
     /// Handles a controller's outputs and schedules its next timeout.
-    fn serve(&mut self, at: usize) {
+    fn handle_outputs(&mut self, at: usize) {
         while let Some(output) = self.poll(at) {
-            self.obey(at, output);
+            self.handle_output(at, output);
         }
         let Some(node) = &self.nodes[at].running else {
             return;
         };
         let due = node.controller.poll_timeout().max(self.now);
-        if due != self.nodes[at].asked && !due.is_never() {
-            self.nodes[at].asked = due;
-            self.plan(due, Event::Ask(at));
+        if due != self.nodes[at].wake && !due.is_never() {
+            self.nodes[at].wake = due;
+            self.plan(due, Event::Wake(at));
         }
     }
 
@@ -391,7 +391,7 @@ impl Flood {
         self.nodes[at].running.as_mut()?.controller.poll_output()
     }
 
-    fn obey(&mut self, at: usize, output: Output) {
+    fn handle_output(&mut self, at: usize, output: Output) {
         let now = self.now;
         let node = &mut self.nodes[at];
         let Some(Running { controller, keys }) = &mut node.running else {
@@ -400,7 +400,7 @@ impl Flood {
         match output {
             Output::Send { to, frame } => {
                 if let Some(to) = self.places.get(&to).copied() {
-                    self.put(at, to, frame);
+                    self.send_frame(at, to, frame);
                 }
             }
             Output::Plan(planning) => controller.handle_solved(planning.solve(), now, keys),
@@ -417,8 +417,8 @@ impl Flood {
         }
     }
 
-    fn put(&mut self, from: usize, to: usize, frame: Bytes) {
-        let Some(&(link, side)) = self.ways.get(&(from, to)) else {
+    fn send_frame(&mut self, from: usize, to: usize, frame: Bytes) {
+        let Some(&(link, side)) = self.routes.get(&(from, to)) else {
             return;
         };
         let bytes = frame.len() as u64 + LENGTH_BYTES;

@@ -39,15 +39,15 @@ pub struct Shape {
 impl Shape {
     /// Draws a connected network of `nodes` nodes with almost twice as many links of this rate.
     pub fn grown(nodes: usize, rate: Bitrate, seed: u64) -> Self {
-        let mut dice = SplitMix::new(seed);
+        let mut rng = SplitMix::new(seed);
         let mut pairs = BTreeSet::new();
         for at in 1..nodes {
-            pairs.insert([dice.next_below(at as u64) as usize, at]);
+            pairs.insert([rng.next_below(at as u64) as usize, at]);
         }
         // A small network has fewer pairs than that.
         let most = (nodes * nodes.saturating_sub(1) / 2).min(2 * nodes);
         while pairs.len() < most.saturating_sub(1) {
-            let mut draw = || dice.next_below(nodes as u64) as usize;
+            let mut draw = || rng.next_below(nodes as u64) as usize;
             let [a, b] = [draw(), draw()];
             if a != b {
                 pairs.insert([a.min(b), a.max(b)]);
@@ -55,7 +55,7 @@ impl Shape {
         }
         let wire = |ends| Wire {
             ends,
-            delay: DELAY_MIN + Duration::from_micros(dice.next_below(DELAY_SPREAD_MICROS)),
+            delay: DELAY_MIN + Duration::from_micros(rng.next_below(DELAY_SPREAD_MICROS)),
             rate,
         };
         Self {

@@ -27,7 +27,7 @@ pub(super) struct Accounts {
     plans: BTreeMap<(StreamId, Epoch), (Counts, Mark)>,
     changed: BTreeSet<(StreamId, Epoch)>,
     /// When the counts are next reported to the control plane.
-    tell: Instant,
+    report_at: Instant,
     /// The final readings of closed streams.
     closed: BTreeMap<StreamId, Reading>,
 }
@@ -46,7 +46,7 @@ impl Default for Accounts {
         Self {
             plans: BTreeMap::new(),
             changed: BTreeSet::new(),
-            tell: Instant::NEVER,
+            report_at: Instant::NEVER,
             closed: BTreeMap::new(),
         }
     }
@@ -54,7 +54,7 @@ impl Default for Accounts {
 
 impl Accounts {
     pub(super) const fn poll_timeout(&self) -> Instant {
-        self.tell
+        self.report_at
     }
 
     /// Forgets a plan; if it is installed again, it counts from zero.
@@ -115,19 +115,24 @@ impl Host {
             let (counts, _) = self.accounts.plans.entry(plan).or_default();
             what(counts);
             self.accounts.changed.insert(plan);
-            self.accounts.tell = self.accounts.tell.min(now + TICK);
+            self.accounts.report_at = self.accounts.report_at.min(now + TICK);
         }
     }
 
     /// Counts ADUs that sinks report as received.
-    pub(super) fn count_had(&mut self, stream: StreamId, had: &[(Epoch, Band)], now: Instant) {
+    pub(super) fn count_acknowledged(
+        &mut self,
+        stream: StreamId,
+        had: &[(Epoch, Band)],
+        now: Instant,
+    ) {
         for (epoch, band) in had {
             self.count_of((stream, *epoch), now, |counts| counts.have(*band));
         }
     }
 
     /// Counts an ADU that is resent to a sink, under the plans by which it went before.
-    pub(super) fn count_again(&mut self, at: usize, sink: NodeId, header: &Header, now: Instant) {
+    pub(super) fn count_resent(&mut self, at: usize, sink: NodeId, header: &Header, now: Instant) {
         let mut resent = Vec::new();
         let awaited = &mut self.publishers[at].awaited;
         awaited.handle_again(sink, header, |epoch, band| resent.push((epoch, band)));
@@ -161,11 +166,11 @@ impl Host {
 
     /// Schedules a report to the control plane no later than `at`.
     pub(super) fn wake_accounts(&mut self, at: Instant) {
-        self.accounts.tell = self.accounts.tell.min(at);
+        self.accounts.report_at = self.accounts.report_at.min(at);
     }
 
     /// Returns the mark with which an ADU is sent on, as in the node.
-    pub(super) fn paint(&self, header: &Header, is_acknowledged: bool) -> Mark {
+    pub(super) fn outgoing_mark(&self, header: &Header, is_acknowledged: bool) -> Mark {
         if is_acknowledged || header.mark() != Mark::NONE {
             return if is_acknowledged {
                 Mark::NONE
@@ -242,9 +247,9 @@ impl Host {
     }
 
     /// Reports the counts to the control plane.
-    pub(super) fn tell_counts(&mut self, now: Instant) {
-        self.accounts.tell = Instant::NEVER;
-        self.tell_all_held(now);
+    pub(super) fn report_counts(&mut self, now: Instant) {
+        self.accounts.report_at = Instant::NEVER;
+        self.report_all_held(now);
         for (stream, epoch) in std::mem::take(&mut self.accounts.changed) {
             if let Some((counts, _)) = self.accounts.plans.get(&(stream, epoch)) {
                 self.controller.handle_counts(stream, epoch, counts, now);

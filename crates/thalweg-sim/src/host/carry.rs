@@ -242,8 +242,8 @@ impl Host {
     /// Reports a violation if machine and model disagree about an ADU's next step.
     fn expect_step(&self, model: Step, machine: Step, copy: Option<Copy>, watch: &mut Watch<'_>) {
         if model != machine && copy.is_some() {
-            let what = format!("the model says {model:?}, the machine {machine:?}");
-            watch.violate(self.place, copy, what);
+            let what = format!("the model expects {model:?}, but the machine takes {machine:?}");
+            watch.add_violation(self.place, copy, what);
         }
     }
 
@@ -306,7 +306,7 @@ impl Host {
                 .fates
                 .handle_whole(copy, peer, self.place, &header, watch.now)
             {
-                watch.violate(self.place, Some(copy), what);
+                watch.add_violation(self.place, Some(copy), what);
             }
         }
         let (bytes, has_passed) = match action {
@@ -398,7 +398,7 @@ impl Host {
         let carried = route::carry(lift, Packet::from(adu), now);
         for (cause, _) in carried.dropped.iter() {
             if cause != DropCause::Filtered || step != Step::Nowhere {
-                watch.violate(self.place, copy, format!("an adapter gave it up: {cause}"));
+                watch.add_violation(self.place, copy, format!("an adapter dropped it: {cause}"));
             }
             self.count(&header, now, |counts, band| counts.give_up(band, cause));
             watch.dropped(self.place, copy, cause);
@@ -484,9 +484,9 @@ impl Host {
         };
         let came = header.mark();
         let is_acknowledged = carriage != hop::Carriage::Datagram;
-        header.set_mark(self.paint(&header, is_acknowledged));
+        header.set_mark(self.outgoing_mark(&header, is_acknowledged));
         watch.handed([self.place, to], &header, payload_bytes, carriage);
-        self.count_under_way(stream, 1);
+        self.count_in_flight(stream, 1);
         let mark = header.mark();
         self.count(&header, now, |counts, band| counts.send(mark, band));
         let neighbour = self
@@ -517,12 +517,16 @@ impl Host {
         watch: &mut Watch<'_>,
     ) {
         let Some(transit) = self.transits.remove(&(peer, send)) else {
-            return watch.violate(self.place, None, "a link says twice what became of an ADU");
+            return watch.add_violation(
+                self.place,
+                None,
+                "a link reported the outcome of an ADU twice",
+            );
         };
         watch.outcome(self.place, peer, transit.copy, outcome);
         let (now, stream) = (self.now(watch), transit.header.stream);
         self.count_ended(&transit, Ended::of(outcome), now);
-        self.count_under_way(stream, -1);
+        self.count_in_flight(stream, -1);
         if transit.is_ordered {
             self.send_next(stream, transit.header.epoch, watch);
         }
@@ -554,7 +558,7 @@ impl Host {
     }
 
     /// Removes a part and accounts for the ADUs that waited in it.
-    pub(super) fn abandon_part(&mut self, stream: StreamId, epoch: Epoch, watch: &mut Watch<'_>) {
+    pub(super) fn discard_part(&mut self, stream: StreamId, epoch: Epoch, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         let Some(part) = self.parts.remove(&(stream, epoch)) else {
             return;

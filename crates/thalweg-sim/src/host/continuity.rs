@@ -18,7 +18,7 @@ use crate::watch::Watch;
 
 impl Host {
     /// Checks whether neighbours still answer.
-    pub(super) fn look_at_pulses(&mut self, now: Instant) {
+    pub(super) fn check_pulses(&mut self, now: Instant) {
         let due = self.neighbours.values_mut();
         for neighbour in due.filter(|neighbour| neighbour.pulse.poll_timeout() <= now) {
             if !neighbour.port.is_up() {
@@ -59,7 +59,7 @@ impl Host {
     }
 
     /// Reports what was received of a stream to the control plane.
-    pub(super) fn tell_held(&mut self, stream: StreamId, now: Instant) {
+    pub(super) fn report_held(&mut self, stream: StreamId, now: Instant) {
         // While the mailbox is full, acknowledge no more of the stream except its end.
         let is_pressed = self.is_pressed(stream);
         if let Some(received) = self.received.get_mut(&stream)
@@ -70,23 +70,23 @@ impl Host {
         }
     }
 
-    pub(super) fn tell_all_held(&mut self, now: Instant) {
+    pub(super) fn report_all_held(&mut self, now: Instant) {
         let streams: Vec<StreamId> = self.received.keys().copied().collect();
         for stream in streams {
-            self.tell_held(stream, now);
+            self.report_held(stream, now);
         }
     }
 
     /// Starts reception of a stream over: nothing has come, and plans up to `former` are not for the
     /// new subscribers.
-    pub(super) fn begin_anew(&mut self, stream: StreamId, former: Option<Epoch>) {
+    pub(super) fn restart_reception(&mut self, stream: StreamId, former: Option<Epoch>) {
         if let Some(received) = self.received.get_mut(&stream) {
             received.begin_anew(former);
         }
     }
 
     /// Accepts all plans that bring a stream for its current subscribers.
-    pub(super) fn go_on(&mut self, stream: StreamId) {
+    pub(super) fn accept_all_plans(&mut self, stream: StreamId) {
         if let Some(received) = self.received.get_mut(&stream) {
             received.go_on();
         }
@@ -126,7 +126,7 @@ impl Host {
             let missing = in_order.map_or(0, |plan| publisher.keep.missing(plan, held, now));
             (missing, publisher.keep.given_up_below(epochs, held))
         });
-        self.count_had(stream, &had, now);
+        self.count_acknowledged(stream, &had, now);
         word.unwrap_or_default()
     }
 
@@ -185,9 +185,9 @@ impl Host {
             }
         }
         for mut adu in adus {
-            self.count_again(at, sink, &adu.header, now);
+            self.count_resent(at, sink, &adu.header, now);
             adu.header.epoch = under;
-            self.carry_under(at, adu, &[to], watch);
+            self.send_under(at, adu, &[to], watch);
         }
     }
 

@@ -65,9 +65,9 @@ impl Host {
             | Output::Active { .. }
             | Output::Holding { .. }
             | Output::Resend { .. }
-            | Output::Acknowledged { .. } => self.direct(output, watch),
-            Output::BegunAnew { stream, former } => self.begin_anew(stream, former),
-            Output::GoesOn { stream } => self.go_on(stream),
+            | Output::Acknowledged { .. } => self.handle_source_output(output, watch),
+            Output::BegunAnew { stream, former } => self.restart_reception(stream, former),
+            Output::GoesOn { stream } => self.accept_all_plans(stream),
             Output::GivenUp { stream, below } => self.handle_given_up(stream, below, watch),
             Output::Forgotten { stream } => self.forget_received(stream),
             Output::Found { name, stream } => self.found(&name, stream, watch),
@@ -92,9 +92,9 @@ impl Host {
     }
 
     /// Handles outputs about a stream that is published here.
-    fn direct(&mut self, output: Output, watch: &mut Watch<'_>) {
+    fn handle_source_output(&mut self, output: Output, watch: &mut Watch<'_>) {
         match output {
-            Output::Replay { stream, to, .. } => self.give_kept(stream, to, watch),
+            Output::Replay { stream, to, .. } => self.replay_kept(stream, to, watch),
             Output::Active { stream, given } => self.activate(stream, given, watch),
             Output::Holding { stream, sinks } => self.hold_for(stream, &sinks, watch),
             Output::Resend {
@@ -141,21 +141,21 @@ impl Host {
         let built = Route::build(installation.clone(), secrets, self.pool.clone());
         let result = match built {
             Ok((route, lift)) => {
-                self.plan_known(&installation, watch);
+                self.record_plan(&installation, watch);
                 watch.model.handle_installed(self.place, installation);
-                self.abandon_part(stream, epoch, watch);
+                self.discard_part(stream, epoch, watch);
                 self.parts.insert((stream, epoch), Part::new(route, lift));
                 Ok(())
             }
             Err(error) => Err(error.to_string()),
         };
-        self.tell_held(stream, now);
+        self.report_held(stream, now);
         self.controller
             .handle_installed(stream, epoch, result, now, &mut self.keys);
     }
 
     /// Records the sink of a plan, and which plan it is grafted on, before any copy is made.
-    fn plan_known(&self, part: &Installation, watch: &mut Watch<'_>) {
+    fn record_plan(&self, part: &Installation, watch: &mut Watch<'_>) {
         if let Some(base) = part.base {
             let fates = &mut watch.fates;
             fates.handle_graft(part.stream, part.epoch, base, self.place);
@@ -179,7 +179,7 @@ impl Host {
         watch.fates.handle_removed(stream, epoch, self.place, now);
         self.cast(stream, epoch, Feed::Off, watch);
         self.replay.forget((stream, epoch));
-        self.abandon_part(stream, epoch, watch);
+        self.discard_part(stream, epoch, watch);
     }
 
     /// Makes the publisher send under these plans from now on.

@@ -64,9 +64,9 @@ impl Host {
             }
         }
         let mut adu = due.adu;
-        self.count_again(at, due.sink, &adu.header, now);
+        self.count_resent(at, due.sink, &adu.header, now);
         adu.header.epoch = due.plan;
-        self.carry_under(at, adu, &[due.plan], watch);
+        self.send_under(at, adu, &[due.plan], watch);
         true
     }
 

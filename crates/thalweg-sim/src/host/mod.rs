@@ -114,7 +114,7 @@ pub struct Host {
     clock: Clock,
     keys: HostKeys,
     controller: Controller,
-    dice: SplitMix,
+    rng: SplitMix,
     neighbours: BTreeMap<usize, Neighbour>,
     parts: BTreeMap<(StreamId, Epoch), Part>,
     /// Plans grafted here, by their base plan; each with the sequence number at which its copies end, if set.
@@ -181,8 +181,8 @@ impl Host {
         let clock = Clock::new(node.clock_offset, node.clock_drift_ppm);
         let now = clock.local(watch.now);
         let id = node_id(&name);
-        let mut dice = SplitMix::new(seed);
-        let mut keys = HostKeys::new(ring, id, dice.next_u64());
+        let mut rng = SplitMix::new(seed);
+        let mut keys = HostKeys::new(ring, id, rng.next_u64());
         let settings = Settings {
             id,
             name,
@@ -198,8 +198,8 @@ impl Host {
             clock,
             keys,
             controller,
-            neighbours: neighbour::meet(place, generation, &dials, now, &mut dice, watch),
-            dice,
+            neighbours: neighbour::open_ports(place, generation, &dials, now, &mut rng, watch),
+            rng,
             parts: BTreeMap::new(),
             casts: BTreeMap::new(),
             replay: Replay::default(),
@@ -265,14 +265,14 @@ impl Host {
             return;
         }
         let now = self.now(watch);
-        self.time_neighbours(now, watch);
-        self.look_at_pulses(now);
+        self.advance_ports(now, watch);
+        self.check_pulses(now);
         if self.accounts.poll_timeout() <= now {
-            self.tell_counts(now);
+            self.report_counts(now);
         }
         self.measure_links(now);
         if self.controller.poll_timeout() <= now {
-            self.tell_counts(now);
+            self.report_counts(now);
             self.controller.handle_timeout(now, &mut self.keys);
         }
         self.settle(watch);
@@ -389,19 +389,19 @@ impl Host {
     fn check(&mut self, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         if now < self.last {
-            let what = format!("its clock went back from {} to {now}", self.last);
-            watch.violate(self.place, None, what);
+            let what = format!("the clock went back from {} to {now}", self.last);
+            watch.add_violation(self.place, None, what);
         }
         self.last = now;
         let records = self.controller.directory().records().count();
         if records > RECORDS_MAX {
-            watch.violate(self.place, None, format!("it keeps {records} records"));
+            watch.add_violation(self.place, None, format!("it holds {records} records, more than {RECORDS_MAX}"));
         }
         let flows = 2 * ADUS_IN_FLIGHT_MAX as usize * self.neighbours.len().max(1);
         let flowing = self.intakes.len().max(self.transits.len());
         if flowing > flows {
-            let what = format!("{flowing} ADUs are on their way, and {flows} is the bound");
-            watch.violate(self.place, None, what);
+            let what = format!("{flowing} ADUs are in flight, more than {flows}");
+            watch.add_violation(self.place, None, what);
         }
         let mut plans: BTreeMap<StreamId, usize> = BTreeMap::new();
         for ((stream, _), part) in &self.parts {
@@ -411,7 +411,7 @@ impl Host {
                 .as_ref()
                 .map_or(0, thalweg_lift::lift::Lift::packets_inside);
             if inside > INPUT_PACKETS_MAX {
-                watch.violate(self.place, None, format!("{inside} packets wait in a lift"));
+                watch.add_violation(self.place, None, format!("{inside} packets are queued in a lift"));
             }
         }
         if let Some(most) = plans
@@ -420,7 +420,7 @@ impl Host {
             .filter(|most| **most > EPOCHS_PER_STREAM_MAX)
         {
             let what = format!("{most} plans of one stream are installed");
-            watch.violate(self.place, None, what);
+            watch.add_violation(self.place, None, what);
         }
     }
 }
@@ -438,7 +438,9 @@ fn peers(place: usize, watch: &Watch<'_>) -> Vec<Peer> {
             key: node_id(other),
             name: other.clone(),
             trusted: node.trusted,
-            rate: link.filter(|_| !watch.is_rate_unsaid).map(|link| link.rate),
+            rate: link
+                .filter(|_| !watch.is_rate_unconfigured)
+                .map(|link| link.rate),
             secure: link.is_none_or(|link| link.secure),
         }
     };

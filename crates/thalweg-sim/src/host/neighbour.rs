@@ -66,21 +66,21 @@ pub(crate) fn next_to(place: usize, world: &World) -> Vec<usize> {
 }
 
 /// Creates a port to each neighbour.
-pub(super) fn meet(
+pub(super) fn open_ports(
     place: usize,
     generation: u64,
     dials: &[usize],
     now: Instant,
-    dice: &mut SplitMix,
+    rng: &mut SplitMix,
     watch: &Watch<'_>,
 ) -> BTreeMap<usize, Neighbour> {
     let mut make = |peer: usize| {
         let dials = dials.contains(&peer);
         let settings = settings(watch);
         let port = if dials {
-            Port::dial(now, settings, dice.next_u64())
+            Port::dial(now, settings, rng.next_u64())
         } else {
-            Port::listen(settings, dice.next_u64())
+            Port::listen(settings, rng.next_u64())
         };
         let neighbour = Neighbour {
             id: node_id(&watch.names[peer]),
@@ -157,12 +157,12 @@ impl Neighbour {
 
     /// Returns the wait before the next dial: none after a link that was up, then twice as long each
     /// time, with jitter.
-    fn wait(&mut self, dice: &mut SplitMix) -> Duration {
+    fn next_backoff(&mut self, rng: &mut SplitMix) -> Duration {
         if std::mem::take(&mut self.was_up) {
             self.backoff = BACKOFF[0];
             return Duration::ZERO;
         }
-        let quarters = 3_000 + dice.next_below(2_001);
+        let quarters = 3_000 + rng.next_below(2_001);
         let wait = Duration::from_nanos(self.backoff.as_nanos() / 4_000 * quarters);
         self.backoff = Duration::from_nanos(self.backoff.as_nanos() * 2).min(BACKOFF[1]);
         wait
@@ -179,7 +179,7 @@ impl Host {
         if parcel.dials && neighbour.dials && parcel.generation > neighbour.generation {
             neighbour.port.close(now, CloseCode::Duplicate);
             self.drain_events(from, watch);
-            let seed = self.dice.next_u64();
+            let seed = self.rng.next_u64();
             let Some(neighbour) = self.neighbours.get_mut(&from) else {
                 return;
             };
@@ -194,7 +194,7 @@ impl Host {
     }
 
     /// Advances each port to `now`.
-    pub(super) fn time_neighbours(&mut self, now: Instant, _watch: &mut Watch<'_>) {
+    pub(super) fn advance_ports(&mut self, now: Instant, _watch: &mut Watch<'_>) {
         for neighbour in self.neighbours.values_mut() {
             if neighbour.redial <= now {
                 neighbour.redial = Instant::NEVER;
@@ -300,7 +300,7 @@ impl Host {
         };
         neighbour.pulse = Pulse::default();
         if neighbour.dials && !neighbour.is_closing {
-            neighbour.redial = now + neighbour.wait(&mut self.dice);
+            neighbour.redial = now + neighbour.next_backoff(&mut self.rng);
         }
         let id = neighbour.id;
         self.controller.handle_link_down(id, now, &mut self.keys);
@@ -315,7 +315,7 @@ impl Host {
         if let Some(neighbour) = self.neighbours.get(&peer) {
             let id = neighbour.id;
             if accounted(frame).is_some() {
-                self.tell_counts(now);
+                self.report_counts(now);
             }
             self.controller.handle_frame(id, frame, now, &mut self.keys);
         }

@@ -35,7 +35,7 @@ const FINISH_MAX: Duration = Duration::from_secs(30);
 
 /// How long the end of a stream with deadlines waits for its sinks' receipts: longer than a dead link
 /// takes to leave the map (8 s).
-const LINGER_MAX: Duration = Duration::from_secs(10);
+const DRAIN_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -60,7 +60,7 @@ pub(super) struct Publisher {
     /// Number of ADUs given so far.
     given: u64,
     given_under: Vec<Given>,
-    under_way: u64,
+    in_flight: u64,
     /// How many may be in flight before the next is given.
     room: u64,
     /// Payload bytes of the last ADU.
@@ -109,11 +109,11 @@ impl Publisher {
     }
 
     /// Returns how long its end waits for new receipts.
-    fn linger(&self, watch: &Watch<'_>) -> Duration {
+    fn drain_time(&self, watch: &Watch<'_>) -> Duration {
         let needs = &watch.world.streams[self.at].needs;
         let usual = match needs.reliability {
             Reliability::Full => FINISH_MAX,
-            Reliability::None | Reliability::UntilDeadline | Reliability::Repaired => LINGER_MAX,
+            Reliability::None | Reliability::UntilDeadline | Reliability::Repaired => DRAIN_MAX,
         };
         usual.max(needs.hold)
     }
@@ -125,7 +125,7 @@ impl Publisher {
     }
 
     /// Returns until when its end, sent at `then`, waits for receipts.
-    fn awaits(&self, then: Instant, patience: Duration) -> Instant {
+    fn waits_until(&self, then: Instant, patience: Duration) -> Instant {
         match &self.hold {
             Some(hold) => hold.poll_settled().min(then + patience),
             None => self.keep.poll_acknowledged(patience),
@@ -134,7 +134,7 @@ impl Publisher {
 
     /// Returns whether a held ADU of this size may go into flight.
     pub(super) fn has_room(&self, payload_bytes: u64) -> bool {
-        self.under_way <= window(payload_bytes, false)
+        self.in_flight <= window(payload_bytes, false)
     }
 
     /// Returns when it has something to do, in world time.
@@ -147,9 +147,9 @@ impl Publisher {
                 .map_or(Instant::NEVER, |due| Instant::ZERO + due.at),
             Stage::Settling(until) => clock.world(until),
             Stage::Ending(then, patience) => {
-                let awaits = self.awaits(then, patience);
-                clock.world(if awaits > now {
-                    awaits
+                let waits_until = self.waits_until(then, patience);
+                clock.world(if waits_until > now {
+                    waits_until
                 } else {
                     then + patience
                 })
@@ -177,7 +177,11 @@ impl Host {
         let id = match published {
             Ok(id) => id,
             Err(error) => {
-                return watch.violate(self.place, None, format!("it cannot publish: {error}"));
+                return watch.add_violation(
+                    self.place,
+                    None,
+                    format!("it cannot publish: {error}"),
+                );
             }
         };
         watch.fates.handle_published(id, at);
@@ -191,7 +195,7 @@ impl Host {
             next,
             given: 0,
             given_under: Vec::new(),
-            under_way: 0,
+            in_flight: 0,
             room: u64::MAX,
             payload_bytes: 0,
             is_held: false,
@@ -218,13 +222,13 @@ impl Host {
     }
 
     /// Adjusts the number of a local publisher's ADUs in flight.
-    pub(super) fn count_under_way(&mut self, stream: StreamId, change: i64) {
+    pub(super) fn count_in_flight(&mut self, stream: StreamId, change: i64) {
         if let Some(publisher) = self
             .publishers
             .iter_mut()
             .find(|publisher| publisher.stream == stream)
         {
-            publisher.under_way = publisher.under_way.saturating_add_signed(change);
+            publisher.in_flight = publisher.in_flight.saturating_add_signed(change);
         }
     }
 
@@ -280,12 +284,12 @@ impl Host {
         let waits = is_held && !self.has_room_apart(at);
         let is_pressed = self.is_pressed(self.publishers[at].stream);
         let publisher = &mut self.publishers[at];
-        let is_settled = publisher.under_way == 0 && !is_held;
+        let is_settled = publisher.in_flight == 0 && !is_held;
         publisher.is_held = if let Some(hold) = &publisher.hold {
             hold.is_pressed()
         } else {
             publisher.keep.expire(now);
-            let is_full = publisher.under_way > publisher.room || publisher.keep.is_pressed();
+            let is_full = publisher.in_flight > publisher.room || publisher.keep.is_pressed();
             waits || is_full || is_pressed
         };
         match publisher.stage {
@@ -303,20 +307,20 @@ impl Host {
                 Some(_) => false,
             },
             Stage::Settling(until) if is_settled || until <= now => {
-                let linger = publisher.linger(watch);
-                publisher.stage = Stage::Ending(now, linger);
+                let drain_time = publisher.drain_time(watch);
+                publisher.stage = Stage::Ending(now, drain_time);
                 let header = Header::new(publisher.stream, Sequence(publisher.given));
                 let mut end = route::end(header);
                 if publisher.is_killed {
                     end.header.flags = Flags::CUT_OFF;
                 }
-                self.carry(at, &end, None, watch);
+                self.send_under_plans(at, &end, None, watch);
                 self.publishers[at].keep.handle_ended(now);
                 true
             }
             Stage::Ending(then, patience)
                 if (is_settled || then + patience <= now)
-                    && publisher.awaits(then, patience) <= now =>
+                    && publisher.waits_until(then, patience) <= now =>
             {
                 self.flush(at, watch);
                 true
@@ -382,11 +386,17 @@ impl Host {
             payload: payload.clone(),
         };
         let adu = watch.sent(self.place, place, sent);
-        self.carry(at, &Adu { header, payload }, Some(adu), watch);
+        self.send_under_plans(at, &Adu { header, payload }, Some(adu), watch);
     }
 
     /// Sends an ADU under every plan in force; a sink without a plan misses it.
-    fn carry(&mut self, at: usize, adu: &Adu, number: Option<usize>, watch: &mut Watch<'_>) {
+    fn send_under_plans(
+        &mut self,
+        at: usize,
+        adu: &Adu,
+        number: Option<usize>,
+        watch: &mut Watch<'_>,
+    ) {
         if self.publishers[at].hold.is_some() {
             return self.hold(at, adu.clone(), watch);
         }
@@ -401,7 +411,7 @@ impl Host {
         for plan in plans {
             let mut adu = adu.clone();
             adu.header.epoch = plan.epoch;
-            served.extend(self.carry_under(at, adu, &plan.serves, watch));
+            served.extend(self.send_under(at, adu, &plan.serves, watch));
         }
         let Some(adu) = number else {
             return;
@@ -430,7 +440,7 @@ impl Host {
     }
 
     /// Replays the kept ADUs to a plan with a sink that begins with them.
-    pub(super) fn give_kept(&mut self, stream: StreamId, to: Epoch, watch: &mut Watch<'_>) {
+    pub(super) fn replay_kept(&mut self, stream: StreamId, to: Epoch, watch: &mut Watch<'_>) {
         let mut publishers = self.publishers.iter();
         let Some(at) = publishers.position(|publisher| publisher.stream == stream) else {
             return;
@@ -438,13 +448,13 @@ impl Host {
         for mut adu in self.replay.group((stream, Epoch(0)), self.now(watch)) {
             adu.header.epoch = to;
             watch.fates.handle_replayed(&adu.header);
-            self.carry_under(at, adu, &[to], watch);
+            self.send_under(at, adu, &[to], watch);
         }
     }
 
     /// Sends an ADU under the plan in its header, on behalf of the plans in `serves`; returns the
     /// indices of their sinks.
-    pub(super) fn carry_under(
+    pub(super) fn send_under(
         &mut self,
         at: usize,
         mut adu: Adu,

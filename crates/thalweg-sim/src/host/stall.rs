@@ -60,8 +60,8 @@ impl Host {
         let most = MAILBOX_BYTES_MAX.as_bytes() + MAILBOX_EXCESS_BYTES_MAX.as_bytes();
         let (_, bytes) = mailbox.size();
         if bytes > most {
-            let what = format!("{bytes} bytes wait for a program that takes nothing");
-            watch.violate(self.place, None, what);
+            let what = format!("{bytes} bytes are queued for a stalled program");
+            watch.add_violation(self.place, None, what);
         }
         self.take_stalled(watch);
     }
@@ -78,7 +78,7 @@ impl Host {
                     && adu.header.deadline + TAKE_GRACE < now
                     && !reliability.is_ordered()
                 {
-                    watch.violate(place, None, "an ADU is taken after its deadline");
+                    watch.add_violation(place, None, "an ADU was taken after its deadline");
                 }
             }
         }

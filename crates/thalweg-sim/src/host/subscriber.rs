@@ -224,17 +224,17 @@ impl Host {
                 }
             }
             if reader.waiting.len() > MAILBOX_ADUS_MAX + 1 {
-                let what = format!("{} ADUs wait for their turn", reader.waiting.len());
-                watch.violate(self.place, None, what);
+                let what = format!("{} ADUs wait in the resequencer", reader.waiting.len());
+                watch.add_violation(self.place, None, what);
             }
             let given = std::mem::take(&mut reader.given);
             let expected = watch.model.take_expected((self.place, reader.at), now);
             if given != expected {
                 let name = &watch.world.streams[reader.at].name;
                 let what = format!(
-                    "the model delivers {expected:?} of `{name}` and the machine {given:?}"
+                    "the model delivers {expected:?} of `{name}`, but the machine {given:?}"
                 );
-                watch.violate(self.place, None, what);
+                watch.add_violation(self.place, None, what);
             }
         }
         self.follow_cut_off(watch);

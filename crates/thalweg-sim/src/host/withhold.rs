@@ -31,7 +31,7 @@ impl Host {
     /// Draws whether an ADU that should be forwarded is withheld.
     pub(super) fn is_withheld(&mut self) -> bool {
         // Draw only where chance decides, so that other runs keep their random sequence.
-        self.withholds_all() || self.withholds() && self.dice.next_bool(self.withheld)
+        self.withholds_all() || self.withholds() && self.rng.next_bool(self.withheld)
     }
 
     /// Reads an ADU to its end and discards it.

@@ -41,7 +41,7 @@ pub struct Ring {
 pub struct HostKeys {
     ring: Rc<Ring>,
     id: NodeId,
-    dice: SplitMix,
+    rng: SplitMix,
 }
 
 impl Ring {
@@ -75,7 +75,7 @@ impl HostKeys {
         Self {
             ring,
             id,
-            dice: SplitMix::new(seed),
+            rng: SplitMix::new(seed),
         }
     }
 
@@ -102,7 +102,7 @@ impl Keys for HostKeys {
 
     fn random(&mut self, bytes: &mut [u8]) -> Result<(), KeysError> {
         for chunk in bytes.chunks_mut(8) {
-            chunk.copy_from_slice(&self.dice.next_u64().to_le_bytes()[..chunk.len()]);
+            chunk.copy_from_slice(&self.rng.next_u64().to_le_bytes()[..chunk.len()]);
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl Keys for HostKeys {
         context: KeyContext,
     ) -> Result<Vec<u8>, KeysError> {
         let secret = self.ring.boxes.get(box_key).ok_or(KeysError::BoxKey)?;
-        let nonce = self.dice.next_u64().to_le_bytes();
+        let nonce = self.rng.next_u64().to_le_bytes();
         let mut plain = [0; CONTENT_BYTES];
         plain[..4].copy_from_slice(&content.key_epoch.to_be_bytes());
         plain[4..].copy_from_slice(&content.key);

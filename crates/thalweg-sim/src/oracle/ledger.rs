@@ -58,11 +58,11 @@ impl Truth {
         }
         said.retain(|_, adus| *adus > 0);
         let is_same = reading.delivered == self.delivered && said == known;
-        (!is_same).then(|| self.says(reading))
+        (!is_same).then(|| self.describe(reading))
     }
 
     /// Returns how a ledger differs from the truth for a stream with resent ADUs.
-    pub fn compare_mended(&self, reading: &Reading) -> Option<String> {
+    pub fn compare_resent(&self, reading: &Reading) -> Option<String> {
         let lost = reading.losses.iter().filter(|loss| is_planned(loss.cause));
         let lost: u64 = lost.map(|loss| loss.adus).sum();
         let most: u64 = self.lost.values().sum();
@@ -73,12 +73,12 @@ impl Truth {
         // delivered.
         let delivered = self.delivered.saturating_sub(again)..=self.delivered;
         let is_so = delivered.contains(&reading.delivered) && lost + reading.open() <= most;
-        (!is_so).then(|| self.says(reading))
+        (!is_so).then(|| self.describe(reading))
     }
 
-    fn says(&self, reading: &Reading) -> String {
+    fn describe(&self, reading: &Reading) -> String {
         format!(
-            "its ledger says {} delivered, {} open and {:?}, and the truth is {} and {:?}",
+            "its ledger has {} delivered, {} open and {:?}, but the truth is {} and {:?}",
             reading.delivered,
             reading.open(),
             reading.losses,
@@ -94,7 +94,7 @@ pub const fn is_planned(cause: DropCause) -> bool {
 }
 
 /// Returns whether this drop cause depends on a link's outcome.
-pub const fn is_word(cause: DropCause) -> bool {
+pub const fn is_link_cause(cause: DropCause) -> bool {
     matches!(
         cause,
         DropCause::Expired | DropCause::Cancelled | DropCause::PathLost
@@ -102,5 +102,13 @@ pub const fn is_word(cause: DropCause) -> bool {
 }
 
 const fn key((node, cause, band): (usize, DropCause, Band)) -> Key {
-    (node, band, if is_word(cause) { None } else { Some(cause) })
+    (
+        node,
+        band,
+        if is_link_cause(cause) {
+            None
+        } else {
+            Some(cause)
+        },
+    )
 }

@@ -126,7 +126,7 @@ fn resent_losses_have_upper_bound() {
             delivered,
             losses,
         };
-        truth.compare_mended(&reading).is_none()
+        truth.compare_resent(&reading).is_none()
     };
     let lost = DropCause::PathLost;
     assert!(compare(7, 5, lost, 2), "elsewhere and otherwise");

@@ -25,7 +25,7 @@ pub enum Ledgers {
 
 impl Run<'_> {
     /// Returns, by stream, how its source's ledger differs from the truth.
-    pub(super) fn tells(&self) -> Vec<Option<String>> {
+    pub(super) fn ledger_errors(&self) -> Vec<Option<String>> {
         let watch = &self.watch;
         let mut readings: BTreeMap<usize, Vec<Reading>> = BTreeMap::new();
         for host in self.hosts.iter().flatten() {
@@ -41,8 +41,8 @@ impl Run<'_> {
                 let truth = watch.fates.truth(at, &watch.names);
                 if !watch.fates.was_resent(at) {
                     truth.compare(reading, place)
-                } else if self.is_told_by_receipts(at) {
-                    truth.compare_mended(reading)
+                } else if self.has_receipts(at) {
+                    truth.compare_resent(reading)
                 } else {
                     None
                 }
@@ -57,7 +57,7 @@ impl Run<'_> {
     /// That requires that its ends stay; that no node withholds; that the stream is not held, which may
     /// last longer than a plan; and that nothing is copied on its path, for the source keeps no account
     /// of its own for copies.
-    fn is_told_by_receipts(&self, at: usize) -> bool {
+    fn has_receipts(&self, at: usize) -> bool {
         let (fates, stream) = (&self.watch.fates, &self.watch.world.streams[at]);
         let is_end = |name: &NodeName| *name == stream.from || stream.to.contains(name);
         let mut names = self.watch.names.iter().enumerate();
@@ -79,7 +79,7 @@ impl Run<'_> {
             && places.all(|place| {
                 !self.watch.fates.was_gone(place) && !self.watch.fates.was_outlived(place)
             });
-        for (at, tell) in self.tells().into_iter().enumerate() {
+        for (at, tell) in self.ledger_errors().into_iter().enumerate() {
             // Reports on a link that went down are repeated when it is back, unless the plan has been
             // released by then. ADUs that arrive after the release are not reported at all.
             let fates = &self.watch.fates;
@@ -96,7 +96,8 @@ impl Run<'_> {
                     .iter()
                     .position(|name| *name == stream.from);
                 let what = format!("stream `{}`: {what}", stream.name);
-                self.watch.violate(source.unwrap_or_default(), None, what);
+                self.watch
+                    .add_violation(source.unwrap_or_default(), None, what);
             }
         }
     }

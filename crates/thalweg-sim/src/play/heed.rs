@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use thalweg_core::ledger::{Band, Reading};
 use thalweg_core::time::{Duration, Instant};
 
-use crate::oracle::ledger::is_word;
+use crate::oracle::ledger::is_link_cause;
 
 /// The node at which an ADU was lost, and its band.
 type Key = (usize, Band);
@@ -21,13 +21,13 @@ type Delays = Vec<Option<Duration>>;
 
 /// What a source learns of losses on lines, and when.
 #[derive(Clone, Debug, Default)]
-pub struct Heed {
+pub struct LossDelays {
     /// When each ADU was handed to its link, and when its fate was sealed; sorted by the latter.
     lost: BTreeMap<Key, Vec<[Instant; 2]>>,
     known: BTreeMap<Key, Vec<(Instant, u64)>>,
 }
 
-impl Heed {
+impl LossDelays {
     /// Records a ledger reading of the source; `place` maps a loss to its node's index.
     pub(super) fn handle_reading(
         &mut self,
@@ -37,7 +37,7 @@ impl Heed {
     ) {
         let mut sums: BTreeMap<Key, u64> = self.known.keys().map(|key| (*key, 0)).collect();
         for loss in &reading.losses {
-            if is_word(loss.cause) {
+            if is_link_cause(loss.cause) {
                 *sums.entry((place(loss), loss.band)).or_default() += loss.adus;
             }
         }

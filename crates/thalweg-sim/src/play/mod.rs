@@ -36,7 +36,7 @@ use crate::trace::{Happening, Kind};
 use crate::watch::Watch;
 
 pub use accounts::Ledgers;
-pub use heed::Heed;
+pub use heed::LossDelays;
 use queue::{Event, Queue};
 
 /// Maximum time after its end for a world to settle: a dead link is detected after 8 s, a publisher
@@ -48,7 +48,7 @@ const SETTLE_MAX: Duration = Duration::from_secs(180);
 /// lasts until QUIC has retransmitted the report often enough, each time after twice the delay (PTO
 /// backoff, RFC 9002 §6.2), or has found the link dead after 8 s; then all reports are repeated over a
 /// new connection.
-const TELL_MAX: Duration = Duration::from_secs(30);
+const REPORT_MAX: Duration = Duration::from_secs(30);
 
 /// The largest packet that QUIC is set up to send, in bytes.
 const PACKET_BYTES_MAX: u64 = 1_452;
@@ -66,9 +66,9 @@ pub struct Options {
     /// The congestion controller of every link.
     pub congestion: Algorithm,
     /// Whether to measure how soon sources learn of losses.
-    pub is_heed_wanted: bool,
+    pub are_loss_delays_wanted: bool,
     /// Whether to leave the links' rates unconfigured, so that nodes must measure them.
-    pub is_rate_unsaid: bool,
+    pub is_rate_unconfigured: bool,
     /// Which streams' ledgers are compared with the truth.
     pub ledgers: Ledgers,
 }
@@ -89,18 +89,18 @@ pub struct Played {
     /// World time at which all was accounted for.
     pub ended: Duration,
     /// How soon each stream's source learned of losses, if wanted.
-    pub heeds: Vec<Heed>,
+    pub loss_delays: Vec<LossDelays>,
 }
 
 /// A link with its two directions.
 #[derive(Debug)]
-struct Road {
+struct Duplex {
     link: Link,
     ends: [usize; 2],
     /// From the first end to the second, and back.
     lines: [Line<Parcel>; 2],
     /// When each direction is woken next.
-    asked: [Instant; 2],
+    wake: [Instant; 2],
 }
 
 /// A run in progress.
@@ -109,18 +109,18 @@ struct Run<'w> {
     queue: Queue,
     hosts: Vec<Option<Host>>,
     /// When each host is woken next.
-    asked: Vec<Instant>,
-    roads: Vec<Road>,
-    /// Index and direction of the road from one node to another.
-    ways: BTreeMap<(usize, usize), (usize, usize)>,
+    wake: Vec<Instant>,
+    duplexes: Vec<Duplex>,
+    /// Index and direction of the link from one node to another.
+    directions: BTreeMap<(usize, usize), (usize, usize)>,
     ring: Rc<Ring>,
     ledgers: Ledgers,
-    dice: SplitMix,
+    rng: SplitMix,
     generation: u64,
     /// When all ADUs had ended.
     settled: Option<Instant>,
     /// What sources learn of losses, by stream; empty if not wanted.
-    heeds: Vec<Heed>,
+    loss_delays: Vec<LossDelays>,
 }
 
 /// Films the video streams of a world; the films serve any number of runs.
@@ -154,25 +154,25 @@ impl<'w> Run<'w> {
     fn new(world: &'w World, films: &[Option<Arc<Film>>], options: Options) -> Self {
         let mut watch = Watch::new(world, films, options.is_text_wanted);
         watch.congestion = options.congestion;
-        watch.is_rate_unsaid = options.is_rate_unsaid;
-        let mut dice = SplitMix::new(options.seed);
+        watch.is_rate_unconfigured = options.is_rate_unconfigured;
+        let mut rng = SplitMix::new(options.seed);
         let place = |name| watch.names.iter().position(|other| other == name);
-        let mut roads = Vec::new();
-        let mut ways = BTreeMap::new();
+        let mut duplexes = Vec::new();
+        let mut directions = BTreeMap::new();
         for link in &world.links {
             let [Some(a), Some(b)] = [place(&link.ends[0]), place(&link.ends[1])] else {
                 continue;
             };
             let impairment = Impairment::from(link);
-            let seeds = [dice.next_u64(), dice.next_u64()];
+            let seeds = [rng.next_u64(), rng.next_u64()];
             // Two nodes keep one connection, so only the first of parallel links is used.
-            ways.entry((a, b)).or_insert((roads.len(), 0));
-            ways.entry((b, a)).or_insert((roads.len(), 1));
-            roads.push(Road {
+            directions.entry((a, b)).or_insert((duplexes.len(), 0));
+            directions.entry((b, a)).or_insert((duplexes.len(), 1));
+            duplexes.push(Duplex {
                 link: link.clone(),
                 ends: [a, b],
                 lines: seeds.map(|seed| Line::new(impairment, seed)),
-                asked: [Instant::NEVER; 2],
+                wake: [Instant::NEVER; 2],
             });
         }
         let nodes = watch.names.len();
@@ -181,16 +181,16 @@ impl<'w> Run<'w> {
             watch,
             queue: Queue::default(),
             hosts: (0..nodes).map(|_| None).collect(),
-            asked: vec![Instant::NEVER; nodes],
-            roads,
-            ways,
+            wake: vec![Instant::NEVER; nodes],
+            duplexes,
+            directions,
             ring,
             ledgers: options.ledgers,
-            dice,
+            rng,
             generation: 0,
             settled: None,
-            heeds: if options.is_heed_wanted {
-                vec![Heed::default(); world.streams.len()]
+            loss_delays: if options.are_loss_delays_wanted {
+                vec![LossDelays::default(); world.streams.len()]
             } else {
                 Vec::new()
             },
@@ -215,8 +215,8 @@ impl<'w> Run<'w> {
             }
             self.watch.now = time;
             match event {
-                Event::Line(road, side) => self.ask_line(road, side),
-                Event::Host(place) => self.ask_host(place),
+                Event::Line(duplex, side) => self.wake_line(duplex, side),
+                Event::Host(place) => self.wake_host(place),
                 Event::Weather(at) => self.change(at),
                 Event::Over => self.end_streams(),
                 Event::Look => {}
@@ -231,7 +231,7 @@ impl<'w> Run<'w> {
     }
 
     fn is_settled(&mut self) -> bool {
-        let mut lines = self.roads.iter().flat_map(|road| &road.lines);
+        let mut lines = self.duplexes.iter().flat_map(|duplex| &duplex.lines);
         let mut hosts = self.hosts.iter().flatten();
         let mut is_over = || {
             self.watch.fates.is_settled(self.watch.now)
@@ -244,7 +244,7 @@ impl<'w> Run<'w> {
         let Some(settled) = self.settled else {
             return false;
         };
-        settled + TELL_MAX <= self.watch.now || self.tells().iter().all(Option::is_none)
+        settled + REPORT_MAX <= self.watch.now || self.ledger_errors().iter().all(Option::is_none)
     }
 
     fn start(&mut self, place: usize, dials: Vec<usize>) {
@@ -255,7 +255,7 @@ impl<'w> Run<'w> {
         let start = Start {
             place,
             ring: Rc::clone(&self.ring),
-            seed: self.dice.next_u64(),
+            seed: self.rng.next_u64(),
             generation: self.generation,
             dials,
         };
@@ -263,11 +263,11 @@ impl<'w> Run<'w> {
         self.serve(place);
     }
 
-    fn ask_host(&mut self, place: usize) {
-        if self.asked[place] != self.watch.now {
+    fn wake_host(&mut self, place: usize) {
+        if self.wake[place] != self.watch.now {
             return;
         }
-        self.asked[place] = Instant::NEVER;
+        self.wake[place] = Instant::NEVER;
         if let Some(host) = &mut self.hosts[place] {
             host.handle_timeout(&mut self.watch);
             self.serve(place);
@@ -280,15 +280,15 @@ impl<'w> Run<'w> {
             .as_mut()
             .and_then(|host| host.poll_outgoing(&self.watch))
         {
-            let Some(&(road, side)) = self.ways.get(&(place, outgoing.to)) else {
+            let Some(&(duplex, side)) = self.directions.get(&(place, outgoing.to)) else {
                 continue;
             };
-            let line = &mut self.roads[road].lines[side];
+            let line = &mut self.duplexes[duplex].lines[side];
             let size = outgoing.parcel.line_size();
             line.handle_packet(self.watch.now, size, outgoing.parcel);
-            self.plan_line(road, side);
+            self.plan_line(duplex, side);
         }
-        self.heed(place);
+        self.read_ledgers(place);
         let Some(host) = &mut self.hosts[place] else {
             return;
         };
@@ -297,17 +297,17 @@ impl<'w> Run<'w> {
             return self.forget(place);
         }
         let next = host.poll_timeout(&self.watch);
-        if next < self.asked[place] {
-            self.asked[place] = next;
+        if next < self.wake[place] {
+            self.wake[place] = next;
             self.queue.plan(next, Event::Host(place));
         }
     }
 
     /// Records what the sources on a host know now.
-    fn heed(&mut self, place: usize) {
+    fn read_ledgers(&mut self, place: usize) {
         let Some(host) = self.hosts[place]
             .as_ref()
-            .filter(|_| !self.heeds.is_empty())
+            .filter(|_| !self.loss_delays.is_empty())
         else {
             return;
         };
@@ -315,7 +315,7 @@ impl<'w> Run<'w> {
         for (stream, reading) in host.readings() {
             if let Some(at) = watch.fates.stream_of(stream) {
                 let place = |loss: &Loss| watch.place_of(loss);
-                self.heeds[at].handle_reading(&reading, place, watch.now);
+                self.loss_delays[at].handle_reading(&reading, place, watch.now);
             }
         }
     }
@@ -323,34 +323,34 @@ impl<'w> Run<'w> {
     /// Removes a node with all it had in memory.
     fn forget(&mut self, place: usize) {
         self.hosts[place] = None;
-        self.asked[place] = Instant::NEVER;
+        self.wake[place] = Instant::NEVER;
         self.watch.fates.handle_gone(place, self.watch.now);
         self.watch.model.handle_gone(place);
     }
 
-    fn plan_line(&mut self, road: usize, side: usize) {
-        let next = self.roads[road].lines[side].poll_timeout();
-        let asked = &mut self.roads[road].asked[side];
-        if next < *asked {
-            *asked = next;
-            self.queue.plan(next, Event::Line(road, side));
+    fn plan_line(&mut self, duplex: usize, side: usize) {
+        let next = self.duplexes[duplex].lines[side].poll_timeout();
+        let wake = &mut self.duplexes[duplex].wake[side];
+        if next < *wake {
+            *wake = next;
+            self.queue.plan(next, Event::Line(duplex, side));
         }
     }
 
-    fn ask_line(&mut self, road: usize, side: usize) {
-        if self.roads[road].asked[side] != self.watch.now {
+    fn wake_line(&mut self, duplex: usize, side: usize) {
+        if self.duplexes[duplex].wake[side] != self.watch.now {
             return;
         }
-        self.roads[road].asked[side] = Instant::NEVER;
-        let [a, b] = self.roads[road].ends;
+        self.duplexes[duplex].wake[side] = Instant::NEVER;
+        let [a, b] = self.duplexes[duplex].ends;
         let (from, to) = if side == 0 { (a, b) } else { (b, a) };
-        while let Some(parcel) = self.roads[road].lines[side].poll_packet(self.watch.now) {
+        while let Some(parcel) = self.duplexes[duplex].lines[side].poll_packet(self.watch.now) {
             if let Some(host) = &mut self.hosts[to] {
                 host.handle_parcel(from, parcel, &mut self.watch);
                 self.serve(to);
             }
         }
-        self.plan_line(road, side);
+        self.plan_line(duplex, side);
     }
 
     fn end_streams(&mut self) {
@@ -374,12 +374,12 @@ impl<'w> Run<'w> {
                 .iter()
                 .position(|name| name == sink)
                 .unwrap_or_default();
-            let what = format!("nobody says what became of it: {how}");
-            self.watch.violate(node, Some(copy), what);
+            let what = format!("no node accounts for it: {how}");
+            self.watch.add_violation(node, Some(copy), what);
         }
-        for (stream, heed) in self.heeds.iter_mut().enumerate() {
+        for (stream, delays) in self.loss_delays.iter_mut().enumerate() {
             for (at, key) in self.watch.fates.vanished(stream) {
-                heed.handle_lost(at, key);
+                delays.handle_lost(at, key);
             }
         }
         self.check_vanished(&conclusion.vanished);
@@ -411,7 +411,7 @@ impl<'w> Run<'w> {
             doubled: self.watch.fates.doubled(),
             promises: self.watch.promises.into_all(),
             ended: self.watch.now.saturating_since(Instant::ZERO),
-            heeds: self.heeds,
+            loss_delays: self.loss_delays,
         })
     }
 
@@ -419,10 +419,10 @@ impl<'w> Run<'w> {
     /// hold several.
     fn check_vanished(&mut self, vanished: &BTreeMap<(usize, usize), u64>) {
         for (&(from, to), &bytes) in vanished {
-            let Some(&(road, side)) = self.ways.get(&(from, to)) else {
+            let Some(&(duplex, side)) = self.directions.get(&(from, to)) else {
                 continue;
             };
-            let counters = self.roads[road].lines[side].counters();
+            let counters = self.duplexes[duplex].lines[side].counters();
             let lost = counters.lost + counters.overflowed + counters.cut;
             // A line counts packets for an absent host as arrived, and datagrams queued in QUIC are
             // lost with it.
@@ -431,18 +431,18 @@ impl<'w> Run<'w> {
             if bytes > lost * PACKET_BYTES_MAX && !was_away {
                 let to = self.watch.names[to].clone();
                 let what = format!(
-                    "{bytes} bytes of datagrams to {to} vanished, and its line lost {lost} packets"
+                    "{bytes} bytes of datagrams to {to} vanished, but the line lost only {lost} packets"
                 );
-                self.watch.violate(from, None, what);
+                self.watch.add_violation(from, None, what);
             }
         }
     }
 
     fn links(&self) -> Vec<LinkReport> {
         let mut links = Vec::new();
-        for road in &self.roads {
-            let [a, b] = road.ends.map(|end| self.watch.names[end].to_string());
-            for (line, (from, to)) in road.lines.iter().zip([(&a, &b), (&b, &a)]) {
+        for duplex in &self.duplexes {
+            let [a, b] = duplex.ends.map(|end| self.watch.names[end].to_string());
+            for (line, (from, to)) in duplex.lines.iter().zip([(&a, &b), (&b, &a)]) {
                 let counters = line.counters();
                 links.push(LinkReport {
                     from: from.clone(),

@@ -8,7 +8,7 @@ use thalweg_core::time::Instant;
 /// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// A direction of a road has packets to give out.
+    /// A direction of a link has packets to give out.
     Line(usize, usize),
     /// A host's timer is due.
     Host(usize),

@@ -23,27 +23,27 @@ impl Run<'_> {
     }
 
     fn change_links(&mut self, ends: &[NodeName; 2], set: LinkChange) {
-        for at in 0..self.roads.len() {
-            let road = &mut self.roads[at];
-            let [a, b] = &road.link.ends;
+        for at in 0..self.duplexes.len() {
+            let duplex = &mut self.duplexes[at];
+            let [a, b] = &duplex.link.ends;
             if !(ends.contains(a) && ends.contains(b)) {
                 continue;
             }
-            apply(&mut road.link, set);
-            let impairment = Impairment::from(&road.link);
-            for line in &mut road.lines {
+            apply(&mut duplex.link, set);
+            let impairment = Impairment::from(&duplex.link);
+            for line in &mut duplex.lines {
                 line.handle_change(self.watch.now, impairment);
             }
-            let rate = if road.link.up {
-                road.link.rate.as_bps()
+            let rate = if duplex.link.up {
+                duplex.link.rate.as_bps()
             } else {
                 0
             };
-            let happening = Happening::at(Kind::Weather, road.ends[0]).with(road.ends[1]);
+            let happening = Happening::at(Kind::Weather, duplex.ends[0]).with(duplex.ends[1]);
             self.watch.note(happening.numbers(at as u64, rate));
             for side in 0..2 {
                 // A wake scheduled for the line as it was is void.
-                self.roads[at].asked[side] = thalweg_core::time::Instant::NEVER;
+                self.duplexes[at].wake[side] = thalweg_core::time::Instant::NEVER;
                 self.plan_line(at, side);
             }
         }

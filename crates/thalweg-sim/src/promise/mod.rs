@@ -92,7 +92,7 @@ impl Promises {
         let mut links = promise.links.iter_mut();
         let link = links
             .find(|link| link.hop.from == *from && link.hop.to == *to)
-            .ok_or_else(|| format!("it is sent to {to}, which is not the way of its plan"))?;
+            .ok_or_else(|| format!("it was sent to {to}, which is not on its plan's path"))?;
         link.adus += 1;
         link.bytes += wire_bytes(payload_bytes) as u64;
         let hop = &link.hop;
@@ -100,7 +100,7 @@ impl Promises {
         if header.layer >= hop.layers {
             let (layer, layers) = (header.layer, hop.layers);
             return Err(format!(
-                "it is of layer {layer} and goes to {to}, where its plan has {layers} layers"
+                "its layer is {layer}, but its plan sends {layers} layers to {to}"
             ));
         }
         for (word, is_so, promised) in [
@@ -110,7 +110,7 @@ impl Promises {
             if is_so != promised {
                 let (is_so, promised) = (not(is_so), not(promised));
                 return Err(format!(
-                    "it goes to {to} {is_so}{word}, and its plan says {promised}{word}"
+                    "it goes to {to} {is_so}{word}, but its plan says {promised}{word}"
                 ));
             }
         }

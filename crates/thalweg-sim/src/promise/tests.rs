@@ -36,10 +36,10 @@ fn deviation_from_plan_is_reported() {
     let ends = [&hop.from, &hop.to];
     let both = Flags::SEALED.with(Flags::PACKED);
     for (header, ends, says) in [
-        (header(2, Flags::SEALED), ends, "of layer 2"),
-        (header(1, Flags::NONE), ends, "not sealed, and"),
+        (header(2, Flags::SEALED), ends, "its layer is 2"),
+        (header(1, Flags::NONE), ends, "not sealed, but"),
         (header(1, both), ends, "says not packed"),
-        (header(1, Flags::SEALED), [&hop.from, &c], "not the way"),
+        (header(1, Flags::SEALED), [&hop.from, &c], "not on its plan's path"),
     ] {
         let said = promises.handle_handed(&header, ends, 100);
         assert!(

@@ -49,9 +49,9 @@ struct Handshake {
     /// Received bytes of the next message.
     inbox: Vec<u8>,
     /// Number of messages received.
-    heard: u8,
+    read_messages: u8,
     /// Number of messages written.
-    said: u8,
+    written_messages: u8,
 }
 
 fn keys() -> Keys {
@@ -109,8 +109,8 @@ impl Handshake {
             ours,
             theirs: None,
             inbox: Vec::new(),
-            heard: 0,
-            said: 0,
+            read_messages: 0,
+            written_messages: 0,
         }
     }
 
@@ -124,7 +124,7 @@ impl Handshake {
     }
 }
 
-fn say(message: &[u8], out: &mut Vec<u8>) {
+fn write_message(message: &[u8], out: &mut Vec<u8>) {
     let length =
         u16::try_from(message.len()).expect("transport parameters are a few hundred bytes");
     out.extend_from_slice(&length.to_be_bytes());
@@ -155,20 +155,20 @@ impl Session for Handshake {
     fn is_handshaking(&self) -> bool {
         // The client is done when it has sent `finished`, the server when it has received it.
         match self.side {
-            Side::Client => self.said < 3,
-            Side::Server => self.heard < 2,
+            Side::Client => self.written_messages < 3,
+            Side::Server => self.read_messages < 2,
         }
     }
 
     fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
         self.inbox.extend_from_slice(buf);
         while let Some(message) = self.message() {
-            self.heard += 1;
-            let bears_parameters = match self.side {
-                Side::Client => self.heard == 2,
-                Side::Server => self.heard == 1,
+            self.read_messages += 1;
+            let has_parameters = match self.side {
+                Side::Client => self.read_messages == 2,
+                Side::Server => self.read_messages == 1,
             };
-            if bears_parameters {
+            if has_parameters {
                 let theirs = TransportParameters::read(self.side, &mut message.as_slice());
                 self.theirs = Some(theirs?);
             }
@@ -181,28 +181,28 @@ impl Session for Handshake {
     }
 
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
-        let keys = match (self.side, self.said, self.heard) {
+        let keys = match (self.side, self.written_messages, self.read_messages) {
             (Side::Client, 0, _) => {
-                say(&self.ours, buf);
+                write_message(&self.ours, buf);
                 None
             }
             // After the server's hello the client has handshake keys and nothing to send with them yet.
             (Side::Client, 1, 1..) => Some(keys()),
             (Side::Client, 2, 2..) => {
-                say(b"finished", buf);
+                write_message(b"finished", buf);
                 Some(keys())
             }
             (Side::Server, 0, 1..) => {
-                say(b"hello", buf);
+                write_message(b"hello", buf);
                 Some(keys())
             }
             (Side::Server, 1, _) => {
-                say(&self.ours, buf);
+                write_message(&self.ours, buf);
                 Some(keys())
             }
             _ => return None,
         };
-        self.said += 1;
+        self.written_messages += 1;
         keys
     }
 

@@ -68,7 +68,7 @@ pub struct Port {
     /// The connection that is the link.
     link: Option<Box<Live>>,
     /// The connection that is being established.
-    coming: Option<Box<Live>>,
+    pending: Option<Box<Live>>,
     /// Connections that have ended and still have packets to send.
     closing: Vec<(ConnectionHandle, Connection)>,
     /// The endpoint's responses to packets of no connection.
@@ -78,7 +78,7 @@ pub struct Port {
     memory: Memory,
     sends: u64,
     /// Whether anything has come in since QUIC last had nothing to send.
-    is_stirred: bool,
+    has_input: bool,
     /// QUIC's packet buffer; kept for its capacity.
     buffer: Vec<u8>,
 }
@@ -118,20 +118,20 @@ impl Port {
             random,
             endpoint,
             link: None,
-            coming: None,
+            pending: None,
             closing: Vec::new(),
             answers: VecDeque::new(),
             shared: Shared::default(),
             memory: Memory::default(),
             sends: 0,
-            is_stirred: false,
+            has_input: false,
             buffer: Vec::new(),
         }
     }
 
     /// Dials again; for a dialling port after [`PortEvent::Down`]. Otherwise it does nothing.
     pub fn redial(&mut self, now: Instant) {
-        if !self.is_dialling || self.link.is_some() || self.coming.is_some() {
+        if !self.is_dialling || self.link.is_some() || self.pending.is_some() {
             return;
         }
         let config = config::client(self.settings, &mut self.random);
@@ -139,8 +139,8 @@ impl Port {
             .endpoint
             .connect(moment(now), config, PEER, "peer")
             .expect("the address is one, the version is noq's own, and eight bytes of ids are never used up");
-        self.coming = Some(Box::new(Live::new(now, dialled.0, dialled.1)));
-        self.is_stirred = true;
+        self.pending = Some(Box::new(Live::new(now, dialled.0, dialled.1)));
+        self.has_input = true;
     }
 
     /// Handles a datagram that left a line.
@@ -171,9 +171,9 @@ impl Port {
             return Some(answer);
         }
         // QUIC changes only on input, so an idle port need not be asked.
-        while self.is_stirred {
+        while self.has_input {
             let at = moment(now);
-            let lives = [&mut self.link, &mut self.coming].into_iter().flatten();
+            let lives = [&mut self.link, &mut self.pending].into_iter().flatten();
             let closing = self.closing.iter_mut().map(|(_, quic)| quic);
             for quic in lives.map(|live| &mut live.quic).chain(closing) {
                 if let Some(transmit) = quic.poll_transmit(at, NonZeroUsize::MIN, &mut self.buffer)
@@ -184,7 +184,7 @@ impl Port {
                 }
             }
             // Sending may have made room.
-            self.is_stirred = self.advance(now);
+            self.has_input = self.advance(now);
         }
         None
     }
@@ -192,7 +192,7 @@ impl Port {
     /// Returns when to call [`Port::handle_timeout`]; `NEVER` if only input can change anything. A time
     /// in the past means at once: QUIC may notice late that something was due.
     pub fn poll_timeout(&self) -> Instant {
-        let lives = [&self.link, &self.coming].into_iter().flatten();
+        let lives = [&self.link, &self.pending].into_iter().flatten();
         let closing = self
             .closing
             .iter()
@@ -206,7 +206,7 @@ impl Port {
 
     /// Handles the timers due by now: retransmissions, keep-alives, expired ADUs, a dead peer.
     pub fn handle_timeout(&mut self, now: Instant) {
-        for live in [&mut self.link, &mut self.coming].into_iter().flatten() {
+        for live in [&mut self.link, &mut self.pending].into_iter().flatten() {
             live.handle_timeout(now, &mut self.shared);
         }
         for (_, quic) in &mut self.closing {
@@ -336,7 +336,7 @@ impl Port {
 
     /// Closes at once; what is in flight ends as `LinkLost`. The peer learns of it if the datagram arrives.
     pub fn close(&mut self, now: Instant, code: CloseCode) {
-        for live in [&mut self.link, &mut self.coming].into_iter().flatten() {
+        for live in [&mut self.link, &mut self.pending].into_iter().flatten() {
             live.close(now, code, "");
         }
         self.run(now);
@@ -385,7 +385,7 @@ impl Port {
     }
 
     fn quic(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
-        let lives = [&mut self.link, &mut self.coming].into_iter().flatten();
+        let lives = [&mut self.link, &mut self.pending].into_iter().flatten();
         lives
             .map(|live| (live.handle, &mut live.quic))
             .chain(
@@ -403,7 +403,8 @@ impl Port {
             .accept(incoming, moment(now), &mut self.buffer, None)
         {
             Ok((handle, quic)) => {
-                if let Some(mut older) = self.coming.replace(Box::new(Live::new(now, handle, quic)))
+                if let Some(mut older) =
+                    self.pending.replace(Box::new(Live::new(now, handle, quic)))
                 {
                     older.close(now, CloseCode::Duplicate, "");
                     self.closing.push((older.handle, older.quic));
@@ -424,7 +425,7 @@ impl Port {
 
     /// Handles new input.
     fn run(&mut self, now: Instant) {
-        self.is_stirred = true;
+        self.has_input = true;
         self.advance(now);
     }
 
@@ -434,16 +435,16 @@ impl Port {
         loop {
             let Self {
                 link,
-                coming,
+                pending,
                 endpoint,
                 shared,
                 ..
             } = self;
             let mut moves = false;
-            for live in [link, coming].into_iter().flatten() {
+            for live in [link, pending].into_iter().flatten() {
                 moves |= live.run(endpoint, now, shared);
             }
-            moves |= self.bury(now);
+            moves |= self.reap(now);
             moves |= self.establish(now);
             if !moves {
                 break;
@@ -459,7 +460,7 @@ impl Port {
     }
 
     /// Removes connections that are over.
-    fn bury(&mut self, now: Instant) -> bool {
+    fn reap(&mut self, now: Instant) -> bool {
         let mut is_gone = false;
         if let Some(mut live) = self.link.take_if(|live| live.over.is_some()) {
             is_gone = true;
@@ -467,7 +468,7 @@ impl Port {
             self.remember(now, &live);
             self.end(now, live, cause);
         }
-        if let Some(mut live) = self.coming.take_if(|live| live.over.is_some()) {
+        if let Some(mut live) = self.pending.take_if(|live| live.over.is_some()) {
             is_gone = true;
             let cause = live.over.take().unwrap_or(DownCause::ByUs);
             if self.is_dialling {
@@ -481,7 +482,7 @@ impl Port {
 
     /// Makes a connection the link once both ends have greeted.
     fn establish(&mut self, now: Instant) -> bool {
-        let Some(mut live) = self.coming.take_if(|live| live.is_greeted()) else {
+        let Some(mut live) = self.pending.take_if(|live| live.is_greeted()) else {
             return false;
         };
         if let Some(mut older) = self.link.take() {

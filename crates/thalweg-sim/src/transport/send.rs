@@ -175,7 +175,7 @@ impl Outgoing {
         let is_ready = before.missing == 0 || options.carriage != Carriage::Datagram;
         self.before.insert(id, before);
         if is_ready {
-            self.set_off(io, id);
+            self.dispatch(io, id);
         }
     }
 
@@ -198,7 +198,7 @@ impl Outgoing {
         before.missing -= chunk.len();
         before.arrived.chunks.push(chunk);
         if before.missing == 0 && !self.waiting.contains(&id) {
-            self.set_off(io, id);
+            self.dispatch(io, id);
         }
         self.tickets.contains_key(&id) || self.before.contains_key(&id)
     }
@@ -222,7 +222,7 @@ impl Outgoing {
     /// Ends everything with `LinkLost`, in the order of sending.
     pub(super) fn lose(&mut self, io: &mut Io<'_>) {
         self.sender.lose();
-        self.tell(io);
+        self.report_events(io);
         self.waiting.clear();
         for id in std::mem::take(&mut self.before).into_keys() {
             io.outcome(id, Outcome::LinkLost);
@@ -241,7 +241,7 @@ impl Outgoing {
     }
 
     /// Passes an ADU to the sender, or to the queue for room.
-    fn set_off(&mut self, io: &mut Io<'_>, id: SendId) {
+    fn dispatch(&mut self, io: &mut Io<'_>, id: SendId) {
         let Some(before) = self.before.get(&id) else {
             return;
         };
@@ -293,13 +293,13 @@ impl Outgoing {
     pub(super) fn pump(&mut self, io: &mut Io<'_>) {
         let mut quic = self.streams.on(io.quic);
         self.sender.pump(io.now, &mut quic);
-        if self.tell(io) {
+        if self.report_events(io) {
             self.admit(io);
         }
     }
 
     /// Reports the sender's events; returns whether an ADU has ended.
-    fn tell(&mut self, io: &mut Io<'_>) -> bool {
+    fn report_events(&mut self, io: &mut Io<'_>) -> bool {
         let mut has_ended = false;
         while let Some(event) = self.sender.poll_event() {
             match event {

@@ -19,7 +19,7 @@ fn base() -> Moment {
     static BASE: OnceLock<Moment> = OnceLock::new();
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one base that virtual time is counted from; what it is changes nothing"
+        reason = "the base of virtual time; only differences to it matter"
     )]
     *BASE.get_or_init(|| Moment::now() + HEAD_START)
 }

@@ -38,7 +38,7 @@ pub struct Watch<'w> {
     /// The congestion controller of every link.
     pub congestion: Algorithm,
     /// Whether the links' rates are unconfigured.
-    pub is_rate_unsaid: bool,
+    pub is_rate_unconfigured: bool,
     /// The events.
     pub trace: Trace,
     /// The fate of each ADU.
@@ -90,7 +90,7 @@ impl<'w> Watch<'w> {
                 .map(|(place, name)| (node_id(name), place))
                 .collect(),
             congestion: Algorithm::default(),
-            is_rate_unsaid: false,
+            is_rate_unconfigured: false,
             trace: Trace::new(is_text_wanted),
             fates: Fates::new(streams),
             model: Model::default(),
@@ -117,7 +117,7 @@ impl<'w> Watch<'w> {
     }
 
     /// Adds a violation.
-    pub fn violate(&mut self, node: usize, copy: Option<Copy>, what: impl Into<String>) {
+    pub fn add_violation(&mut self, node: usize, copy: Option<Copy>, what: impl Into<String>) {
         let violation = Violation {
             time: self.now,
             node: self.names[node].clone(),
@@ -179,14 +179,14 @@ impl<'w> Watch<'w> {
         let happening = Happening::at(Kind::Delivered, node).of(copy.stream);
         self.note(happening.numbers(sequence, payload.len() as u64));
         if !is_same {
-            self.violate(
+            self.add_violation(
                 node,
                 Some(copy),
                 "it was delivered with other bytes than it was sent with",
             );
         }
         if let Err(what) = self.fates.handle_delivered(copy, node, self.now) {
-            self.violate(node, Some(copy), what);
+            self.add_violation(node, Some(copy), what);
         }
         let now = self.now;
         if let Some(viewer) = self.viewers.get_mut(&(copy.stream, copy.sink)) {
@@ -212,7 +212,7 @@ impl<'w> Watch<'w> {
         self.fates.handle_handed(copy, [from, to], handed, now);
         let ends = [&self.names[from], &self.names[to]];
         if let Err(what) = self.promises.handle_handed(header, ends, payload_bytes) {
-            self.violate(from, Some(copy), what);
+            self.add_violation(from, Some(copy), what);
         }
     }
 
@@ -227,7 +227,7 @@ impl<'w> Watch<'w> {
         }
         if Secrecy::is_broken(&self.fates.sent(copy).payload, bytes) {
             let to = self.names[to].clone();
-            self.violate(
+            self.add_violation(
                 from,
                 Some(copy),
                 format!(

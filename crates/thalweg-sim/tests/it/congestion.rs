@@ -50,9 +50,9 @@ fn lone_flow_fills_line_with_short_queue() {
     for (mbps, rtt, bdps) in [(1, 50, 1), (5, 20, 5), (5, 100, 1), (10, 50, 5)] {
         let rtt = ms(rtt);
         let line = line(mbps, rtt, bdps);
-        let mut bell = Dumbbell::new(line, &[Flow::bulk(Algorithm::Thalweg, rtt)], 1);
-        bell.run_for(secs(4));
-        let tally = bell.run_for(secs(10));
+        let mut dumbbell = Dumbbell::new(line, &[Flow::bulk(Algorithm::Thalweg, rtt)], 1);
+        dumbbell.run_for(secs(4));
+        let tally = dumbbell.run_for(secs(10));
         let used = used(&tally, line.rate, secs(10));
         assert!(used >= 0.95, "{mbps} Mbit/s, {rtt}, {bdps} BDP: {used}");
         let eighth = Duration::from_nanos(rtt.as_nanos() / 8);
@@ -74,9 +74,9 @@ fn share_beside_cubic_is_fair() {
         let rtt = ms(20);
         let flows = [Algorithm::Thalweg, Algorithm::Cubic].map(|each| Flow::bulk(each, rtt));
         let share_of = |seed| {
-            let mut bell = Dumbbell::new(line(10, rtt, bdps), &flows, seed);
-            bell.run_for(secs(10));
-            shares(&bell.run_for(secs(40)))[0]
+            let mut dumbbell = Dumbbell::new(line(10, rtt, bdps), &flows, seed);
+            dumbbell.run_for(secs(10));
+            shares(&dumbbell.run_for(secs(40)))[0]
         };
         let share = (1..=3).map(share_of).sum::<f64>() / 3.0;
         assert!((0.8..=1.25).contains(&share), "{bdps} BDP: {share}");
@@ -93,9 +93,9 @@ fn none_of_many_starves_beside_cubic() {
         .chain([Algorithm::Cubic])
         .map(|each| Flow::bulk(each, rtt))
         .collect();
-    let mut bell = Dumbbell::new(line(10, rtt, 5), &flows, 1);
-    bell.run_for(secs(10));
-    let shares = shares(&bell.run_for(secs(20)));
+    let mut dumbbell = Dumbbell::new(line(10, rtt, 5), &flows, 1);
+    dumbbell.run_for(secs(10));
+    let shares = shares(&dumbbell.run_for(secs(20)));
     // Three of them once had 0.1 each: at two packets per round trip they took the others' queue for
     // their own slow line.
     assert!(shares.iter().all(|share| *share >= 0.6), "{shares:?}");
@@ -105,9 +105,9 @@ fn none_of_many_starves_beside_cubic() {
 fn new_reno_takes_more_on_short_queue() {
     let rtt = ms(20);
     let flows = [Algorithm::Thalweg, Algorithm::NewReno].map(|each| Flow::bulk(each, rtt));
-    let mut bell = Dumbbell::new(line(10, rtt, 1), &flows, 1);
-    bell.run_for(secs(10));
-    let share = shares(&bell.run_for(secs(40)))[0];
+    let mut dumbbell = Dumbbell::new(line(10, rtt, 1), &flows, 1);
+    dumbbell.run_for(secs(10));
+    let share = shares(&dumbbell.run_for(secs(40)))[0];
     assert!((0.3..0.8).contains(&share), "{share}");
 }
 
@@ -119,23 +119,23 @@ fn queue_shortens_after_rivals_leave() {
         ..Flow::bulk(Algorithm::Cubic, rtt)
     };
     let flows = [Flow::bulk(Algorithm::Thalweg, rtt), rival];
-    let mut bell = Dumbbell::new(line(10, rtt, 5), &flows, 1);
-    bell.run_for(secs(10));
-    let mode = |bell: &mut Dumbbell| bell.sender(0).congestion().map(|own| own.mode());
-    assert_eq!(mode(&mut bell), Some(Mode::Compete));
+    let mut dumbbell = Dumbbell::new(line(10, rtt, 5), &flows, 1);
+    dumbbell.run_for(secs(10));
+    let mode = |dumbbell: &mut Dumbbell| dumbbell.sender(0).congestion().map(|own| own.mode());
+    assert_eq!(mode(&mut dumbbell), Some(Mode::Compete));
     // Time for the rival's queue to drain, one probe, and a second one if that came too early.
-    bell.run_for(secs(35));
-    assert_eq!(mode(&mut bell), Some(Mode::Quiet));
-    let wait = bell.run_for(secs(5)).wait(0.95);
+    dumbbell.run_for(secs(35));
+    assert_eq!(mode(&mut dumbbell), Some(Mode::Quiet));
+    let wait = dumbbell.run_for(secs(5)).wait(0.95);
     assert!(wait < ms(15), "{wait}");
 }
 
 #[test]
 fn own_flows_share_short_queue() {
     let flows = [50; 2].map(|rtt| Flow::bulk(Algorithm::Thalweg, ms(rtt)));
-    let mut bell = Dumbbell::new(line(10, ms(50), 1), &flows, 1);
-    bell.run_for(secs(10));
-    let tally = bell.run_for(secs(20));
+    let mut dumbbell = Dumbbell::new(line(10, ms(50), 1), &flows, 1);
+    dumbbell.run_for(secs(10));
+    let tally = dumbbell.run_for(secs(20));
     let share = shares(&tally)[0];
     assert!((0.8..=1.25).contains(&share), "{share}");
     assert!(tally.wait(0.95) < ms(20), "{}", tally.wait(0.95));
@@ -150,9 +150,9 @@ fn own_flows_share_short_queue() {
 fn unequal_rtts_keep_share() {
     let flows = [20, 100].map(|rtt| Flow::bulk(Algorithm::Thalweg, ms(rtt)));
     let share_of = |seed| {
-        let mut bell = Dumbbell::new(line(10, ms(50), 1), &flows, seed);
-        bell.run_for(secs(15));
-        shares(&bell.run_for(secs(40)))[0]
+        let mut dumbbell = Dumbbell::new(line(10, ms(50), 1), &flows, seed);
+        dumbbell.run_for(secs(15));
+        shares(&dumbbell.run_for(secs(40)))[0]
     };
     let share = (1..=3).map(share_of).sum::<f64>() / 3.0;
     assert!((0.65..=1.35).contains(&share), "{share}");
@@ -166,18 +166,18 @@ fn rate_step_is_followed() {
         rate: Bitrate::from_kbps(2_000),
         ..fast
     };
-    let mut bell = Dumbbell::new(fast, &[Flow::bulk(Algorithm::Thalweg, rtt)], 1);
-    bell.run_for(secs(5));
-    bell.change(slow);
-    bell.run_for(secs(2));
-    let tally = bell.run_for(secs(5));
+    let mut dumbbell = Dumbbell::new(fast, &[Flow::bulk(Algorithm::Thalweg, rtt)], 1);
+    dumbbell.run_for(secs(5));
+    dumbbell.change(slow);
+    dumbbell.run_for(secs(2));
+    let tally = dumbbell.run_for(secs(5));
     assert!(used(&tally, slow.rate, secs(5)) > 0.95);
     assert!(tally.wait(0.95) < ms(30), "{}", tally.wait(0.95));
-    bell.change(fast);
-    bell.run_for(secs(2));
-    let tally = bell.run_for(secs(5));
+    dumbbell.change(fast);
+    dumbbell.run_for(secs(2));
+    let tally = dumbbell.run_for(secs(5));
     assert!(used(&tally, fast.rate, secs(5)) > 0.95);
-    let sendable = bell.sender(0).congestion().map(|own| own.sendable());
+    let sendable = dumbbell.sender(0).congestion().map(|own| own.sendable());
     let sendable = sendable.unwrap_or_default().as_mbps_f64();
     assert!((8.5..10.5).contains(&sendable), "{sendable}");
 }
@@ -190,9 +190,9 @@ fn random_loss_is_not_congestion() {
         ..line(10, rtt, 1)
     };
     let used_by = |algorithm| {
-        let mut bell = Dumbbell::new(line, &[Flow::bulk(algorithm, rtt)], 1);
-        bell.run_for(secs(4));
-        used(&bell.run_for(secs(10)), line.rate, secs(10))
+        let mut dumbbell = Dumbbell::new(line, &[Flow::bulk(algorithm, rtt)], 1);
+        dumbbell.run_for(secs(4));
+        used(&dumbbell.run_for(secs(10)), line.rate, secs(10))
     };
     let (ours, cubic) = (used_by(Algorithm::Thalweg), used_by(Algorithm::Cubic));
     assert!(ours > 0.85, "{ours}");
@@ -207,13 +207,13 @@ fn app_limited_flow_keeps_window() {
         load: Load::Frames(Bitrate::from_kbps(1_000)),
         ..Flow::bulk(Algorithm::Thalweg, rtt)
     };
-    let mut bell = Dumbbell::new(line, &[frames], 1);
-    bell.run_for(secs(2));
-    let window = bell.sender(0).stats().congestion_window;
-    bell.run_for(secs(20));
-    assert_eq!(bell.sender(0).stats().congestion_window, window);
-    bell.load(0, Load::Bulk);
-    let tally = bell.run_for(secs(2));
+    let mut dumbbell = Dumbbell::new(line, &[frames], 1);
+    dumbbell.run_for(secs(2));
+    let window = dumbbell.sender(0).stats().congestion_window;
+    dumbbell.run_for(secs(20));
+    assert_eq!(dumbbell.sender(0).stats().congestion_window, window);
+    dumbbell.load(0, Load::Bulk);
+    let tally = dumbbell.run_for(secs(2));
     assert!(used(&tally, line.rate, secs(2)) > 0.8);
     assert!(tally.wait(0.95) < rtt, "{}", tally.wait(0.95));
 }

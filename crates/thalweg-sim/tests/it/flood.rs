@@ -91,10 +91,10 @@ fn frame_of(flood: &Flood, at: usize) -> Bytes {
 }
 
 /// Applies a random change to a network.
-fn weather(flood: &mut Flood, nodes: usize, links: usize, dice: &mut SplitMix) {
-    let at = dice.next_below(nodes as u64) as usize;
-    let link = dice.next_below(links as u64) as usize;
-    match dice.next_below(6) {
+fn weather(flood: &mut Flood, nodes: usize, links: usize, rng: &mut SplitMix) {
+    let at = rng.next_below(nodes as u64) as usize;
+    let link = rng.next_below(links as u64) as usize;
+    match rng.next_below(6) {
         0 | 1 => flood.cut(link),
         2 | 3 => flood.heal(link),
         4 => flood.crash(at),
@@ -245,12 +245,12 @@ fn maps_survive_churn() {
     for (nodes, seed, rounds) in [(8, 1, 8), (8, 2, 8), (30, 3, 8), (30, 4, 8), (200, 5, 2)] {
         let shape = Shape::grown(nodes, SLOW, seed);
         let mut flood = Flood::start(&shape, seed);
-        let mut dice = SplitMix::new(seed);
+        let mut rng = SplitMix::new(seed);
         flood.pass(Duration::from_secs(30));
         for round in 0..rounds {
             for _ in 0..10 {
-                weather(&mut flood, nodes, shape.wires.len(), &mut dice);
-                flood.pass(Duration::from_millis(dice.next_below(2_000)));
+                weather(&mut flood, nodes, shape.wires.len(), &mut rng);
+                flood.pass(Duration::from_millis(rng.next_below(2_000)));
             }
             // Sending all records over a new link takes its time on wires of this rate, hop by hop.
             let dump = SLOW.time_for(DataSize::from_bytes(nodes as u64 * RECORD_BYTES));

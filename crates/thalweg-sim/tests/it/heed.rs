@@ -5,7 +5,7 @@
 //! sender dropped it, and when the source learned of it.
 
 use thalweg_core::time::Duration;
-use thalweg_sim::play::{Heed, Options, Played, play};
+use thalweg_sim::play::{LossDelays, Options, Played, play};
 use thalweg_world::Format;
 
 /// Runs a world of a camera, a desk, and relays between them; each hop has this one-way delay and loss.
@@ -51,7 +51,7 @@ traffic = {{ {traffic} }}
     let world = thalweg_world::load_str(&text, Format::Toml, "heed").expect("it is a world");
     let options = Options {
         seed,
-        is_heed_wanted: true,
+        are_loss_delays_wanted: true,
         ..Options::default()
     };
     let films = vec![None; world.streams.len()];
@@ -66,9 +66,9 @@ fn played(delay_ms: u64, loss: f64, traffic: &str, events: &str, seed: u64) -> P
 }
 
 /// Returns the longest time until a loss was known, and the number of losses; all became known.
-fn latest(heed: &Heed) -> (Duration, usize) {
-    let delays = heed.delays();
-    let known: Option<Vec<Duration>> = delays.iter().copied().collect();
+fn latest(delays: &LossDelays) -> (Duration, usize) {
+    let known_after = delays.delays();
+    let known: Option<Vec<Duration>> = known_after.iter().copied().collect();
     let known = known.expect("every loss becomes known");
     let latest = known.iter().max().copied().unwrap_or(Duration::ZERO);
     (latest, known.len())
@@ -83,15 +83,22 @@ fn loss_is_known_within_a_second() {
         .into_iter()
         .flat_map(|ms| (0..6).map(move |seed| (ms, seed)))
     {
-        let heed = &played(delay_ms, 0.01, flow, "", seed).heeds[0];
-        let (latest, lost) = latest(heed);
-        let way = format!("{delay_ms} ms each way, seed {seed}");
-        assert!(lost >= 40, "{lost} were lost, {way}");
+        let delays = &played(delay_ms, 0.01, flow, "", seed).loss_delays[0];
+        let (latest, lost) = latest(delays);
+        let path = format!("{delay_ms} ms each way, seed {seed}");
+        assert!(lost >= 40, "{lost} were lost, {path}");
         // With a round trip of 100 ms it takes more than a second where a report was lost too and is
         // repeated.
         let bound_ms = if delay_ms == 10 { 750 } else { 1_100 };
-        assert!(latest <= Duration::from_millis(bound_ms), "{latest}, {way}");
-        assert_eq!(heed.alarms(), 0, "what is on its way is not lost, {way}");
+        assert!(
+            latest <= Duration::from_millis(bound_ms),
+            "{latest}, {path}"
+        );
+        assert_eq!(
+            delays.alarms(),
+            0,
+            "no ADU in flight is taken for lost, {path}"
+        );
     }
 }
 
@@ -106,12 +113,12 @@ fn report_delay_grows_with_path() {
         (&["relay", "gate"], 100, 1_400),
     ] {
         let over = (delay_ms, 0.005);
-        let heed = &played_over(relays, over, (flow, ""), 1).heeds[0];
-        let (latest, lost) = latest(heed);
-        let way = format!("{} hops of {delay_ms} ms", relays.len() + 1);
+        let delays = &played_over(relays, over, (flow, ""), 1).loss_delays[0];
+        let (latest, lost) = latest(delays);
+        let path = format!("{} hops of {delay_ms} ms", relays.len() + 1);
         let is_known = lost > 0 && latest < Duration::from_millis(bound_ms);
-        assert!(is_known, "{latest}, {way}, of {lost}");
-        assert_eq!(heed.alarms(), 0, "{way}");
+        assert!(is_known, "{latest}, {path}, of {lost}");
+        assert_eq!(delays.alarms(), 0, "{path}");
     }
 }
 
@@ -125,7 +132,7 @@ fn through_an_outage(delay_ms: u64, traffic: &str, from_ms: u64, to_ms: u64) -> 
     };
     let events = loss(from_ms, 1.0) + &loss(to_ms, 0.0);
     let played = played(delay_ms, 0.0, traffic, &events, 1);
-    latest(&played.heeds[0])
+    latest(&played.loss_delays[0])
 }
 
 #[test]

@@ -36,30 +36,30 @@ const TOLERANCE: f64 = 0.02;
 /// while fewer than 64 ADUs have been sealed, and one more after.
 const SEAL_BYTES: f64 = 27.5;
 
-fn pick<T: Copy>(dice: &mut SplitMix, from: &[T]) -> T {
-    from[dice.next_below(from.len() as u64) as usize]
+fn pick<T: Copy>(rng: &mut SplitMix, from: &[T]) -> T {
+    from[rng.next_below(from.len() as u64) as usize]
 }
 
 /// Returns a small world with one stream, and links that are fast or have room for part of it.
 fn world(seed: u64) -> World {
-    let dice = &mut SplitMix::new(seed);
-    let names: Vec<NodeName> = (1..=2 + dice.next_below(4))
+    let rng = &mut SplitMix::new(seed);
+    let names: Vec<NodeName> = (1..=2 + rng.next_below(4))
         .map(|number| format!("n{number}").parse().expect("a letter and a digit"))
         .collect();
-    let (stream, seal_overhead) = stream(&names, dice);
+    let (stream, seal_overhead) = stream(&names, rng);
     let whole: u64 = stream.layers.iter().map(|layer| layer.rate.as_bps()).sum();
     let mut pairs: Vec<[usize; 2]> = (1..names.len()).map(|at| [at - 1, at]).collect();
-    if names.len() > 2 && dice.next_below(2) == 0 {
+    if names.len() > 2 && rng.next_below(2) == 0 {
         pairs.push([
             names.len() - 1,
-            dice.next_below(names.len() as u64 - 2) as usize,
+            rng.next_below(names.len() as u64 - 2) as usize,
         ]);
     }
     let link = |[a, b]: [usize; 2]| {
-        let percent = pick(dice, &[1_000, 1_000, 1_000, 115, 90, 60, 35]);
+        let percent = pick(rng, &[1_000, 1_000, 1_000, 115, 90, 60, 35]);
         Link {
-            delay: Duration::from_millis(1 + dice.next_below(15)),
-            secure: dice.next_below(3) > 0,
+            delay: Duration::from_millis(1 + rng.next_below(15)),
+            secure: rng.next_below(3) > 0,
             queue: DataSize::from_kib(1_024),
             ..Link::new(
                 [names[a].clone(), names[b].clone()],
@@ -71,8 +71,8 @@ fn world(seed: u64) -> World {
     let is_end = |name: &NodeName| *name == stream.from || stream.to.contains(name);
     let node = |name: &NodeName| {
         let node = Node {
-            slots: pick(dice, &[1, 2, 3, 16]),
-            trusted: is_end(name) || dice.next_below(3) > 0,
+            slots: pick(rng, &[1, 2, 3, 16]),
+            trusted: is_end(name) || rng.next_below(3) > 0,
             ..Node::default()
         };
         (name.clone(), node)
@@ -92,8 +92,8 @@ fn world(seed: u64) -> World {
 }
 
 /// Returns a stream, and the ε of its ADUs.
-fn stream(names: &[NodeName], dice: &mut SplitMix) -> (Stream, f64) {
-    let pack_ratio = pick(dice, &[1.0, 1.0, 0.75, 0.5]);
+fn stream(names: &[NodeName], rng: &mut SplitMix) -> (Stream, f64) {
+    let pack_ratio = pick(rng, &[1.0, 1.0, 0.75, 0.5]);
     // Sizes leave room for a seal in the last packet. Where a seal may follow packing they are so long
     // that it hardly matters to which of the two sizes it adds.
     let sizes: &[u64] = if pack_ratio < 1.0 {
@@ -101,13 +101,13 @@ fn stream(names: &[NodeName], dice: &mut SplitMix) -> (Stream, f64) {
     } else {
         &[200, 500, 1_300, 2_700]
     };
-    let bytes = pick(dice, sizes);
-    let frames = pick(dice, &[5, 10, 20]);
+    let bytes = pick(rng, sizes);
+    let frames = pick(rng, &[5, 10, 20]);
     let layer = Layer {
         rate: Bitrate::from_bps(8 * bytes * frames),
         utility: 0.0,
     };
-    let count = 1 + dice.next_below(3) as usize;
+    let count = 1 + rng.next_below(3) as usize;
     let utility = 1.0 / count as f64;
     let reliability = [
         Reliability::None,
@@ -120,9 +120,9 @@ fn stream(names: &[NodeName], dice: &mut SplitMix) -> (Stream, f64) {
         to: vec![names[names.len() - 1].clone()],
         layers: vec![Layer { utility, ..layer }; count],
         needs: Needs {
-            confidential: dice.next_below(2) == 0,
-            reliability: pick(dice, &reliability),
-            order: pick(dice, &[Order::Importance, Order::Sequence]),
+            confidential: rng.next_below(2) == 0,
+            reliability: pick(rng, &reliability),
+            order: pick(rng, &[Order::Importance, Order::Sequence]),
             ..Needs::default()
         },
         importance: Stream::IMPORTANCE_DEFAULT,

@@ -20,7 +20,7 @@ pub const B: usize = 1;
 pub struct Rig {
     pub now: Instant,
     pub ports: [Port; 2],
-    pub ways: [Line<Datagram>; 2],
+    pub lines: [Line<Datagram>; 2],
     pub events: [Vec<(Instant, PortEvent)>; 2],
     arriving: BTreeMap<RecvId, (Header, Vec<u8>)>,
     /// ADUs that are whole at B: arrival time, header and payload.
@@ -39,7 +39,7 @@ impl Rig {
                 Port::dial(Instant::ZERO, settings, next()),
                 Port::listen(settings, next()),
             ],
-            ways: [Line::new(impairment, next()), Line::new(impairment, next())],
+            lines: [Line::new(impairment, next()), Line::new(impairment, next())],
             events: [Vec::new(), Vec::new()],
             arriving: BTreeMap::new(),
             arrived: Vec::new(),
@@ -59,8 +59,8 @@ impl Rig {
     }
 
     pub fn change(&mut self, impairment: Impairment) {
-        for way in &mut self.ways {
-            way.handle_change(self.now, impairment);
+        for line in &mut self.lines {
+            line.handle_change(self.now, impairment);
         }
     }
 
@@ -86,8 +86,8 @@ impl Rig {
 
     fn poll_timeout(&self) -> Instant {
         let ports = self.ports.iter().map(Port::poll_timeout);
-        let ways = self.ways.iter().map(Line::poll_timeout);
-        ports.chain(ways).min().expect("there are four")
+        let lines = self.lines.iter().map(Line::poll_timeout);
+        ports.chain(lines).min().expect("there are four")
     }
 
     /// Moves packets until nothing more can happen at the current time.
@@ -96,9 +96,9 @@ impl Rig {
             let mut is_quiet = true;
             for end in [A, B] {
                 while let Some(datagram) = self.ports[end].poll_datagram(self.now) {
-                    self.ways[end].handle_packet(self.now, datagram.line_size(), datagram);
+                    self.lines[end].handle_packet(self.now, datagram.line_size(), datagram);
                 }
-                while let Some(datagram) = self.ways[end].poll_packet(self.now) {
+                while let Some(datagram) = self.lines[end].poll_packet(self.now) {
                     self.ports[1 - end].handle_datagram(self.now, datagram);
                     is_quiet = false;
                 }

@@ -26,20 +26,20 @@ macro_rules! routing_world {
 }
 
 /// Returns the nodes on each plan's path, plan by plan.
-fn ways(played: &Played) -> Vec<Vec<String>> {
-    let way = |promise: &thalweg_sim::promise::Promise| {
+fn paths(played: &Played) -> Vec<Vec<String>> {
+    let path = |promise: &thalweg_sim::promise::Promise| {
         let first = promise.links.first().map(|link| link.hop.from.to_string());
         let rest = promise.links.iter().map(|link| link.hop.to.to_string());
         first.into_iter().chain(rest).collect()
     };
-    played.promises.iter().map(way).collect()
+    played.promises.iter().map(path).collect()
 }
 
 /// Runs a world with unconfigured link rates.
 fn run_unsaid(world: &World, seed: u64) -> Played {
     let options = Options {
         seed,
-        is_rate_unsaid: true,
+        is_rate_unconfigured: true,
         ..Options::default()
     };
     let films = vec![None; world.streams.len()];
@@ -51,11 +51,11 @@ fn run_unsaid(world: &World, seed: u64) -> Played {
 /// Runs a world in which the direct line is left for the relay and taken again.
 fn came_back(world: &World, seed: u64) -> Played {
     let played = run_by_law(world, seed);
-    let ways = ways(&played);
-    let (last, before) = ways.split_last().expect("it has plans");
+    let paths = paths(&played);
+    let (last, before) = paths.split_last().expect("it has plans");
     assert_eq!(last[..], ["cam", "desk"], "seed {seed}");
     assert!(
-        before.iter().any(|way| way.len() == 3),
+        before.iter().any(|path| path.len() == 3),
         "seed {seed}: {before:?}"
     );
     played
@@ -64,8 +64,8 @@ fn came_back(world: &World, seed: u64) -> Played {
 /// Runs a world in which the direct line is left once for the relay; returns how many ADUs did not come.
 fn left_once(world: &World, seed: u64) -> u64 {
     let played = run_by_law(world, seed);
-    let [direct, detour] = &ways(&played)[..] else {
-        panic!("seed {seed}: {:?}", ways(&played));
+    let [direct, detour] = &paths(&played)[..] else {
+        panic!("seed {seed}: {:?}", paths(&played));
     };
     assert_eq!(direct[..], ["cam", "desk"], "seed {seed}");
     assert_eq!(detour[..], ["cam", "relay", "desk"], "seed {seed}");
@@ -100,7 +100,7 @@ fn steady_line_is_never_left() {
     let mut world = routing_world!("rate-fall");
     world.events.clear();
     for seed in 0..SEEDS {
-        assert_eq!(ways(&run_by_law(&world, seed)).len(), 1, "seed {seed}");
+        assert_eq!(paths(&run_by_law(&world, seed)).len(), 1, "seed {seed}");
     }
 }
 
@@ -137,11 +137,11 @@ fn briefly_long_line_is_retaken() {
     }
     world.events.push(fall);
     for seed in 0..SEEDS {
-        let ways = ways(&run_by_law(&world, seed));
+        let paths = paths(&run_by_law(&world, seed));
         assert_eq!(
-            ways.last().expect("a plan")[..],
+            paths.last().expect("a plan")[..],
             ["cam", "desk"],
-            "seed {seed}: {ways:?}"
+            "seed {seed}: {paths:?}"
         );
     }
 }
@@ -151,8 +151,8 @@ fn noise_changes_no_plan() {
     let world = routing_world!("noise");
     assert!(world.events.len() > 100 && world.length() > Duration::from_secs(20));
     for seed in 0..SEEDS {
-        let ways = ways(&run_by_law(&world, seed));
-        assert_eq!(ways.len(), 1, "seed {seed}: {ways:?}");
+        let paths = paths(&run_by_law(&world, seed));
+        assert_eq!(paths.len(), 1, "seed {seed}: {paths:?}");
     }
 }
 
@@ -161,8 +161,8 @@ fn once_slow_line_is_last_resort() {
     let world = routing_world!("mended");
     for seed in 0..SEEDS {
         let played = run_unsaid(&world, seed);
-        let [first, detour, last] = &ways(&played)[..] else {
-            panic!("seed {seed}: {:?}", ways(&played));
+        let [first, detour, last] = &paths(&played)[..] else {
+            panic!("seed {seed}: {:?}", paths(&played));
         };
         assert_eq!(first[..], ["cam", "desk"], "seed {seed}");
         assert_eq!(detour[..], ["cam", "relay", "desk"], "seed {seed}");
@@ -181,8 +181,8 @@ fn slow_line_untried_beside_another() {
     for end in [50, 19].map(Duration::from_secs) {
         world.events.retain(|event| event.time < end);
         for seed in 0..SEEDS {
-            let ways = ways(&run_unsaid(&world, seed));
-            assert_eq!(ways.len(), 2, "seed {seed}: {ways:?}");
+            let paths = paths(&run_unsaid(&world, seed));
+            assert_eq!(paths.len(), 2, "seed {seed}: {paths:?}");
         }
     }
 }

@@ -114,7 +114,7 @@ fn expired_adu_is_reset_at_both_ends() {
     late.deadline = rig.now + Duration::from_millis(400);
     let source = Source::Whole(payload(1, 50_000));
     let send = rig.ports[A].send_adu(rig.now, late, source, by(Carriage::Stream));
-    let before = rig.ways[A].counters().bytes;
+    let before = rig.lines[A].counters().bytes;
     rig.run_for(Duration::from_secs(10));
     assert_eq!(rig.outcomes(), [(send, Outcome::Expired)]);
     let failed = |event: &PortEvent| match event {
@@ -133,7 +133,7 @@ fn expired_adu_is_reset_at_both_ends() {
         BodyError::Expired | BodyError::Reset(StreamCode::Expired)
     ));
     // Half of it was never sent.
-    assert!(rig.ways[A].counters().bytes - before < 25_000);
+    assert!(rig.lines[A].counters().bytes - before < 25_000);
 }
 
 #[test]
@@ -411,7 +411,7 @@ fn held_adu_holds_its_sender_back() {
     };
     rig.ports[B].hold(recv);
     rig.run_for(Duration::from_secs(5));
-    assert!(rig.ways[A].counters().bytes < 2_000_000);
+    assert!(rig.lines[A].counters().bytes < 2_000_000);
     assert!(rig.ports[A].stats().queued > DataSize::from_kib(1_000));
     rig.ports[B].resume(rig.now, recv);
     rig.run_for(Duration::from_secs(5));

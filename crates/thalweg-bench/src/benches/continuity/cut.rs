@@ -1,4 +1,4 @@
-//! What came of a stream whose way was cut, from what was written down.
+//! What happened to a stream when its path was cut, from the recorded notes and logs.
 
 use std::collections::BTreeMap;
 
@@ -8,37 +8,38 @@ use thalweg_testbed::role::note::Note;
 use super::worlds::{BREAK, INTERVAL, START};
 use crate::sample::Summary;
 
-/// What a log says that counts here, with its moments in seconds of the machine's clock.
+/// The relevant messages of a log, with their times in seconds of the machine's clock.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Said {
     silences: Vec<f64>,
     plans: Vec<f64>,
 }
 
-/// What became of the stream.
+/// The effect of a cut on the stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cut {
     pub(super) lost: f64,
     pub(super) twice: f64,
     pub(super) delayed: f64,
-    /// The longest time between two that came.
+    /// The longest time between two arrivals, ms.
     pub(super) gap_ms: f64,
-    /// From the break to the word of a node that a neighbour does not answer.
+    /// From the break until a node reports that a neighbour does not answer, ms.
     pub(super) detection_ms: f64,
-    /// From then to the source's word that another plan is in force.
+    /// From then until the source reports that another plan is in force, ms.
     pub(super) repath_ms: f64,
 }
 
 const DAY_S: f64 = 86_400.0;
 
 impl Said {
-    /// Reads a log, whose lines begin with the time of day; `unix_at_zero_s` is when the machine's clock was zero.
+    /// Parses a log with lines that begin with the time of day; `unix_at_zero_s` is the Unix time of
+    /// the machine clock's zero.
     pub(super) fn read(log: &str, unix_at_zero_s: f64) -> Self {
         let moments = |words: &str| {
             let lines = log.lines().filter(|line| line.contains(words));
             let of_day = lines.filter_map(second_of_day);
-            // Nothing that is measured takes a day, so of the days it may be it is the one after the machine's start that
-            // the run was in; the difference of two moments is taken within a day.
+            // A log line has only a time of day. The run is far shorter than a day, so taking the
+            // time since the machine's start modulo a day is unambiguous.
             of_day
                 .map(|second| (second - unix_at_zero_s).rem_euclid(DAY_S))
                 .collect()
@@ -50,7 +51,7 @@ impl Said {
     }
 }
 
-/// Returns the second of its day on which a line was written, as `2026-11-22T12:00:00.000001Z`.
+/// Returns the second of the day of a log line that begins like `2026-11-22T12:00:00.000001Z`.
 fn second_of_day(line: &str) -> Option<f64> {
     let (_, time) = line.split_once('T')?;
     let (time, _) = time.split_once('Z')?;
@@ -66,9 +67,9 @@ fn second_of_day(line: &str) -> Option<f64> {
 }
 
 impl Cut {
-    /// Puts together what the producer gave, what the subscriber received, and what the nodes said, the source first.
+    /// Combines the producer's notes, the subscriber's notes, and the nodes' logs, the source first.
     ///
-    /// Fails   nobody noticed the break, or no other plan came into force
+    /// Fails   no node noticed the break, or no other plan came into force
     pub(super) fn new(given: &[Note], received: &[Note], said: &[Said]) -> anyhow::Result<Self> {
         let first = given.first().context("the producer gave nothing")?;
         let began_s = first.due as f64 / 1e9 - START.as_secs_f64();
@@ -92,7 +93,7 @@ impl Cut {
         let since = |moment: f64, from: f64| (moment - from).rem_euclid(DAY_S);
         let soonest = |moments: &mut dyn Iterator<Item = f64>, from: f64| {
             let after = moments.map(|moment| since(moment, from));
-            // What was before the break is almost a day after it.
+            // Modulo a day, a time before the break appears as almost a day after it.
             after
                 .filter(|passed| *passed < DAY_S / 2.0)
                 .reduce(f64::min)
@@ -116,7 +117,7 @@ impl Cut {
     }
 }
 
-/// Returns the longest time between two moments that follow each other, in milliseconds.
+/// Returns the longest time between two consecutive moments, in milliseconds.
 pub(in super::super) fn longest_gap(moments: &[u64]) -> f64 {
     let gaps = moments.windows(2).map(|pair| pair[1] - pair[0]);
     gaps.max().unwrap_or(0) as f64 / 1e6

@@ -1,10 +1,11 @@
-//! BM-R2: the way of a live video is cut, and another is there: what is lost, what comes twice, what comes late, for how long
-//! nothing comes, and how soon the failure is found and another way taken.
+//! BM-R2: the path of a live video is cut while another exists. Measured are lost, duplicate and
+//! delayed pictures, the gap without any arrival, and how soon the failure is detected and another path
+//! is taken.
 //!
-//! *The idea.* A diamond on the testbed, real nodes in namespaces; 25 pictures a second take the upper way, which breaks in
-//! the middle of the world, in one of three manners. Each manner is played with the stream as it is, and with the same
-//! stream that its source does not keep (`reliability = "none"`): then another way is taken as soon, and nothing is sent
-//! again. The two take turns in every round.
+//! The world is a diamond on the testbed, with real nodes in namespaces. 25 pictures a second take the
+//! upper path, which breaks in the middle of the world in one of three modes. Each mode is run with the
+//! stream as it is, and with `reliability = "none"`, where the source keeps nothing: then another path
+//! is taken just as soon, but nothing is resent. The two alternate in every round.
 //!
 //! ```text
 //! cut ──► silence noticed ──► new plan in force ──► the next picture comes
@@ -12,11 +13,11 @@
 //! ├──────────── gap_ms: between two pictures that come ───────────┤
 //! ```
 //!
-//! A picture is **delayed** if it takes more than an interval of the stream longer than the median before the cut. The old
-//! system delayed 7 (spec BM-R2), which is the baseline of `adus_delayed`.
+//! A picture is *delayed* if it takes more than one interval of the stream longer than the median
+//! before the cut. The old system delayed 7 (spec BM-R2), which is the baseline of `adus_delayed`. A
+//! picture past its deadline is dropped on the path, so it counts as lost, not as delayed.
 //!
-//! *What it does not do.* It needs root and the testbed's tools, and says so. A picture that comes after its deadline is
-//! given up on the way, so it is lost and not delayed.
+//! The benchmark needs root and the testbed's tools, and fails with a message without them.
 //!
 //! *Sources.* spec RA-12, RA-13, BM-R2; docs/continuity.md; docs/testbed.md.
 
@@ -45,7 +46,7 @@ pub(super) use worlds::{BREAK, INTERVAL, diamond};
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-R2";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &[
     "adus_lost",
     "adus_twice",
@@ -55,15 +56,15 @@ pub(crate) const METRICS: &[&str] = &[
     "repath_ms",
 ];
 
-/// How many pictures the old system delayed.
+/// Number of pictures that the old system delayed.
 const DELAYED_BEFORE: f64 = 7.0;
 
-/// How often each manner is played, in full.
+/// Rounds of each mode in a full run.
 const ROUNDS: usize = 5;
 
-/// Plays every manner and reports what came of the stream.
+/// Runs every mode and reports the results.
 ///
-/// Fails   the testbed's program is not beside this one, or a world cannot be played
+/// Fails   the testbed's program is not beside this one, or a world cannot be run
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if settings.instructions_only {
         return Ok(());
@@ -76,7 +77,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     for manner in manners {
         let (mut kept, mut unkept) = (Vec::new(), Vec::new());
         for round in 0..rounds {
-            // The other order every second round, so that neither is always first.
+            // The order alternates between rounds, so that neither is always first.
             let order = [round % 2 == 0, round % 2 != 0];
             for is_kept in order {
                 progress::show(format_args!("{ID} {}: round {round}", manner.name()));
@@ -114,7 +115,7 @@ fn tell(manner: Manner, kept: &[Cut], unkept: &[Cut], report: &mut Report) -> an
     Ok(())
 }
 
-/// Plays a world and reads what its roles and nodes wrote down.
+/// Runs a world and evaluates the notes and logs of its roles and nodes.
 fn play(manner: Manner, is_kept: bool, seed: u64) -> anyhow::Result<Cut> {
     let played = Testbed::find()?.play(&worlds::text(manner, is_kept), seed)?;
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;

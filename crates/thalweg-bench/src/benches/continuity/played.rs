@@ -1,4 +1,4 @@
-//! A world that was played on the testbed, with everything that was written down.
+//! A run of a world on the testbed, with its notes and logs.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use thalweg_testbed::role::note::{self, Note};
 /// The testbed's program.
 pub(in crate::benches) struct Testbed(PathBuf);
 
-/// What came of a world of one stream.
+/// The results of a world with one stream.
 pub(in crate::benches) struct Played {
     folder: TempDir,
     report: Report,
@@ -28,7 +28,7 @@ impl Testbed {
         Ok(Self(program))
     }
 
-    /// Plays a world.
+    /// Runs a world.
     pub(in crate::benches) fn play(&self, world: &str, seed: u64) -> anyhow::Result<Played> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("world.toml");
@@ -54,18 +54,18 @@ impl Played {
         &self.report
     }
 
-    /// Returns what the producer gave.
+    /// Returns the producer's notes.
     pub(in crate::benches) fn given(&self) -> anyhow::Result<Vec<Note>> {
         note::read(&self.folder.path().join("0.0.notes"))
     }
 
-    /// Returns what a sink received, by its place in the world.
+    /// Returns the notes of a sink, by its index in the world.
     pub(in crate::benches) fn received(&self, sink: usize) -> anyhow::Result<Vec<Note>> {
         let name = format!("0.{}.notes", sink + 1);
         note::read(&self.folder.path().join(name))
     }
 
-    /// Returns what a node said, by its place in the order of names.
+    /// Returns the log of a node, by its index in the order of names.
     pub(in crate::benches) fn log(&self, node: usize) -> anyhow::Result<String> {
         let log = self.folder.path().join(format!("{node}.log"));
         std::fs::read_to_string(&log).with_context(|| format!("cannot read {}", log.display()))

@@ -1,4 +1,5 @@
-//! Proves that each world breaks a way that the plan takes and leaves another, and that what was written down is read right.
+//! Proves that each world breaks the path that the plan takes and leaves another, and that notes and
+//! logs are parsed.
 
 use thalweg_core::model::NodeName;
 use thalweg_core::planner::{Policy, plan};
@@ -9,7 +10,7 @@ use super::cut::{Cut, Said};
 use super::worlds::{BREAK, INTERVAL, Manner, NAMES, START, text};
 
 #[test]
-fn the_plan_takes_the_upper_way_and_the_nodes_have_their_order() {
+fn plan_takes_upper_path() {
     for manner in Manner::ALL {
         for is_kept in [true, false] {
             let world = text(manner, is_kept);
@@ -24,7 +25,7 @@ fn the_plan_takes_the_upper_way_and_the_nodes_have_their_order() {
     }
 }
 
-/// Returns what is written down of a picture that came, of a stream whose first is due then.
+/// Returns the note of a picture that arrived, in a stream with its first picture due at `first_ms`.
 pub(in crate::benches) fn note_of(first_ms: u64, number: u64, at_ms: u64) -> Note {
     Note {
         at: at_ms * 1_000_000,
@@ -42,7 +43,7 @@ fn note(number: u64, at_ms: u64) -> Note {
 }
 
 #[test]
-fn what_was_written_down_says_what_became_of_the_stream() {
+fn notes_and_logs_give_figures() {
     let given: Vec<Note> = (0..200).map(|number| note(number, 0)).collect();
     let broken = 100_000 + BREAK.as_millis();
     let back = broken + 250;
@@ -62,7 +63,7 @@ fn what_was_written_down_says_what_became_of_the_stream() {
     let unix_at_zero = 86_400.0 * 3.0 - 40.0;
     let said = [source, relay].map(|log| Said::read(log, unix_at_zero));
     let cut = Cut::new(&given, &received, &said).expect("all is there");
-    // Of the seven that came together the last is not an interval late.
+    // Of the seven that came together the last is less than an interval late.
     assert_eq!((cut.lost, cut.twice, cut.delayed), (1.0, 1.0, 6.0));
     assert!((cut.detection_ms - 170.0).abs() < 0.01, "{cut:?}");
     assert!((cut.repath_ms - 60.0).abs() < 0.01, "{cut:?}");

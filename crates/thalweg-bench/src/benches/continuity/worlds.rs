@@ -1,20 +1,20 @@
-//! The worlds: a diamond whose upper way breaks.
+//! The worlds: a diamond in which the upper path breaks.
 
 use thalweg_core::time::Duration;
 
-/// The nodes, in the order of their names, which is that of their logs; the source is the first.
+/// The nodes in the order of their names, which is that of their logs; the source is the first.
 pub(super) const NAMES: [&str; 4] = ["cam", "desk", "lower", "upper"];
 
-/// When the first picture is due: when its plan is in force.
+/// When the first picture is due: late enough for its plan to be in force.
 pub(super) const START: Duration = Duration::from_secs(3);
 
-/// When the way breaks: between two pictures.
+/// When the path breaks: between two pictures.
 pub(in crate::benches) const BREAK: Duration = Duration::from_millis(7_009);
 
-/// The time between two pictures.
+/// The interval between two pictures.
 pub(in crate::benches) const INTERVAL: Duration = Duration::from_millis(40);
 
-/// How the upper way breaks.
+/// The failure mode of the upper path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
     /// Its far link is cut, out of sight of the source.
@@ -45,7 +45,8 @@ impl Manner {
     }
 }
 
-/// Returns the world of a manner; the upper way has a round trip of 20 ms and more rate than the lower, so the plan takes it.
+/// Returns the world of a mode. The upper path has an RTT of 20 ms and a higher rate than the lower, so
+/// the plan takes it.
 pub(super) fn text(manner: Manner, is_kept: bool) -> String {
     let reliability = if is_kept { "until-deadline" } else { "none" };
     let (start, at) = (START.as_millis(), BREAK.as_millis());
@@ -70,8 +71,8 @@ time = "{at} ms"
     )
 }
 
-/// The nodes and links of two ways from `cam` to `desk`: the one by this node has more room than that by `lower`, of which a
-/// line takes so long.
+/// Returns the nodes and links of two paths from `cam` to `desk`. The one through `upper` has a higher
+/// rate than the one through `lower`, which has this delay per line.
 pub(in super::super) fn diamond(upper: &str, lower: Duration) -> String {
     let lower_us = lower.as_micros();
     format!(

@@ -1,7 +1,7 @@
-//! One batch over one way: paced, to see how long a message takes, or as many as will go, to see how much gets through.
+//! One batch over one path: paced, to measure latency, or at full rate, to measure throughput.
 //!
-//! *The idea.* Sender and receiver are tasks of their own, as they are in programs. A batch ends when all of it has
-//! arrived; on a way that loses, when nothing more is to be expected.
+//! Sender and receiver are separate tasks, as in programs. A batch ends when all of it has arrived, or,
+//! on a lossy path, when nothing more is expected.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -11,22 +11,22 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::way::{self, Receiver, Sender};
 
-/// 500 messages a second: the way is idle again before the next.
+/// 500 messages a second: the path is idle again before the next.
 const PACE: Duration = Duration::from_millis(2);
 
-/// How long nothing may arrive where nothing is lost.
+/// Timeout without an arrival where nothing is lost.
 const ARRIVAL_MAX: Duration = Duration::from_secs(20);
 
-/// How long one waits for stragglers where something may be lost.
+/// Timeout for stragglers where something may be lost.
 const STRAGGLERS_MAX: Duration = Duration::from_millis(100);
 
-/// The same where what is lost is what is measured, so that a busy machine makes no loss.
+/// The same where loss is what is measured, so that a busy machine causes none.
 const LOST_MAX: Duration = Duration::from_secs(2);
 
-/// How long a sender that lost some waits before its last message, so that this one finds room.
+/// Pause of a sender on a lossy path before its last message, so that this one finds room.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// What a batch is to be.
+/// The parameters of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch {
     pub(super) length_bytes: usize,
@@ -38,37 +38,38 @@ pub(super) struct Batch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
     None,
-    /// Any, and the last comes last.
+    /// Any; the last arrives last.
     InOrder,
-    /// Any, and the last may overtake others.
+    /// Any; the last may overtake others.
     AnyOrder,
 }
 
 /// How much is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
-    /// So many messages, at [`PACE`].
+    /// This many messages, at [`PACE`].
     Paced(u64),
-    /// As many as the way takes, for so long.
+    /// As many as the path takes, for this long.
     Full(Duration),
-    /// So many messages, one each so long; for zero, as fast as the way takes them.
+    /// This many messages at this interval; with zero, as fast as the path takes them.
     Counted { adus: u64, every: Duration },
 }
 
-/// What came of a batch.
+/// The results of a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Taken {
-    /// How long each message took; only where they were paced.
+    /// Latency of each message; only if they were paced.
     pub(super) latencies_us: Vec<f64>,
     pub(super) sent: u64,
     pub(super) received: u64,
-    /// From before the first was sent until the last had arrived.
+    /// From before the first was sent until the last arrived.
     pub(super) lasted: Duration,
-    /// What the whole process computed meanwhile, all cores together; zero where the system does not say.
+    /// Processor time of the whole process meanwhile, all cores together; zero where the system does
+    /// not report it.
     pub(super) computed: Duration,
 }
 
-/// Sends a batch over a way and takes it out; the way comes back for the next.
+/// Sends a batch over a path and receives it; returns the path for the next batch.
 pub(super) async fn run<S: Sender, R: Receiver>(
     batch: Batch,
     mut sender: S,
@@ -92,7 +93,7 @@ pub(super) async fn run<S: Sender, R: Receiver>(
     Ok((taken, sender, receiver))
 }
 
-/// Returns what the threads of this process have computed so far.
+/// Returns the processor time of this process's threads so far.
 fn computed() -> Duration {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
         return Duration::ZERO;
@@ -121,7 +122,7 @@ async fn send<S: Sender>(batch: Batch, begun: u64, sender: &mut S) -> anyhow::Re
             }
         }
         Load::Full(lasting) => {
-            // One message for all, for how it is made is no part of what is measured.
+            // One message for all: allocating it is not part of the measurement.
             let message = way::stamp(blank(), begun, None);
             let until = Instant::now() + lasting;
             while Instant::now() < until {
@@ -135,7 +136,7 @@ async fn send<S: Sender>(batch: Batch, begun: u64, sender: &mut S) -> anyhow::Re
             let message = way::stamp(blank(), begun, None);
             let mut due = Instant::now();
             while sent + 1 < adus {
-                // A timer is a millisecond wide: what is due meanwhile goes at once.
+                // Timers have a granularity of a millisecond: send at once what is due by then.
                 if due > Instant::now() {
                     tokio::time::sleep_until(due).await;
                 }
@@ -150,7 +151,7 @@ async fn send<S: Sender>(batch: Batch, begun: u64, sender: &mut S) -> anyhow::Re
     Ok(sent)
 }
 
-/// Sends the message that says how many there are.
+/// Sends the message that carries the total.
 async fn send_last<S: Sender>(
     batch: Batch,
     begun: u64,
@@ -187,7 +188,7 @@ async fn receive<R: Receiver>(batch: Batch, begun: u64, receiver: &mut R) -> any
     Ok(taken)
 }
 
-/// Waits until nothing has come for this long, once the first has.
+/// Waits until nothing has arrived for this long, once the first has.
 async fn stalled(patience: Duration, received: &AtomicU64) {
     let mut before = received.load(Relaxed);
     loop {
@@ -211,7 +212,7 @@ async fn take<R: Receiver>(
     loop {
         let message = receiver.recv(batch.length_bytes).await?;
         let now = way::now_nanos();
-        // Of the batch before.
+        // A straggler of the previous batch.
         if message.sent_nanos < begun {
             continue;
         }
@@ -220,10 +221,10 @@ async fn take<R: Receiver>(
             taken.latencies_us.push(latency as f64 / 1e3);
         }
         let count = received.fetch_add(1, Relaxed) + 1;
-        // The last may overtake others where messages have no order.
+        // Without an order the last may overtake others.
         total = total.or(message.total);
         let is_end = message.total.is_some() && batch.loss == Loss::InOrder;
-        // The breath before such an end is no part of what the others took.
+        // The pause before an in-order end is not part of the others' time.
         if !is_end || count == 1 {
             taken.lasted = Duration::from_nanos(now - begun);
         }

@@ -1,7 +1,7 @@
-//! From the samples of BM-P3 to figures.
+//! Computes the figures of BM-P3 from its samples.
 //!
-//! *The idea.* A figure is reckoned within a round where it can be (what a hop adds, a ratio), for what disturbs a round
-//! disturbs both sides of it; its value is then the median over the rounds.
+//! A figure is computed within a round where possible (the cost of a hop, a ratio), because a
+//! disturbance hits both sides of a round; its value is the median over the rounds.
 
 use std::iter::once;
 
@@ -14,12 +14,12 @@ pub(super) const QUIC: &str = "plain QUIC stream";
 pub(super) const UDP: &str = "plain UDP";
 const NO_ADAPTER: &str = "no adapter";
 
-/// The size for which a hop's share stands without a suffix: the nearest to the 1 and 2 kB of the original.
+/// The size at which a hop's cost has no suffix: the nearest to the original's 1 and 2 kB.
 const LENGTH_BYTES_TYPICAL: usize = 1_000;
-/// The size for which the throughput stands without a suffix.
+/// The size at which the throughput has no suffix.
 const LENGTH_BYTES_BULK: usize = 60_000;
 
-/// Reports everything: figures for programs; for people the two that answer, and tables.
+/// Reports everything: all figures for programs; the two headline figures and tables for people.
 pub(super) fn report(measured: &Measured, report: &mut Report) -> anyhow::Result<()> {
     for figure in added(measured).into_iter().chain(ratios(measured)) {
         report.add(&figure)?;
@@ -38,7 +38,7 @@ pub(super) fn report(measured: &Measured, report: &mut Report) -> anyhow::Result
     Ok(())
 }
 
-/// Returns what each relay hop adds: the slope of a round's medians over its hops.
+/// Returns the cost of each relay hop: the slope of a round's medians over its hops.
 fn added(measured: &Measured) -> Vec<Figure> {
     let sides = [(Side::UntilDeadline, ""), (Side::Full, ".full")];
     let mut figures = Vec::new();
@@ -140,7 +140,7 @@ fn losses(measured: &Measured) -> Vec<Figure> {
     figures
 }
 
-/// Returns with what a cell of ours is compared.
+/// Returns the baselines of one of our cells.
 pub(super) fn baselines(cell: Cell) -> Vec<(&'static str, Cell)> {
     match cell.line {
         Line { hops: 0, .. } => Vec::new(),
@@ -172,14 +172,14 @@ impl Cell {
         !self.line.side.is_plain()
     }
 
-    /// Whether it promises what a QUIC stream does, give or take the order.
+    /// Returns whether it has a QUIC stream's guarantees, possibly except for the order.
     fn is_like_quic(self) -> bool {
         matches!(self.line.side, Side::UntilDeadline | Side::Full) && self.line.adapters == 0
     }
 }
 
 impl Measured {
-    /// Returns a quantile of all latencies of a cell; its spread is that of the rounds.
+    /// Returns a quantile of all latencies of a cell; its spread is over the rounds.
     pub(super) fn latency_us(&self, cell: Cell, share: f64) -> Summary {
         let rounds = &self.paced[&cell];
         let all: Vec<f64> = rounds
@@ -226,7 +226,7 @@ impl Measured {
             .collect()
     }
 
-    /// Returns something of each round's full batch, reckoned from the messages' length and what was taken.
+    /// Returns a quantity of each round's full batch, computed from the message length and the results.
     pub(super) fn full_by(&self, cell: Cell, of: fn(usize, &Taken) -> f64) -> Vec<f64> {
         let rounds = self.full[&cell].iter();
         rounds.map(|taken| of(cell.length_bytes, taken)).collect()

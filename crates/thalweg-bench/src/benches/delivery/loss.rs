@@ -1,14 +1,14 @@
-//! BM-P4: what is lost, why, and how much gets through, by the size of an ADU, over four nodes.
+//! BM-P4: losses, their causes, and throughput, by the size of an ADU, over four nodes.
 //!
-//! *The idea.* For each size 20,000 ADUs go over three hops, in ten batches, the sides in turns and in the other order
-//! every second time; beside them as many messages over a plain QUIC stream and plain UDP of three hops. First as fast
-//! as the way takes them (`full`), which gives the throughput; then evenly at half the pace at which the slowest side
-//! that resends was able to carry them in the round that warms up (`paced`), which is how the original sent. What is
-//! missing at the end is looked up in the ledgers of all nodes, which say why; what none of them names is `unnamed`.
+//! For each size 20,000 ADUs cross three hops in ten batches, with alternating order of the sides; as
+//! many messages cross three hops of a plain QUIC stream and of plain UDP. They are sent first as fast
+//! as the path takes them (`full`), which measures throughput; then evenly at half the pace that the
+//! slowest reliable side reached in the warm-up round (`paced`), as in the original. Missing ADUs are
+//! looked up in all nodes' ledgers for their causes; those in no ledger count as `unnamed`. No link
+//! here is lossy: every loss is a full queue's.
 //!
-//! *What it does not do.* There is no bad link: what is lost here was dropped by a queue that was full.
-//!
-//! *Sources.* spec §6.2, BM-P4; §1(b), figures 6.9 and 6.10; §1(c), loss up to 0.5 % with Panda and none without.
+//! *Sources.* spec §6.2, BM-P4; §1(b), figures 6.9 and 6.10; §1(c), loss up to 0.5 % with Panda and
+//! none without.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::{Settings, progress};
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-P4";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &["loss_share", "lost_adus", "throughput_mbps"];
 
 const PUBLISHED: &str = "Panda 2001 published, at most";
@@ -36,13 +36,13 @@ const SIDES: [Side; 4] = [Side::UntilDeadline, Side::Full, Side::Quic, Side::Udp
 
 const BATCHES: usize = 10;
 const ADUS_A_BATCH: u64 = 2_000;
-/// Of a run that is only to show that it runs.
+/// Batches, and ADUs per batch, of a quick run.
 const QUICK: (usize, u64) = (2, 500);
 
-/// How long ledgers are given to name what is missing.
+/// How long the ledgers may take to account for what is missing.
 const LEDGER_MAX: Duration = Duration::from_secs(2);
 
-/// What of a pace is used: as much is left for the machine's mood.
+/// The share of the warm-up pace that is used, which leaves room for the machine's other load.
 const SHARE_OF_PACE: f64 = 0.5;
 
 /// How ADUs are sent.
@@ -52,23 +52,23 @@ enum Pace {
     Even,
 }
 
-/// What came of one side at one size and pace.
+/// The results of one side at one size and pace.
 #[derive(Debug, Default)]
 struct Sum {
     batches: Vec<Taken>,
-    /// By cause, from the ledgers.
+    /// Dropped ADUs by cause, from the ledgers.
     causes: BTreeMap<&'static str, u64>,
 }
 
 type Measured = BTreeMap<(Cell, Pace), Sum>;
 
-/// Everything that carries.
+/// The paths of all sides.
 struct Ways {
     ways: BTreeMap<Line, Way>,
     chain: thalweg::Chain,
 }
 
-/// Measures and reports everything of BM-P4.
+/// Measures and reports BM-P4.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if settings.instructions_only {
         return Ok(());
@@ -78,7 +78,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     } else {
         (BATCHES, ADUS_A_BATCH)
     };
-    // Nodes and ways of its own for each size, so that a long run has told something before it ends.
+    // New nodes and paths for each size, so that a long run reports early.
     for length_bytes in LENGTHS_BYTES {
         let measured = on_two_cores(measure(length_bytes, batches, adus))?;
         self::report(&measured, report)?;
@@ -128,7 +128,8 @@ async fn measure(length_bytes: usize, batches: usize, adus: u64) -> anyhow::Resu
 }
 
 impl Ways {
-    /// Sends a batch over each side, counts nothing, and returns how long after one ADU the next is to follow.
+    /// Sends an uncounted batch over each side, and returns the interval between two ADUs for the paced
+    /// batches.
     async fn warm_up(&mut self, length_bytes: usize, adus: u64) -> anyhow::Result<Duration> {
         let mut slowest = Duration::ZERO;
         for side in SIDES {
@@ -138,7 +139,7 @@ impl Ways {
             self.take(cell(length_bytes, side), load, &mut sum).await?;
             let taken = &sum.batches[0];
             let each = taken.lasted.div_f64(taken.received.max(1) as f64);
-            // Plain UDP resends nothing: what it has no room for costs it no time.
+            // Plain UDP resends nothing, so overload costs it no time.
             if side != Side::Udp {
                 slowest = slowest.max(each);
             }
@@ -158,7 +159,7 @@ impl Ways {
         Ok(())
     }
 
-    /// Waits until the ledgers name as many as are missing, and adds what they name.
+    /// Waits until the ledgers account for all missing ADUs, and adds the causes that they name.
     async fn look_up(
         &self,
         cell: Cell,
@@ -188,7 +189,7 @@ impl Ways {
         Ok(())
     }
 
-    /// Returns what all nodes' ledgers name of a side's stream so far; of a plain side, nothing.
+    /// Returns the drops of a side's stream in all nodes' ledgers so far; empty for a plain side.
     async fn named(&self, cell: Cell) -> anyhow::Result<BTreeMap<&'static str, u64>> {
         let Some(shape) = cell.line.shape() else {
             return Ok(BTreeMap::new());
@@ -234,7 +235,8 @@ fn report(measured: &Measured, report: &mut Report) -> anyhow::Result<()> {
 }
 
 impl Sum {
-    /// Returns the share of all ADUs that was lost, with its spread over the batches, and how many ADUs these were.
+    /// Returns the share of all ADUs that was lost, with its spread over the batches, and the number of
+    /// lost ADUs.
     fn loss(&self) -> Summary {
         let total = |of: fn(&Taken) -> u64| self.batches.iter().map(of).sum::<u64>();
         let (sent, received) = (total(|taken| taken.sent), total(|taken| taken.received));

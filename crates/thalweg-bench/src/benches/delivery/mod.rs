@@ -1,23 +1,24 @@
-//! BM-P3: how long delivery takes and how much gets through, over 1 to 4 nodes, by the size of an ADU and the number of
+//! BM-P3: latency and throughput of delivery over 1 to 4 nodes, by the size of an ADU and the number of
 //! null adapters.
 //!
-//! *The idea.* Everything is in one process on loopback: four nodes, and beside them the two plainest things that could
-//! be written instead, relayed over as many hops. In each round every way carries one paced batch, then every way a full
-//! one; those that are compared follow each other, the other way round in every second round. So a neighbour on the
-//! machine meets both.
+//! Everything runs in one process on loopback: four nodes, and beside them the two simplest
+//! alternatives, relayed over as many hops. In each round every path carries one paced batch, then
+//! every path a full one. Compared paths follow each other, in alternating order, so that a noisy
+//! neighbour on the machine disturbs both.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `way` | the two ends of a way, and the message that measures it |
-//! | `batch` | one batch over one way |
-//! | `thalweg`, `quic`, `udp` | the ways |
-//! | `figures`, `tables` | from samples to figures, and side by side for people |
-//! | `loss` | BM-P4, over the same ways |
+//! | `way` | the two ends of a path, and the message that measures it |
+//! | `batch` | one batch over one path |
+//! | `thalweg`, `quic`, `udp` | the paths |
+//! | `figures`, `tables` | figures from samples, and tables for people |
+//! | `loss` | BM-P4, over the same paths |
 //!
-//! *What it does not do.* It shows nothing about real links: there is no delay, no loss and no bottleneck but the cores,
-//! of which all nodes of a way share the same two.
+//! The result says nothing about real links: there is no delay, no loss and no bottleneck but the
+//! cores, and all nodes of a path share the same two.
 //!
-//! *Sources.* spec §6.2, BM-P3 and BM-P4; §1(b), figures 6.7 to 6.10. docs/benchmarks.md says how to read it.
+//! *Sources.* spec §6.2, BM-P3 and BM-P4; §1(b), figures 6.7 to 6.10. docs/benchmarks.md explains how
+//! to read it.
 
 mod batch;
 mod figures;
@@ -45,7 +46,7 @@ use crate::{Settings, progress};
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-P3";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &[
     "hop_added_p50_us",
     "throughput_vs_quic",
@@ -60,18 +61,18 @@ pub(crate) const METRICS: &[&str] = &[
 const LENGTHS_BYTES: [usize; 4] = [100, 1_000, 10_000, 60_000];
 const HOPS_MAX: usize = 3;
 const ADAPTERS_MAX: usize = 5;
-/// Null adapters stand on the relay of so many hops.
+/// Null adapters stand on the relay of a path of this many hops.
 const HOPS_OF_ADAPTERS: usize = 2;
-/// Above it an ADU goes on a stream, reliable or not.
+/// Larger ADUs go on a stream, reliable or not.
 const DATAGRAM_BYTES_MAX: usize = 1_000;
 
 const PACED: u64 = 40;
 const LASTING: Duration = Duration::from_millis(100);
 const ROUNDS_MIN: usize = 3;
-/// Samples of the other benchmarks that take as long as a round here.
+/// Samples of the other benchmarks that take as long as one round here.
 const SAMPLES_A_ROUND: usize = 16;
 
-/// What carries.
+/// The kind of path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     UntilDeadline,
@@ -81,7 +82,7 @@ enum Side {
     Udp,
 }
 
-/// One way.
+/// One path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Line {
     hops: usize,
@@ -89,7 +90,7 @@ struct Line {
     side: Side,
 }
 
-/// One way under messages of one length; those that are compared are neighbours in this order.
+/// One path with messages of one length; compared cells are adjacent in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cell {
     length_bytes: usize,
@@ -102,14 +103,14 @@ enum Way {
     Udp(udp::Sender, udp::Receiver),
 }
 
-/// Everything that was measured: of each cell, one entry a round.
+/// All measurements: per cell, one entry per round.
 #[derive(Debug, Default)]
 struct Measured {
     paced: BTreeMap<Cell, Vec<Taken>>,
     full: BTreeMap<Cell, Vec<Taken>>,
 }
 
-/// Measures and reports everything of BM-P3.
+/// Measures and reports BM-P3.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if settings.instructions_only {
         return Ok(());
@@ -118,7 +119,8 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     figures::report(&on_two_cores(measure(rounds, cells().collect()))?, report)
 }
 
-/// Measures one length beside plain QUIC and prints what answers, in seconds instead of minutes: for who works at a hop.
+/// Measures one length beside plain QUIC and prints the headline, in seconds instead of minutes: for
+/// work on a hop.
 pub(crate) fn hop(length_bytes: usize, rounds: usize) -> anyhow::Result<()> {
     let is_compared = |cell: &Cell| {
         let is_side = matches!(
@@ -136,7 +138,7 @@ pub(crate) fn hop(length_bytes: usize, rounds: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fills one way for so long, for a profiler; `side` is as in [`Side::word`].
+/// Fills one path for this long, for a profiler; `side` is as in [`Side::word`].
 pub(crate) fn workload(
     side: &str,
     hops: usize,
@@ -170,7 +172,7 @@ fn on_two_cores<T: Send + 'static>(
         .worker_threads(2)
         .enable_all()
         .build()?;
-    // On a worker, for the thread that waits here would be a third.
+    // Run on a worker: the waiting thread would be a third.
     let done = runtime.block_on(async { tokio::spawn(work).await? });
     runtime.shutdown_timeout(Duration::from_secs(1));
     done
@@ -183,7 +185,7 @@ async fn measure(rounds: usize, mut cells: Vec<Cell>) -> anyhow::Result<Measured
     // One round more than asked for: the first warms up and is not counted.
     for round in 0..=rounds {
         progress::show(format_args!("{ID}: round {round} of {rounds}"));
-        // All that is paced before all that is not, for a full batch leaves work behind.
+        // All paced batches before the full ones, because a full batch leaves work behind.
         for cell in &cells {
             let taken = carry(&mut ways, *cell, cell.paced()).await?;
             if round > 0 {
@@ -230,7 +232,7 @@ async fn way(line: Line, chain: &thalweg::Chain, tasks: &mut JoinSet<()>) -> any
     }
 }
 
-/// Returns what is measured, in the order of sizes, hops, adapters and sides.
+/// Returns the cells to measure, in the order of sizes, hops, adapters and sides.
 fn cells() -> impl Iterator<Item = Cell> {
     use Side::{Full, Quic, Udp, Unreliable, UntilDeadline};
     LENGTHS_BYTES.into_iter().flat_map(|length_bytes| {
@@ -264,7 +266,7 @@ fn cells() -> impl Iterator<Item = Cell> {
 }
 
 impl Line {
-    /// Returns what nodes are to carry; `None` where it is not they who carry.
+    /// Returns the shape of a path over nodes; `None` for a plain side.
     fn shape(self) -> Option<thalweg::Shape> {
         let reliability = match self.side {
             Side::UntilDeadline => Reliability::UntilDeadline,
@@ -281,7 +283,7 @@ impl Line {
 }
 
 impl Side {
-    /// Whether no node of ours carries it.
+    /// Returns whether no node of ours carries it.
     fn is_plain(self) -> bool {
         matches!(self, Self::Quic | Self::Udp)
     }
@@ -298,7 +300,8 @@ impl Side {
 }
 
 impl Cell {
-    /// Beyond the first hop nothing holds the producer of an until-deadline stream back, so a relay may be overrun.
+    /// Returns what may be lost. Beyond the first hop an until-deadline stream has no backpressure, so
+    /// a relay may overflow.
     fn loss(self) -> Loss {
         match self.line.side {
             Side::Unreliable | Side::Udp => Loss::InOrder,
@@ -307,7 +310,8 @@ impl Cell {
         }
     }
 
-    /// Whether it is worth being filled: what never leaves a node is not, nor is each number of adapters.
+    /// Returns whether throughput is measured: not for a path within one node, nor for each number of
+    /// adapters.
     fn is_for_throughput(self) -> bool {
         self.line.hops > 0 && (self.line.adapters == 0 || self.line.adapters == ADAPTERS_MAX)
     }
@@ -328,7 +332,7 @@ impl Cell {
         }
     }
 
-    /// Returns what stands behind a metric's name.
+    /// Returns the suffix of a metric's name.
     fn name(self) -> String {
         let Line {
             hops,

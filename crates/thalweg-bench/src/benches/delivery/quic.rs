@@ -1,10 +1,9 @@
-//! A plain QUIC stream: one unidirectional stream of quinn, kept alive and else with its defaults, messages one after
-//! the other.
+//! A plain QUIC stream: one unidirectional stream of quinn with default settings and keep-alive,
+//! messages back to back.
 //!
-//! *The idea.* The least that a program would write that wants its messages encrypted, whole and in order. A relay
-//! takes the chunks of one stream as they arrive and writes them to the next, without a copy; it knows no messages.
-//!
-//! *What it does not do.* No deadline, no priorities, no counting: one message held up holds up all behind it.
+//! It is the simplest program that gets its messages encrypted, whole and in order. A relay forwards
+//! the stream's chunks as they arrive, without a copy, and knows no messages. There are no deadlines,
+//! priorities or counts, and one delayed message delays all behind it (head-of-line blocking).
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use super::way::{self, Message};
 /// The name in the certificate.
 const NAME: &str = "localhost";
 
-/// How long a connection is silent at most; without it one would be lost while the other sides have their turn.
+/// Keep-alive interval; without it a connection would time out while the other sides take their turn.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Chunks that a relay takes in one call.
@@ -39,7 +38,7 @@ pub(super) struct Receiver {
     _endpoint: Endpoint,
 }
 
-/// Builds a way of so many hops; the relays run until the tasks are dropped.
+/// Builds a path of this many hops; the relays run until the tasks are dropped.
 pub(super) async fn way(
     hops: usize,
     tasks: &mut JoinSet<()>,
@@ -55,7 +54,7 @@ pub(super) async fn way(
         let (next_outward, next_inward) = joined(ends).await?;
         let (from, endpoint) = (inward, ends[0].clone());
         tasks.spawn(async move {
-            // A relay ends with its way.
+            // A relay ends with its path.
             let _ = relay(from, next_outward).await;
             drop(endpoint);
         });
@@ -85,7 +84,7 @@ async fn joined(ends: &[Endpoint]) -> anyhow::Result<(SendStream, RecvStream)> {
         accepting
     )?;
     let mut outward = near.open_uni().await?;
-    // A stream is known to the far end by its first bytes.
+    // The far end sees a stream only with its first bytes.
     outward.write_all(&[0]).await?;
     let mut inward = far.accept_uni().await?;
     inward.read_exact(&mut [0]).await?;

@@ -1,4 +1,4 @@
-//! The figures of BM-P3 side by side, for people.
+//! The tables of BM-P3 for people.
 
 use super::figures::{cores_busy, cpu_ns_per_byte, goodput_mbps, lost};
 use super::{ADAPTERS_MAX, Cell, HOPS_MAX, HOPS_OF_ADAPTERS, LENGTHS_BYTES, Line, Measured, Side};
@@ -41,7 +41,8 @@ pub(super) fn print(measured: &Measured) {
     );
 }
 
-/// Prints what a hop adds, and goodput over plain QUIC's, with their spreads; then the tables of this length.
+/// Prints the cost of a hop, and goodput over plain QUIC's, with their spreads; then the tables of this
+/// length.
 pub(super) fn print_hop(measured: &Measured, length_bytes: usize) {
     for (side, name) in SIDES.into_iter().zip(NAMES) {
         let line = Line {

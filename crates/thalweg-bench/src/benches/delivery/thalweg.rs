@@ -1,8 +1,9 @@
-//! Our way: real nodes in a chain on loopback, a publisher on the first and a subscriber on another.
+//! The path over our nodes: a chain on loopback, with a publisher on the first and a subscriber on another.
 //!
-//! *The idea.* Four nodes stay up for the whole run, each assembled as the daemon's is, and each way is a stream of its
-//! own through as many of them as it has hops. Its plan is given, not made, so that null adapters stand where the
-//! experiment wants them: all on one node, as in the original, which is the relay of two hops.
+//! Four nodes, each assembled like the daemon's, stay up for the whole run, and each path is its own
+//! stream through as many of them as it has hops. The plan is given rather than made, so that null
+//! adapters stand where the experiment wants them: all on one node, as in the original, which is the
+//! relay of two hops.
 
 use std::collections::BTreeMap;
 use std::time::Duration as StdDuration;
@@ -25,7 +26,7 @@ use tokio::task::JoinSet;
 
 use super::way::{self, Message};
 
-/// Far above what any ADU takes, so that none expires.
+/// Far above any ADU's latency, so that none expires.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How long a plan may take to come into force.
@@ -38,7 +39,7 @@ pub(super) struct Sender(Publisher);
 
 pub(super) struct Receiver(Subscriber);
 
-/// What a way is to be.
+/// The parameters of a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) hops: usize,
@@ -64,7 +65,7 @@ impl Chain {
             let others = (0..nodes).filter(|other| *other != place);
             config.peers = others
                 .map(|other| {
-                    // Each dials the one before it, which has an address by now.
+                    // Each dials its predecessor, which has an address by now.
                     let dialled = (other + 1 == place).then(|| handles[other].addresses());
                     peer(other, dialled.unwrap_or_default().to_vec())
                 })
@@ -72,14 +73,14 @@ impl Chain {
             let node = Node::with_identity(config, identity(place)).await?;
             handles.push(node.handle());
             tasks.spawn(async move {
-                // It never fails, and leaves nothing behind on loopback.
+                // It does not fail on loopback, and there is nothing to clean up.
                 let _ = node.run(std::future::pending()).await;
             });
         }
         Ok(Self(handles))
     }
 
-    /// Opens a way through the first nodes.
+    /// Opens a path through the first nodes.
     pub(super) async fn way(&self, shape: Shape) -> anyhow::Result<(Sender, Receiver)> {
         let name = shape.name();
         let needs = needs(shape.reliability);
@@ -115,7 +116,7 @@ impl Chain {
         Ok((Sender(publisher), Receiver(subscriber)))
     }
 
-    /// Returns how many ADUs of a way the nodes have dropped so far, by cause.
+    /// Returns how many of a path's ADUs the nodes have dropped so far, by cause.
     pub(super) async fn dropped(
         &self,
         shape: Shape,
@@ -190,7 +191,7 @@ impl way::Receiver for Receiver {
     async fn recv(&mut self, length_bytes: usize) -> anyhow::Result<Message> {
         loop {
             match self.0.recv().await.context("the stream ended early")? {
-                // One of another length is a straggler of the batch before.
+                // An ADU of another length is a straggler of the previous batch.
                 SubscriberEvent::Adu(adu) if adu.payload.len() != length_bytes => {}
                 SubscriberEvent::Adu(adu) => return way::read(&adu.payload, length_bytes),
                 SubscriberEvent::Notice(_) => {}

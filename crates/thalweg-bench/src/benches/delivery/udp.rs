@@ -1,7 +1,7 @@
-//! The plainest way: UDP sockets, with a user-space forwarder for each hop beyond the first.
+//! The simplest path: UDP sockets, with a user-space forwarder for each hop beyond the first.
 //!
-//! *What it does not do.* It encrypts nothing, resends nothing and holds nobody back: what it is faster by is what that
-//! costs. Sockets have the system's default buffers.
+//! There is no encryption, no resending and no backpressure; its advantage in speed is their cost.
+//! Sockets have the system's default buffers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -21,7 +21,7 @@ pub(super) struct Receiver {
     buffer: Vec<u8>,
 }
 
-/// Builds a way of so many hops; the forwarders run until the tasks are dropped.
+/// Builds a path of this many hops; the forwarders run until the tasks are dropped.
 pub(super) async fn way(
     hops: usize,
     tasks: &mut JoinSet<()>,
@@ -67,7 +67,7 @@ impl way::Receiver for Receiver {
     async fn recv(&mut self, length_bytes: usize) -> anyhow::Result<Message> {
         loop {
             let length = self.socket.recv(&mut self.buffer).await?;
-            // One of another length is a straggler of the batch before.
+            // A message of another length is a straggler of the previous batch.
             if length == length_bytes {
                 return way::read(&self.buffer[..length], length_bytes);
             }

@@ -1,10 +1,10 @@
-//! A way from a sender to a receiver, whatever it is made of, and the message that measures it.
+//! The two ends of a path, whatever it is made of, and the message that measures it.
 //!
-//! *The idea.* Both ends are in one process, so the sender writes the time into the message and the receiver subtracts:
-//! one clock, no round trip to halve.
+//! Both ends are in one process, so the sender writes the time into the message and the receiver
+//! subtracts: one clock, and no round trip to halve.
 //!
 //! ```text
-//! message = time of sending (8) ‖ messages of the batch, in its last one, else 0 (8) ‖ zeros
+//! message = time of sending (8) ‖ total of the batch, in its last message, else 0 (8) ‖ zeros
 //! ```
 
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-/// Bytes that carry something; every message is longer.
+/// Bytes of the two stamps; every message is longer.
 const STAMPS_BYTES: usize = 16;
 
 /// Nanoseconds since the first call: the clock of all ends.
@@ -22,29 +22,29 @@ pub(super) fn now_nanos() -> u64 {
     u64::try_from(nanos).expect("a run is shorter than 584 years")
 }
 
-/// What a receiver reads off a message.
+/// The stamps of a received message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     /// When it was sent, or when its batch began.
     pub(super) sent_nanos: u64,
-    /// How many the batch has, if this is its last.
+    /// Number of messages in the batch, if this is its last.
     pub(super) total: Option<u64>,
 }
 
-/// Where messages go in.
+/// The sending end.
 pub(super) trait Sender: Send + 'static {
-    /// Sends a message, and waits as long as the way has no room.
+    /// Sends a message; waits while the path has no room.
     fn send(&mut self, message: Bytes) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
-/// Where they come out.
+/// The receiving end.
 pub(super) trait Receiver: Send + 'static {
-    /// Takes the next message, of this length, whole and in one piece of memory.
+    /// Returns the next message of this length, whole and in one piece of memory.
     fn recv(&mut self, length_bytes: usize)
     -> impl Future<Output = anyhow::Result<Message>> + Send;
 }
 
-/// Returns a buffer for a message, which [`stamp`] completes: what is slow about it is done before the clock is read.
+/// Returns a buffer for a message, for [`stamp`] to complete: it is allocated before the clock is read.
 pub(super) fn blank(length_bytes: usize) -> Vec<u8> {
     assert!(length_bytes >= STAMPS_BYTES, "the stamps fit");
     vec![0; length_bytes]

@@ -1,4 +1,4 @@
-//! From what was played to figures: the headlines, and each side at each size.
+//! Computes the figures: the headlines, and each side at each size.
 
 use super::bare::Bare;
 use super::play::Played;
@@ -8,7 +8,7 @@ use super::{HEADLINE, ID, Legend, Measured};
 use crate::report::{Figure, Report, short, table};
 use crate::sample::Summary;
 
-/// What its metrics are called: the headlines, then what is told of each side and size.
+/// The metrics' names: the headlines, then those of each side and size.
 pub(super) const METRICS: &[&str] = &[
     "mbps_per_core_quic",
     "mbps_per_core_plain",
@@ -32,10 +32,10 @@ pub(super) const METRICS: &[&str] = &[
     "held_latency_p99_ms",
 ];
 
-/// One number of what was played.
+/// One quantity of a run.
 type Of = fn(&Played) -> Option<f64>;
 
-/// What is told of each side and size, in the order of [`METRICS`] after the headlines.
+/// The quantities of each side and size, in the order of [`METRICS`] after the headlines.
 const EACH: [(&str, &str, Of); 12] = [
     ("mbps_per_core", "Mbit/s", |p| Some(p.free.mbps_per_core())),
     ("relay_cores", "cores", |p| Some(p.free.relay_cores)),
@@ -61,7 +61,7 @@ const EACH: [(&str, &str, Of); 12] = [
     }),
 ];
 
-/// A headline: ours, a peer's or the transport alone, and what the ratio is called.
+/// The ratio headlines: metric, our transport, and the name of the peer's side or bare transport.
 const RATIOS: [(&str, Over, &str); 6] = [
     ("quic_vs_zenoh_quic", Over::Quic, "zenoh_quic"),
     ("quic_vs_moq", Over::Quic, "moq_quic"),
@@ -71,7 +71,7 @@ const RATIOS: [(&str, Over, &str); 6] = [
     ("plain_vs_bare", Over::Plain, Bare::Tcp.name()),
 ];
 
-/// Sides of ours whose core is a headline.
+/// Our sides with a headline of their own.
 const ALONE: [(&str, Over); 2] = [
     ("mbps_per_core_quic", Over::Quic),
     ("mbps_per_core_plain", Over::Plain),
@@ -94,7 +94,7 @@ pub(super) fn tell(
         for (metric, unit, of) in EACH {
             let value = summary(measured, sinks, name, of);
             let metric = format!("{metric}.{name}.sinks_{sinks}");
-            // Where nothing could be held, or nothing came, there is nothing to tell.
+            // Skip quantities without a value: nothing could be throttled, or nothing arrived.
             if value.median.is_finite() {
                 report.add(&Figure::new(ID, metric, unit, value))?;
             }
@@ -131,7 +131,7 @@ pub(super) fn headlines(
     Ok(())
 }
 
-/// Returns the size that is told first: the headline's, or the largest that all of these sides have.
+/// Returns the size to report first: the headline's, or the largest that all of these sides have.
 pub(super) fn headline(measured: &Measured, names: &[&'static str]) -> Option<u32> {
     let has_all = |sinks: &u32| {
         names
@@ -145,7 +145,7 @@ pub(super) fn headline(measured: &Measured, names: &[&'static str]) -> Option<u3
         .max()
 }
 
-/// Returns what a core of ours forwards over what a peer's does, round by round.
+/// Returns the ratio of our forwarding rate per core to a peer's, round by round.
 pub(super) fn ratio(
     measured: &Measured,
     sinks: u32,

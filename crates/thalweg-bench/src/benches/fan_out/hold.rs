@@ -1,9 +1,8 @@
-//! Less of the processor for one program.
+//! Limits the processor time of one program.
 //!
-//! *The idea.* A control group with a quota: a millisecond in as long as makes the share, so that what is held stumbles by
-//! little each time. Both hierarchies of Linux are known; which one the machine has is tried.
-//!
-//! *What it does not do.* It needs root and a machine that has the controller; elsewhere that is said once.
+//! A control group with a quota: one millisecond per period, with the period sized for the share, so
+//! that each pause is short. Both cgroup hierarchies of Linux are tried. It needs root and a machine
+//! with the CPU controller; otherwise it prints so once.
 //!
 //! *Sources.* Linux' Documentation/scheduler/sched-bwc.rst, Documentation/admin-guide/cgroup-v2.rst.
 
@@ -15,28 +14,28 @@ use anyhow::Context as _;
 
 use crate::progress;
 
-/// The least quota that the kernel takes.
+/// The minimum quota of the kernel, µs.
 const QUOTA_US_MIN: f64 = 1_000.0;
 
-/// The longest period that it takes.
+/// The maximum period of the kernel, µs.
 const PERIOD_US_MAX: f64 = 1_000_000.0;
 
-/// Where the old hierarchy is, and the new one.
+/// The roots of the old hierarchy and the new one.
 const ROOTS: [&str; 2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"];
 
-/// A program that is held as long as this lives, and goes free when it is dropped or ends.
+/// A limit on a program that ends when this is dropped or the program ends.
 #[derive(Debug)]
 pub(super) struct Hold(PathBuf);
 
 impl Hold {
-    /// Holds a program to so many cores.
+    /// Limits a program to this many cores.
     pub(super) fn on(program: u32, cores: f64) -> Option<Self> {
         static SAID: Once = Once::new();
         let mut failed = None;
         for root in ROOTS {
             match Self::within(Path::new(root), program, cores) {
                 Ok(hold) => return Some(hold),
-                // What the first says is of the hierarchy that is looked for first.
+                // Report the error of the hierarchy that was tried first.
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -70,12 +69,12 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        // A group with somebody in it stays; it has the number of a program that ends soon.
+        // A group that still has a process stays; it is named after a process that ends soon.
         let _ = fs::remove_dir(&self.0);
     }
 }
 
-/// Returns the quota and the period that make so many cores, in microseconds.
+/// Returns the quota and the period for this many cores, in microseconds.
 pub(super) fn quota_us(cores: f64) -> (u64, u64) {
     let period = (QUOTA_US_MIN / cores).clamp(QUOTA_US_MIN, PERIOD_US_MAX);
     let quota = (period * cores).max(QUOTA_US_MIN);

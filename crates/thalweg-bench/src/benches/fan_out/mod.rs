@@ -1,10 +1,11 @@
-//! FAN-OUT: what a relay's core forwards when one source has many sinks, ours and others', and what becomes of the sinks
-//! when it cannot keep up.
+//! FAN-OUT: the forwarding rate of a relay's core with one source and many sinks, for ours and peers'
+//! relays, and what the sinks receive when the relay cannot keep up.
 //!
-//! *The idea.* A source gives 1 Mbit/s, thirty ADUs a second, through a relay to ever more sinks on loopback, each with a
-//! connection of its own. Source, relay and sinks are three programs, so that of each it can be read what it computes. Sides
-//! take turns, each beginning anew. After the window in which a relay had all it wanted, the kernel gives it a quarter of
-//! what it took there: that is past saturation, wherever the load generators' own limits are.
+//! A source gives 1 Mbit/s, thirty ADUs a second, through a relay to ever more sinks on loopback, each
+//! with its own connection. Source, relay and sinks are three programs, so that the processor time of
+//! each can be read. Sides take turns, each starting fresh. After the free window the kernel limits the
+//! relay to a quarter of the processor time that it took there: that is past saturation, wherever the
+//! load generators' own limits are.
 //!
 //! ```text
 //! mbps_per_core = bits that came, all sinks together / processor time of the relay in the same window
@@ -13,15 +14,16 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `play` | one tree: until all get everything, a window, a window with a quarter of the processor |
-//! | `taken` | what records say of a window |
-//! | `hold` | less of the processor for one program |
-//! | `thalweg`, `nats` | ends and relay of ours; ends of NATS |
-//! | `bare` | what the transport alone takes |
+//! | `play` | one tree: until all sinks receive, a free window, a window with a quarter of the processor |
+//! | `taken` | evaluates the records of a window |
+//! | `hold` | limits the processor time of one program |
+//! | `thalweg`, `nats` | our ends and relay; NATS's ends |
+//! | `bare` | the cost of the transport alone |
 //! | `figures` | what is reported |
 //!
-//! *What it does not do.* All run on the same cores: where the ends take the most of them, more sinks saturate the machine
-//! and not the relay. `sinks_cores` tells, and a size at which a side's free window is not carried is its last.
+//! All programs run on the same cores: where the ends take most of them, more sinks saturate the
+//! machine and not the relay. `sinks_cores` shows that, and the first size at which a side's free
+//! window is not carried is its last.
 //!
 //! *Sources.* The project's reading of peers, "Fan-out relay"; docs/benchmarks.md.
 
@@ -51,47 +53,47 @@ use crate::{Settings, progress};
 /// The benchmark's id.
 pub(crate) const ID: &str = "FAN-OUT";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = figures::METRICS;
 
-/// Sinks, in full; what comes after [`HEADLINE`] goes on until a side does not carry everything.
+/// Numbers of sinks in a full run; beyond [`HEADLINE`] a side goes on until it does not carry everything.
 const SINKS: [u32; 5] = [50, 100, 200, 400, 800];
 
-/// The number of sinks of which the headlines are, or the largest that both sides carried.
+/// The number of sinks for the headlines, or else the largest that both sides carried.
 const HEADLINE: u32 = 200;
 
-/// Sinks in a quick run.
+/// Numbers of sinks in a quick run.
 const SINKS_QUICK: [u32; 1] = [5];
 
 const LENGTH_BYTES: usize = 4_167;
 
-/// Of the payload: 1 Mbit/s exactly.
+/// Interval between ADUs: 1 Mbit/s of payload exactly.
 const PACE: Duration = Duration::from_micros(33_336);
 
-/// The deadline of ours, and the age that moq-relay is told.
+/// The deadline of our stream, and the maximum age that moq-relay is given.
 const AGE_MAX: Duration = Duration::from_millis(500);
 
-/// How often each side is played up to the headline's size.
+/// Rounds of each side up to the headline's size.
 const ROUNDS: usize = 3;
 
-/// Less of the deliveries than this is not everything.
+/// The minimum share of the deliveries that counts as everything.
 const CARRIED_SHARE: f64 = 0.99;
 
-/// Whose relay it is.
+/// The side under test.
 enum Side {
     Thalweg(Over),
-    /// Nobody's: the transport alone.
+    /// The transport alone.
     Bare(Bare),
     Peer(Ready, &'static Fan),
 }
 
-/// What a side is called, and what that stands for.
+/// A side's name and its description.
 type Legend = (&'static str, String);
 
-/// What was played, by the number of sinks and the side.
+/// The results, by number of sinks and side.
 type Measured = BTreeMap<(u32, &'static str), Vec<Played>>;
 
-/// Plays every side at every size and reports.
+/// Runs every side at every size and reports.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if settings.instructions_only {
         return Ok(());
@@ -153,7 +155,7 @@ fn carries(measured: &Measured, sinks: u32, name: &'static str) -> bool {
     })
 }
 
-/// Returns ours, the transports alone, and those of the peers that are here.
+/// Returns our sides, the bare transports, and the peers that are installed.
 fn sides(peers: &[&'static Peer]) -> Vec<Side> {
     let mut sides: Vec<Side> = Over::ALL.map(Side::Thalweg).into();
     sides.extend(Bare::ALL.map(Side::Bare));

@@ -1,9 +1,8 @@
-//! The ends of NATS: a source that publishes, and sinks that subscribe, each on a connection of its own.
+//! The ends of NATS: a source that publishes, and sinks that subscribe, each with its own connection.
 //!
-//! *The idea.* The protocol is lines of text with payloads between them, so a client that does only this is shorter than
-//! learning another's, and costs the machine less.
-//!
-//! *What it does not do.* It reads no option that the server announces; the server is ours, with its defaults.
+//! The protocol is lines of text with payloads between them, so this minimal client is shorter than the
+//! use of a library and costs less processor time. It ignores the server's announced options; the
+//! server is ours, with defaults.
 //!
 //! *Sources.* The NATS client protocol: INFO, CONNECT, PUB, SUB, MSG, PING, PONG.
 
@@ -26,11 +25,11 @@ const CONNECT: &[u8] = b"CONNECT {\"verbose\":false,\"pedantic\":false}\r\n";
 const LISTENING_MAX: Duration = Duration::from_secs(10);
 const LISTENING_LOOK: Duration = Duration::from_millis(50);
 
-/// Is the source, until the process is ended.
+/// Runs the source until the process is killed.
 pub(crate) fn source(port: u16) -> anyhow::Result<()> {
     super::thalweg::runtime()?.block_on(async {
         let (mut reader, mut writer) = connect(port).await?.into_split();
-        // What the server says is read, for it hangs up on who does not.
+        // Drain the server's messages: it disconnects clients that do not read.
         tokio::spawn(async move { tokio::io::copy(&mut reader, &mut tokio::io::sink()).await });
         writer.write_all(CONNECT).await?;
         let head = format!("PUB {SUBJECT} {LENGTH_BYTES}\r\n");
@@ -46,7 +45,7 @@ pub(crate) fn source(port: u16) -> anyhow::Result<()> {
     })
 }
 
-/// Are the sinks, until the process is ended.
+/// Runs the sinks until the process is killed.
 pub(crate) fn sinks(sinks: u32, port: u16) -> anyhow::Result<()> {
     super::thalweg::runtime()?.block_on(async {
         let notes = Notes::begin();
@@ -54,7 +53,7 @@ pub(crate) fn sinks(sinks: u32, port: u16) -> anyhow::Result<()> {
         for sink in 0..sinks {
             let notes = notes.clone();
             tasks.spawn(async move {
-                // The server hangs up on who is slow, and clients come again.
+                // The server disconnects slow clients, and they reconnect.
                 while take(sink, port, &notes).await.is_err() {
                     sleep(LISTENING_LOOK).await;
                 }
@@ -82,7 +81,7 @@ async fn take(sink: u32, port: u16, notes: &Notes) -> anyhow::Result<()> {
         if line.starts_with("MSG ") {
             let length = line.split_whitespace().last();
             let length: usize = length.context("a message has a length")?.parse()?;
-            // With the end of its line.
+            // Two more bytes for the line's end.
             payload.resize(length + 2, 0);
             stream.read_exact(&mut payload).await?;
             notes.note(sink, &payload);

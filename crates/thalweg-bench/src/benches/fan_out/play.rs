@@ -1,4 +1,4 @@
-//! One tree from its planting to its end.
+//! Runs one tree from its start to its end.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,39 +12,39 @@ use super::{AGE_MAX, PACE};
 use crate::peers::tree::{Record, Tree};
 use crate::progress;
 
-/// How long all sinks may take until each gets what is sent, and how much longer for each of them.
+/// How long all sinks may take until each receives, and the addition per sink.
 const READY_MAX: Duration = Duration::from_secs(20);
 const READY_MAX_EACH: Duration = Duration::from_millis(100);
 
-/// How old an ADU may be of which it counts that a sink got it.
+/// The maximum age of an ADU that proves that a sink receives.
 const RECENT: Duration = Duration::from_secs(1);
 
-/// Between two looks at who gets anything.
+/// Interval between two checks whether all sinks receive.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long after a window its last ADUs are waited for.
+/// How long a window's last ADUs are waited for.
 const STRAGGLERS: Duration = AGE_MAX.saturating_add(Duration::from_millis(500));
 
-/// The share of what a relay computed when free that it is then given.
+/// The share of its free processor time to which the relay is then limited.
 const HELD_SHARE: f64 = 0.25;
 
-/// How long the windows are.
+/// The lengths of the windows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lasting {
-    /// Before a window, for what its beginning disturbs.
+    /// Time before a window, so that start-up effects fade.
     settle: Duration,
     free_adus: u32,
     held_adus: u32,
 }
 
-/// What came of a tree.
+/// The results of a tree.
 #[derive(Clone, Debug)]
 pub(super) struct Played {
-    /// While the relay had all the processor it wanted.
+    /// With all the processor time that the relay wanted.
     pub(super) free: Taken,
-    /// While it had a quarter of what it took then, where the kernel can.
+    /// With a quarter of that, if the kernel can limit it.
     pub(super) held: Option<Taken>,
-    /// How far the relay had grown by then, for each sink.
+    /// The relay's growth in memory per sink by then.
     pub(super) bytes_per_sink: f64,
 }
 
@@ -61,9 +61,9 @@ impl Lasting {
     };
 }
 
-/// Plays one tree.
+/// Runs one tree.
 ///
-/// Fails   a program that ends or does not start, sinks that get nothing
+/// Fails   a program ends early or does not start; sinks receive nothing
 pub(super) fn play(
     grow: impl FnOnce() -> anyhow::Result<Tree>,
     sinks: u32,
@@ -74,7 +74,7 @@ pub(super) fn play(
     std::thread::sleep(lasting.settle);
     let free = window(&mut tree, sinks, lasting.free_adus)?;
     let bytes_per_sink = tree.grown_bytes()? / f64::from(sinks);
-    // Where nothing can be held, that was said.
+    // `Hold::on` has printed why it cannot limit the relay.
     let Some(hold) = Hold::on(tree.relay.id(), free.relay_cores * HELD_SHARE) else {
         return Ok(Played {
             free,
@@ -84,7 +84,7 @@ pub(super) fn play(
     };
     std::thread::sleep(lasting.settle);
     let held = window(&mut tree, sinks, lasting.held_adus);
-    // The kernel keeps the place of who is held as long as he lives.
+    // The cgroup can be removed only after the limited process has ended.
     drop(tree);
     drop(hold);
     if let Err(error) = &held {
@@ -98,7 +98,7 @@ pub(super) fn play(
     })
 }
 
-/// Waits until every sink gets what is sent.
+/// Waits until every sink receives.
 fn wait(tree: &mut Tree, sinks: u32) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
@@ -121,7 +121,7 @@ fn wait(tree: &mut Tree, sinks: u32) -> anyhow::Result<()> {
     }
 }
 
-/// Looks at so many ADUs.
+/// Measures over this many ADUs.
 fn window(tree: &mut Tree, sinks: u32, adus: u32) -> anyhow::Result<Taken> {
     let lasting = PACE * adus;
     tree.records().for_each(drop);

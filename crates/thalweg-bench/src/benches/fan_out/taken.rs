@@ -1,4 +1,4 @@
-//! What records say of a window.
+//! Evaluates the records of a window.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -7,14 +7,14 @@ use super::{LENGTH_BYTES, PACE};
 use crate::peers::tree::Record;
 use crate::sample::quantile;
 
-/// What came of the ADUs that were due in a window.
+/// The results for the ADUs that were due in a window.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Taken {
-    /// Each time that an ADU came for the first time at a sink.
+    /// Latency of each first arrival of an ADU at a sink.
     latencies_ms: Vec<f64>,
-    /// How many came at each sink.
+    /// Number of ADUs that arrived, per sink.
     came: Vec<u32>,
-    /// How many were due.
+    /// Number of ADUs that were due.
     adus: u32,
     /// Cores that the relay kept busy.
     pub(super) relay_cores: f64,
@@ -23,7 +23,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Reckons what became of the ADUs that were due in a span of the clock's nanoseconds.
+    /// Evaluates the ADUs that were due in a span of the clock, in nanoseconds.
     pub(super) fn of(
         records: &[Record],
         due: &Range<u64>,
@@ -52,18 +52,18 @@ impl Taken {
         taken
     }
 
-    /// Returns the share of what was due that came, of all sinks.
+    /// Returns the delivered share of the due ADUs, over all sinks.
     pub(super) fn share(&self) -> f64 {
         self.latencies_ms.len() as f64 / (self.came.len() as f64 * f64::from(self.adus))
     }
 
-    /// Returns the share of the sink that had the least, and of the one that had the most.
+    /// Returns the shares of the sink that had the least and of the one that had the most.
     pub(super) fn extremes(&self) -> [f64; 2] {
         let of = |came: Option<&u32>| f64::from(*came.unwrap_or(&0)) / f64::from(self.adus);
         [of(self.came.iter().min()), of(self.came.iter().max())]
     }
 
-    /// Returns what the relay forwarded for each core that it kept busy.
+    /// Returns the forwarding rate per core that the relay kept busy.
     pub(super) fn mbps_per_core(&self) -> f64 {
         let mbit = self.latencies_ms.len() as f64 * LENGTH_BYTES as f64 * 8.0 / 1e6;
         let seconds = PACE.as_secs_f64() * f64::from(self.adus);

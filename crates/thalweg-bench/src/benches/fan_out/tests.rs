@@ -1,4 +1,4 @@
-//! Proves what is reckoned of records, that a headline is of what all sides carried, and that a quota makes its share.
+//! Proves the evaluation of records, the choice of the headline's size, and that a quota makes its share.
 
 use super::Measured;
 use super::figures::{headline, ratio};
@@ -17,7 +17,7 @@ const fn record(sink: u32, number: u32) -> Record {
     }
 }
 
-/// Ten ADUs were due, from the first on.
+/// Evaluates records against ten due ADUs.
 fn taken(records: &[Record], relay_cores: f64) -> Taken {
     let due = 1_000_000_000..1_333_360_000;
     Taken::of(records, &due, 2, 10, [relay_cores, 0.5])
@@ -35,11 +35,11 @@ fn played(relay_cores: f64) -> Played {
 }
 
 #[test]
-fn an_adu_counts_once_at_each_sink_and_only_if_it_was_due() {
+fn due_adu_counts_once_per_sink() {
     let mut records: Vec<Record> = (0..12).map(|number| record(0, number)).collect();
     records.extend([record(1, 3), record(1, 3), record(1, 4), record(9, 4)]);
     let taken = taken(&records, 0.5);
-    // Of the first sink ten were due and came, of the second two; nobody has the number 9.
+    // At the first sink all ten arrived, at the second two; number 9 is missing there.
     assert!((taken.share() - 12.0 / 20.0).abs() < 1e-9);
     let [least, most] = taken.extremes();
     assert!((least - 0.2).abs() < 1e-9 && (most - 1.0).abs() < 1e-9);
@@ -49,7 +49,7 @@ fn an_adu_counts_once_at_each_sink_and_only_if_it_was_due() {
 }
 
 #[test]
-fn what_is_written_of_an_adu_is_read_again() {
+fn record_round_trips() {
     let mut adu = [0; STAMP_BYTES + 1];
     Load::stamp(&mut adu, 1_033_336_000, 1);
     let noted = Record::of(7, &adu, 1_035_336_000).expect("it has a stamp");
@@ -60,7 +60,7 @@ fn what_is_written_of_an_adu_is_read_again() {
 }
 
 #[test]
-fn the_headline_is_of_the_largest_size_that_all_carried() {
+fn headline_is_largest_common_size() {
     let mut measured = Measured::new();
     for (sinks, name, cores) in [
         (50, "a", 0.1),
@@ -79,12 +79,12 @@ fn the_headline_is_of_the_largest_size_that_all_carried() {
 }
 
 #[test]
-fn a_quota_makes_the_share_within_what_the_kernel_takes() {
+fn quota_respects_kernel_limits() {
     for cores in [0.002, 0.05, 0.5, 1.0, 1.7] {
         let (quota, period) = quota_us(cores);
         assert!(quota >= 1_000 && (1_000..=1_000_000).contains(&period));
         assert!((quota as f64 / period as f64 / cores - 1.0).abs() < 0.01);
     }
-    // Less than the kernel can give is the least that it can.
+    // Below the kernel's minimum the quota is that minimum.
     assert_eq!(quota_us(0.000_1), (1_000, 1_000_000));
 }

@@ -1,9 +1,8 @@
-//! Our tree: a relay, a source and sinks, each program with nodes as the daemon assembles them.
+//! Our tree: a relay, a source and sinks, each a program with nodes assembled like the daemon's.
 //!
-//! *The idea.* The programs are this one again, started with hidden words. Each sink is a node of its own, with its own key,
-//! socket and link. Keys come from fixed seeds, so each knows the others' without being told.
-//!
-//! *What it does not do.* It gives the source no way to take: the source plans.
+//! The programs are this one again, started with hidden commands. Each sink is a node with its own key,
+//! socket and link. Keys come from fixed seeds, so the nodes know each other's without an exchange. The
+//! source plans its paths itself.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -32,43 +31,43 @@ use super::{AGE_MAX, LENGTH_BYTES, PACE};
 use crate::peers::process::Process;
 use crate::peers::tree::{Load, Record, Tree};
 
-/// What this program is told to be one of the three.
+/// The hidden command that runs this program as the relay.
 pub(crate) const RELAY: &str = "fan-relay";
-/// The same for the source.
+/// As [`RELAY`], for the source.
 pub(crate) const SOURCE: &str = "fan-source";
-/// The same for the sinks.
+/// As [`RELAY`], for the sinks.
 pub(crate) const SINKS: &str = "fan-sinks";
 
-/// What carries; its headers make it a little more than the payload.
+/// The stream, and its rate: the payload's plus headers.
 const STREAM: &str = "bench/fan";
 const RATE: Bitrate = Bitrate::from_kbps(1_100);
 
-/// Records that are written at once.
+/// Buffer size for records on standard output.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// What links go over.
+/// The transport of the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// QUIC, a stream for each ADU.
+    /// QUIC, one stream per ADU.
     Quic,
     /// TCP with TLS.
     Tcp,
-    /// TCP, behind the handshake in the clear.
+    /// TCP, in the clear after the handshake.
     Plain,
 }
 
-/// A node's place: the relay, the source, and then the sinks.
+/// A node's number: the relay, the source, and then the sinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place(u32);
 
 const RELAY_PLACE: Place = Place(0);
 const SOURCE_PLACE: Place = Place(1);
 
-/// Who writes records.
+/// A handle to the thread that writes records.
 #[derive(Clone, Debug)]
 pub(super) struct Notes(mpsc::Sender<Record>);
 
-/// Moments at which an ADU is due, one after the other.
+/// The moments at which ADUs are due, in order.
 #[derive(Debug)]
 pub(super) struct Beat {
     pace_nanos: u64,
@@ -122,7 +121,7 @@ pub(super) fn grow(over: Over, load: &Load) -> anyhow::Result<Tree> {
     Tree::grow(relay, || end(SINKS), || end(SOURCE))
 }
 
-/// Is the relay, until the process is ended: says its port on a line, and forwards.
+/// Runs the relay until the process is killed: prints its port on a line, and forwards.
 pub(crate) fn relay(over: Over, sinks: u32) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let others = places(sinks).filter(|place| *place != RELAY_PLACE);
@@ -139,7 +138,7 @@ pub(crate) fn relay(over: Over, sinks: u32) -> anyhow::Result<()> {
     })
 }
 
-/// Is the source, until the process is ended.
+/// Runs the source until the process is killed.
 pub(crate) fn source(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let others = places(sinks).filter(|place| *place != SOURCE_PLACE);
@@ -166,7 +165,7 @@ pub(crate) fn source(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
     })
 }
 
-/// Are the sinks, until the process is ended.
+/// Runs the sinks until the process is killed.
 pub(crate) fn sinks(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let notes = Notes::begin();
@@ -195,12 +194,12 @@ pub(crate) fn sinks(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
     })
 }
 
-/// Returns what nodes and clients run on: as many threads as there are processors; from now on this program logs as the daemon.
+/// Returns a runtime with a thread per processor, and sets up logging like the daemon's.
 pub(super) fn runtime() -> std::io::Result<Runtime> {
     let filter: Targets = LOG.parse().expect("the daemon starts with it");
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
-        // Its words are made as a daemon's are, and read by nobody: standard error is for what goes wrong here.
+        // Format log lines as a daemon does, and discard them: standard error is for this program's errors.
         .with_writer(std::io::sink)
         .with_filter(filter);
     tracing_subscriber::registry().with(lines).init();
@@ -231,7 +230,7 @@ fn publication() -> anyhow::Result<Publication> {
     })
 }
 
-/// Assembles the node of a place; all but the relay dial that, and have no other neighbour.
+/// Assembles a node; all but the relay dial the relay and have no other neighbour.
 async fn node(
     place: Place,
     over: Over,
@@ -239,7 +238,7 @@ async fn node(
     relay_port: Option<u16>,
 ) -> anyhow::Result<Node> {
     let mut config = Config::new(place.name().parse()?, "unused.key".into());
-    // No way but the one that is measured.
+    // No transport but the measured one.
     config.reach.packets = thalweg_net::Reach::OwnAddress;
     let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     if over != Over::Quic && place == RELAY_PLACE {
@@ -290,7 +289,7 @@ impl Place {
 }
 
 impl Notes {
-    /// Begins a thread that writes to standard output, and flushes whenever it has caught up.
+    /// Starts a thread that writes to standard output, and flushes whenever it has caught up.
     pub(super) fn begin() -> Self {
         let (sender, records) = mpsc::channel::<Record>();
         std::thread::spawn(move || {
@@ -310,16 +309,16 @@ impl Notes {
         Self(sender)
     }
 
-    /// Notes that a sink has got an ADU now.
+    /// Records that a sink has received an ADU now.
     pub(super) fn note(&self, sink: u32, adu: &[u8]) {
         if let Some(record) = Record::of(sink, adu, clock::now().as_nanos()) {
-            // Nobody to write it: the process is ending.
+            // Without a receiver the process is ending.
             let _ = self.0.send(record);
         }
     }
 }
 
-/// Returns beats that begin now.
+/// Returns a beat that begins now.
 pub(super) fn beat(pace: Duration) -> Beat {
     Beat {
         pace_nanos: u64::try_from(pace.as_nanos()).expect("a pace is shorter than 584 years"),
@@ -329,7 +328,7 @@ pub(super) fn beat(pace: Duration) -> Beat {
 }
 
 impl Beat {
-    /// Waits until an ADU is due, and returns that moment and its number.
+    /// Waits until an ADU is due; returns that time and the ADU's number.
     pub(super) async fn next(&mut self) -> (u64, u32) {
         let due = (self.due_nanos, self.number);
         self.due_nanos += self.pace_nanos;

@@ -1,4 +1,4 @@
-//! Nodes in a row, and what goes from the first to the last.
+//! A chain of nodes, and file transfers from the first to the last.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,29 +17,30 @@ use tokio::runtime::Runtime;
 
 use crate::benches::live;
 
-/// What the lines of a chain are.
+/// The parameters of a chain's lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineKind {
     pub(super) rate: Bitrate,
-    /// The round trip of a hop.
+    /// Round-trip time of one hop.
     pub(super) rtt: Duration,
     pub(super) queue: DataSize,
 }
 
-/// The original's rate; a wireless LAN's round trip, and a site's; a queue of 50 ms, more than that.
+/// The original's rate; the RTT of a wireless LAN or a site; a queue of 50 ms, more than the RTT.
 pub(super) const SLOW: LineKind = LineKind {
     rate: Bitrate::from_kbps(2_000),
     rtt: Duration::from_millis(20),
     queue: DataSize::from_bytes(12_500),
 };
 
-/// How long the nodes may take to know of each other.
+/// How long the nodes may take to know each other.
 const FOUND_MAX: StdDuration = StdDuration::from_secs(30);
 
 /// How long a transfer may take: 10 MiB at a quarter of the rate.
 pub(super) const SEND_MAX: StdDuration = StdDuration::from_mins(3);
 
-/// How long `iperf3` sends, and how many of its first and last seconds are not counted: until the line is full.
+/// Seconds for which `iperf3` sends, and how many of its first and last are not counted, until the line
+/// is full.
 const TCP_SECONDS: usize = 14;
 const TCP_UNCOUNTED: usize = 2;
 
@@ -55,24 +56,24 @@ pub(super) struct Chain<'n> {
     runtime: Runtime,
 }
 
-/// One file that was sent.
+/// One transferred file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Transfer {
-    /// From the first part of the manifest to the file in its place.
+    /// From the first part of the manifest until the file is in its place.
     pub(super) seconds: f64,
-    /// From the start of the program until then.
+    /// From the start of the program until the first part of the manifest.
     pub(super) set_up_seconds: f64,
     bytes: u64,
     bytes_given: u64,
 }
 
 impl Transfer {
-    /// Returns how much of the file went again, as a share of it.
+    /// Returns the resent bytes as a share of the file.
     pub(super) fn again(&self) -> f64 {
         (self.bytes_given as f64 - self.bytes as f64) / self.bytes as f64
     }
 
-    /// Reads what the two programs print; they run on one machine, so their times of day are one.
+    /// Parses the JSON of the two programs. They run on one machine, so their times of day compare.
     pub(super) fn read(sent: &str, received: &str, started_unix: f64) -> anyhow::Result<Self> {
         let sent: Value = serde_json::from_str(sent).context("`thalweg send --json`")?;
         let received: Value = serde_json::from_str(received).context("`thalweg receive --json`")?;
@@ -103,13 +104,13 @@ pub(super) fn world(names: &[NodeName], line: LineKind) -> World {
     world
 }
 
-/// Returns the names of the nodes of so many hops.
+/// Returns the names of the nodes of this many hops.
 pub(super) fn names(hops: usize) -> Vec<NodeName> {
     let name = |place| format!("n{place}").parse().expect("a letter and a digit");
     (0..=hops).map(name).collect()
 }
 
-/// Lays the lines of a chain of so many hops.
+/// Builds the lines of a chain of this many hops.
 ///
 /// Fails   the network cannot be built
 pub(super) fn lay(hops: usize, line: LineKind) -> anyhow::Result<Network> {
@@ -117,7 +118,7 @@ pub(super) fn lay(hops: usize, line: LineKind) -> anyhow::Result<Network> {
 }
 
 impl<'n> Chain<'n> {
-    /// Starts the nodes, and waits until they know of each other.
+    /// Starts the nodes, and waits until they know each other.
     ///
     /// Fails   `thalweg` is not beside this program, or does not run
     pub(super) fn start(network: &'n Network) -> anyhow::Result<Self> {
@@ -164,20 +165,20 @@ impl<'n> Chain<'n> {
         }
     }
 
-    /// Returns how many hops there are.
+    /// Returns the number of hops.
     pub(super) const fn hops(&self) -> usize {
         self.names.len() - 1
     }
 
     /// Sends a file of noise from the first node to the last.
     ///
-    /// Fails   an end complains, or it takes longer than three minutes; the file that came is another
+    /// Fails   an end reports an error, it takes longer than three minutes, or the received file differs
     pub(super) fn send(&self, bytes: u64, block: Option<u64>) -> anyhow::Result<Transfer> {
         let last = self.names.len() - 1;
         self.send_to(&self.names[last..], bytes, block)
     }
 
-    /// Sends one to all nodes behind the first, and tells of the one that has it last.
+    /// Sends a file to all nodes behind the first; returns the transfer of the last to have it.
     ///
     /// Fails   as [`Chain::send`]
     pub(super) fn send_to_all(&self, bytes: u64) -> anyhow::Result<Transfer> {
@@ -239,14 +240,14 @@ impl<'n> Chain<'n> {
         command
     }
 
-    /// Measures what TCP carries over the first line, in the seconds in which it is full.
+    /// Measures TCP's goodput over the first line, in the seconds in which the line is full.
     pub(super) fn goodput_bps(&self) -> anyhow::Result<f64> {
         let mut server = self.network.command(&self.names[1], "iperf3")?;
         server.args(["--server", "--one-off", "--json"]);
         let mut client = self.network.command(&self.names[0], "iperf3")?;
         let target = addresses_of(0).ends[1].to_string();
         client.args(["--client", &target, "--time", &TCP_SECONDS.to_string()]);
-        // The machine's own may be BBR, which probes below the rate.
+        // The machine's default may be BBR, which probes below the rate.
         client.args([
             "--congestion",
             "cubic",
@@ -264,13 +265,13 @@ impl<'n> Chain<'n> {
         goodput_bps(&said)
     }
 
-    /// Ends the nodes.
+    /// Stops the nodes.
     pub(super) fn stop(mut self) {
         self.runtime.block_on(self.fabric.stop_all());
     }
 }
 
-/// Reads the goodput that a server of `iperf3` saw, but for its first and last seconds.
+/// Parses the goodput from an `iperf3` server's JSON, without its first and last seconds.
 pub(super) fn goodput_bps(said: &str) -> anyhow::Result<f64> {
     let said: Value = serde_json::from_str(said).context("iperf3 printed no JSON")?;
     let intervals = said["intervals"]
@@ -289,7 +290,7 @@ pub(super) fn goodput_bps(said: &str) -> anyhow::Result<f64> {
     Ok(bytes * 8.0 / seconds)
 }
 
-/// Returns so much noise, another each time, for what a receiver has had is not sent again.
+/// Returns this much noise, different each time, because a receiver is not sent again what it has.
 pub(super) fn noise(bytes: u64) -> Vec<u8> {
     let mut noise = SplitMix::new(unix_now().to_bits());
     let mut content = vec![0; bytes as usize];

@@ -1,15 +1,14 @@
-//! Files over two hops of 1 Gbit/s, beside what people use there: `rsync` hop by hop, and Magic Wormhole over a relay of its own.
+//! Files over two hops of 1 Gbit/s, beside `rsync` hop by hop and Magic Wormhole over its own relay.
 //!
-//! *The idea.* One chain of three namespaces, one file, each side in turns; a side's time is from the start of its first program to
-//! the end of its last, as a person waits for it. What ours takes without finding each other is told besides.
+//! One chain of three namespaces, one file, and the sides in turns. A side's time is from the start of
+//! its first program to the end of its last, as a person waits for it. For ours the time without set-up
+//! is reported as well. All sides and the line share this machine's cores.
 //!
 //! ```text
 //! thalweg         n0 ═ node ═► n1 ═ node ═► n2                send at n0, receive at n2
 //! rsync           n0 ──────► daemon n1, then n1 ──────► daemon n2
 //! magic-wormhole  n0 ──────► mailbox, transit relay at n1 ◄────── n2
 //! ```
-//!
-//! *What it does not do.* It grants no side a core of its own: all of them and the line share this machine's.
 
 use std::path::Path;
 use std::process::Command;
@@ -39,28 +38,28 @@ pub(super) const LINE: LineKind = LineKind {
     queue: DataSize::from_kib(512),
 };
 
-/// The file, and the same in a quick run.
+/// Bytes of the file, and the same in a quick run.
 const BYTES: u64 = 100 << 20;
 const BYTES_QUICK: u64 = 1 << 20;
 
 const ROUNDS: usize = 3;
 
-/// Where the peers' servers listen, in namespaces that nothing else is in.
+/// Ports of the peers' servers, in namespaces without other programs.
 const RSYNC_PORT: u16 = 8_873;
 const MAILBOX_PORT: u16 = 8_400;
 const TRANSIT_PORT: u16 = 8_401;
 
-/// How long a server is tried to be reached.
+/// How long a server may take to become reachable.
 const READY_MAX: StdDuration = StdDuration::from_secs(30);
 
-/// A side beside ours, and what its figure is called.
+/// The peers' names, and those of their metrics.
 const SIDES: [(&str, &str); 2] = [
     (RSYNC, "gigabit_vs_rsync"),
     ("magic-wormhole", "gigabit_vs_wormhole"),
 ];
 const RSYNC: &str = "rsync";
 
-/// Sends over the chain, ours and the peers that are here in turns.
+/// Sends over the chain with ours and the installed peers in turns.
 pub(super) fn measure(
     chain: &Chain<'_>,
     network: &Network,
@@ -108,7 +107,7 @@ pub(super) fn measure(
         Summary::of(carried),
     ))?;
     for (ready, metric, seconds) in sides {
-        // Below 1 we are sooner there.
+        // Below 1 we are faster.
         let theirs = Summary::of(seconds);
         let figure = Figure::new(super::ID, metric, "s", Summary::exact(median));
         report.add(&figure.beside(ready.peer.name, theirs.median))?;
@@ -116,7 +115,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// A file that is to go, and where it comes.
+/// A file to send, and its destination.
 struct Files {
     folder: tempfile::TempDir,
     content: Vec<u8>,
@@ -170,7 +169,7 @@ fn by_rsync(network: &Network, ready: &Ready, files: &Files) -> anyhow::Result<f
     for (place, from) in [(0, "file"), (1, "relay/file")] {
         let mut send = network.command(&node(place), &text(ready.program()))?;
         let to = addresses_of(place).ends[1];
-        // Noise is not packed, and what is not there has no difference to what is.
+        // Noise does not compress, and there is no old file for a delta.
         send.args(["--whole-file", "--inplace"]);
         send.arg(files.path().join(from));
         send.arg(format!("rsync://{to}:{RSYNC_PORT}/to/"));
@@ -179,7 +178,7 @@ fn by_rsync(network: &Network, ready: &Ready, files: &Files) -> anyhow::Result<f
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Sends by a code through a mailbox and a transit relay on the node between.
+/// Sends by a code through a mailbox and a transit relay on the node in the middle.
 fn by_wormhole(network: &Network, ready: &Ready, files: &Files) -> anyhow::Result<f64> {
     let python = ready.program_at(1).display().to_string();
     let server = |words: &[&str], port: u16| -> anyhow::Result<Process> {
@@ -206,7 +205,7 @@ fn by_wormhole(network: &Network, ready: &Ready, files: &Files) -> anyhow::Resul
             end.arg(format!("--relay-url=ws://{relay}:{MAILBOX_PORT}/v1"));
             end.arg(format!("--transit-helper=tcp:{relay}:{TRANSIT_PORT}"));
             end.args(words);
-            // Who listens could be reached only past the relay, where there is no way.
+            // A listening end could not be reached: the only path is the relay.
             end.args(["--hide-progress", "--no-listen"]);
             Ok(end)
         };
@@ -228,7 +227,7 @@ fn by_wormhole(network: &Network, ready: &Ready, files: &Files) -> anyhow::Resul
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Waits until a port of the node after this one can be reached from it.
+/// Waits until a port of the next node is reachable from a node.
 fn wait(network: &Network, from: usize, port: u16) -> anyhow::Result<()> {
     let to = addresses_of(from).ends[1];
     let begun = StdInstant::now();

@@ -1,9 +1,9 @@
-//! BM-R1: files over one, two and three slow hops, by the length of a block, against the bound that `iperf3` measures; and over two
-//! fast ones, beside what people use there (`gigabit`).
+//! BM-R1: files over one, two and three slow hops, by block length, against the bound that `iperf3`
+//! measures; and over two fast hops, beside common tools (`gigabit`).
 //!
-//! *The idea.* A chain of real nodes in namespaces, lines of 2 Mbit/s between them; `thalweg send` at one end, `thalweg
-//! receive` at the other. What a line of this rate can do for a file is its goodput by TCP, measured on the first line of
-//! the same chain in turns with the files; relaying can only add to that.
+//! A chain of real nodes in namespaces with lines of 2 Mbit/s between them; `thalweg send` at one end,
+//! `thalweg receive` at the other. The bound is the line's goodput over TCP, measured on the first line
+//! of the same chain in turns with the files; relaying can only add to it.
 //!
 //! ```text
 //! bound             = bytes / goodput of TCP on one hop, of the seconds in which it fills the line
@@ -12,10 +12,9 @@
 //! over_bound_in_rtt = (time − bound) / (hops · round trip)  100 KiB: at most 1 is aimed at
 //! ```
 //!
-//! The first two metrics without a block in their name are of the block that is chosen by the path. Setting up the stream
-//! and its way back is not in the time, as `iperf3`'s connecting is not in its; `set_up_s` tells it.
-//!
-//! *What it does not do.* It plays no lossy line: the original's was a cable.
+//! The first two metrics without a block in their name use the block length that the path chooses. The
+//! time excludes the set-up of the stream and its return stream, as `iperf3` excludes connecting;
+//! `set_up_s` reports it. The lines are not lossy, as the original's was a cable.
 //!
 //! *Sources.* spec RA-5, BM-R1; docs/files.md §4.
 
@@ -34,7 +33,7 @@ use crate::{Settings, progress};
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-R1";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &[
     "time_vs_bound_1_hop",
     "time_vs_bound_2_hops",
@@ -51,31 +50,32 @@ pub(crate) const METRICS: &[&str] = &[
     "many_vs_one",
 ];
 
-/// Hops, in full.
+/// Numbers of hops in a full run.
 const HOPS: [usize; 3] = [1, 2, 3];
 
-/// The file whose time is set against the bound.
+/// Bytes of the file that is compared with the bound.
 const LARGE: u64 = 10 << 20;
 
 /// The same in a quick run.
 const LARGE_QUICK: u64 = 256 << 10;
 
-/// The file whose time is counted in round trips.
+/// Bytes of the file with its time counted in round trips.
 const SMALL: u64 = 100 << 10;
 
-/// Blocks beside the chosen one, in full: from headers that cost most to a tenth of the file at once.
+/// Block lengths beside the chosen one in a full run: from the largest header overhead to a tenth of
+/// the file.
 const BLOCKS: [u64; 5] = [1 << 10, 4 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// The file that goes to one receiver and to all, in full; and how often each, in turns.
+/// Bytes of the file that goes to one receiver and to all in a full run, and the number of rounds.
 const SHARED: u64 = 2 << 20;
 const SHARED_ROUNDS: usize = 2;
 
-/// Rounds with the chosen block, in full.
+/// Rounds with the chosen block in a full run.
 const ROUNDS: usize = 3;
 
-/// Sends, and reports everything of BM-R1.
+/// Measures and reports BM-R1.
 ///
-/// Fails   this user or this machine cannot build the lines, or a node does not carry
+/// Fails   this user or machine cannot build the lines, or a node does not carry the file
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if settings.instructions_only {
         return Ok(());
@@ -105,7 +105,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     Ok(())
 }
 
-/// Measures everything over one chain; the line's goodput and the chosen block in turns, other blocks after them.
+/// Measures everything over one chain: the line's goodput and the chosen block in turns, then other blocks.
 fn measure(chain: &Chain<'_>, is_quick: bool, report: &mut Report) -> anyhow::Result<()> {
     let (large, rounds) = if is_quick {
         (LARGE_QUICK, 1)
@@ -135,7 +135,8 @@ fn measure(chain: &Chain<'_>, is_quick: bool, report: &mut Report) -> anyhow::Re
     Ok(())
 }
 
-/// Sends a file to the last node and to all behind the first, in turns: with a copy for each they would take as often as long.
+/// Sends a file to the last node and to all behind the first, in turns; with one copy each, the ratio
+/// would be their number.
 fn many(chain: &Chain<'_>, bytes: u64, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
     let hops = chain.hops();
     let [mut one, mut all] = [Vec::new(), Vec::new()];
@@ -149,7 +150,7 @@ fn many(chain: &Chain<'_>, bytes: u64, rounds: usize, report: &mut Report) -> an
     report.add(&figure.beside("one receiver", Summary::of(one).median))
 }
 
-/// What came of the block that the path chooses, round by round.
+/// The results of the block length that the path chooses, round by round.
 #[derive(Default)]
 struct Chosen {
     goodputs: Vec<f64>,
@@ -159,7 +160,7 @@ struct Chosen {
 
 impl Chosen {
     fn report(&self, hops: usize, large: u64, report: &mut Report) -> anyhow::Result<()> {
-        // A round's file against the same round's line.
+        // Compare a round's file with the same round's line.
         let rounds = |files: &[Transfer], of: &dyn Fn(f64, f64) -> f64| {
             let both = files.iter().zip(&self.goodputs);
             Summary::of(both.map(|(sent, bps)| of(sent.seconds, *bps)).collect())
@@ -193,7 +194,7 @@ impl Chosen {
     }
 }
 
-/// Measures with blocks of a length that is given.
+/// Measures with blocks of a given length.
 fn given(
     chain: &Chain<'_>,
     block: u64,
@@ -212,12 +213,12 @@ fn given(
     Ok(())
 }
 
-/// Returns what a line of this goodput takes for so many bytes.
+/// Returns the time for this many bytes at this goodput.
 fn bound_s(bytes: u64, goodput_bps: f64) -> f64 {
     bytes as f64 * 8.0 / goodput_bps
 }
 
-/// Returns how many round trips a hop a time is above its bound.
+/// Returns a time's excess over its bound, in round trips per hop.
 fn over_bound_in_rtt(seconds: f64, bound_s: f64, hops: usize) -> f64 {
     (seconds - bound_s) / (hops as f64 * chain::SLOW.rtt.as_secs_f64())
 }

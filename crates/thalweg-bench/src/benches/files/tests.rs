@@ -1,21 +1,21 @@
-//! Proves the arithmetic of the bound, what is read of the programs, and that a chain is one.
+//! Proves the arithmetic of the bound, the parsing of the programs' output, and the shape of a chain.
 
 use super::chain::{self, Transfer, goodput_bps};
 use super::{bound_s, over_bound_in_rtt};
 
 #[test]
-fn the_bound_of_ten_mebibytes_at_two_megabits_is_the_originals() {
+fn bound_matches_original() {
     assert!((bound_s(10 << 20, 2e6) - 41.943).abs() < 1e-3);
 }
 
 #[test]
-fn what_is_above_the_bound_is_counted_in_round_trips_of_all_hops() {
+fn excess_is_in_rtts_of_all_hops() {
     let over = over_bound_in_rtt(0.529_6, 0.409_6, 3);
     assert!((over - 2.0).abs() < 1e-9, "{over}");
 }
 
 #[test]
-fn times_are_read_from_both_programs() {
+fn times_come_from_both_programs() {
     let sent = r#"{"began_unix": 100.5, "ended_unix": 143.0, "bytes": 1000, "bytes_given": 1100}"#;
     let received = r#"{"began_unix": 100.6, "ended_unix": 142.5}"#;
     let read = Transfer::read(sent, received, 100.0).expect("they are whole");
@@ -25,7 +25,7 @@ fn times_are_read_from_both_programs() {
 }
 
 #[test]
-fn the_first_and_the_last_seconds_of_tcp_do_not_count() {
+fn tcp_edges_do_not_count() {
     let second = |bytes: u32| format!(r#"{{"sum": {{"bytes": {bytes}, "seconds": 1.0}}}}"#);
     let all: Vec<String> = [9, 9, 250_000, 250_000, 9, 9].map(second).into();
     let said = format!(r#"{{"intervals": [{}]}}"#, all.join(","));
@@ -34,7 +34,7 @@ fn the_first_and_the_last_seconds_of_tcp_do_not_count() {
 }
 
 #[test]
-fn a_chain_has_a_line_between_each_two_neighbours() {
+fn chain_links_neighbours() {
     let names = chain::names(3);
     let world = chain::world(&names, chain::SLOW);
     assert_eq!((world.nodes.len(), world.links.len()), (4, 3));

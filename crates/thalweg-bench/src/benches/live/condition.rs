@@ -1,26 +1,26 @@
-//! The line between the two ends: its round trip and its queue.
+//! The line between the two ends: its round-trip time and its queue.
 //!
-//! *The idea.* The rate is the same everywhere, 10 Mbit/s both ways. The queue is drop-tail and counted in
-//! bandwidth-delay products, as routers are said to be built: with five of them a full queue adds five round trips.
+//! The rate is always 10 Mbit/s in both directions. The drop-tail queue is sized in bandwidth-delay
+//! products, the usual rule for routers: with five of them a full queue adds five round trips.
 
 use thalweg_core::model::{Link, Node, NodeName, World};
 use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, DataSize};
 
-/// Of the line, each way: spec §3(b).
+/// Rate of the line in each direction: spec §3(b).
 pub(super) const RATE: Bitrate = Bitrate::from_kbps(10_000);
 
-/// A line.
+/// The parameters of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Condition {
-    /// Round trip of an empty line, in milliseconds.
+    /// Round-trip time of an empty line, ms.
     rtt_ms: u64,
-    /// Room of the queue, in bandwidth-delay products.
+    /// Size of the queue, in bandwidth-delay products.
     queue_bdp: u64,
 }
 
 impl Condition {
-    /// Those of BM-L1.
+    /// The conditions of BM-L1.
     pub(super) const ALL: [Self; 4] = [
         Self::new(50, 1),
         Self::new(50, 5),
@@ -37,22 +37,23 @@ impl Condition {
         format!("rtt{}_bdp{}", self.rtt_ms, self.queue_bdp)
     }
 
-    /// Returns what a bit takes from one end to the other.
+    /// Returns the one-way propagation delay.
     pub(super) const fn delay(self) -> Duration {
         Duration::from_micros(self.rtt_ms * 500)
     }
 
-    /// Returns what an ADU of this length takes over the empty line: its bits, then the delay.
+    /// Returns the latency of an ADU of this length over the empty line: serialization delay, then
+    /// propagation delay.
     pub(super) fn idle(self, bytes: usize) -> Duration {
         self.delay() + RATE.time_for(DataSize::from_bytes(bytes as u64))
     }
 
-    /// Returns the queue's room.
+    /// Returns the size of the queue.
     pub(super) const fn queue(self) -> DataSize {
         DataSize::from_bytes(RATE.as_bps() / 8 * self.rtt_ms * self.queue_bdp / 1_000)
     }
 
-    /// Returns the world of two nodes and so many such lines between them.
+    /// Returns a world of two nodes with this many such lines between them.
     pub(super) fn world(self, lines: usize) -> World {
         let mut world = World::default();
         let ends = [sender(), receiver()];
@@ -67,12 +68,12 @@ impl Condition {
     }
 }
 
-/// Returns the name of the node from which everything comes.
+/// Returns the name of the sending node.
 pub(super) fn sender() -> NodeName {
     "sender".parse().expect("a valid name")
 }
 
-/// Returns the name of the node to which everything goes.
+/// Returns the name of the receiving node.
 pub(super) fn receiver() -> NodeName {
     "receiver".parse().expect("a valid name")
 }

@@ -1,18 +1,16 @@
-//! What this program is in the two namespaces: an end of a side.
+//! This program as one end of a side, inside a network namespace.
 //!
-//! *The idea.* The bench starts itself again with a hidden word, once for each end, and speaks with both by lines:
+//! The bench starts itself again with a hidden command, once for each end, and exchanges lines with both:
 //!
 //! ```text
 //! receiver → bench   ready WORDS      it listens; the words tell the sender where
 //! receiver → bench   up               the sender has reached it
 //! sender   → bench   ready            it can begin
 //! bench    → sender  begin NANOS      time zero of the schedule, on the machine's clock
-//! sender   → bench   over             it has nothing left on its way
-//! bench    → receiver (end of file)   write down what came
+//! sender   → bench   over             it has nothing left in flight
+//! bench    → receiver (end of file)   write the arrivals to the file
 //! receiver → bench   over             that is done
 //! ```
-//!
-//! *What it does not do.* It judges nothing, and carries nothing: the side does.
 
 use std::io::{BufRead as _, Read as _};
 use std::net::{IpAddr, Ipv4Addr};
@@ -26,7 +24,7 @@ use super::recording::Arrivals;
 use super::schedule::{Due, Schedule};
 use super::sides;
 
-/// The word of the command line that leads here.
+/// The hidden command that leads here.
 pub(crate) const WORD: &str = "line-end";
 
 /// An end can begin.
@@ -35,84 +33,84 @@ pub(super) const READY: &str = "ready";
 /// The sender has reached the receiver.
 pub(super) const UP: &str = "up";
 
-/// The bench says when time is zero.
+/// Sets time zero.
 pub(super) const BEGIN: &str = "begin";
 
 /// An end has nothing left to do.
 pub(super) const OVER: &str = "over";
 
-/// How long after the last ADU was due a sender waits for what is still on its way.
+/// How long after the last ADU was due a sender waits for what is still in flight.
 pub(super) const TAIL: Duration = Duration::from_secs(10);
 
-/// Which end.
+/// The role of the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Part {
-    /// Takes what comes.
+    /// Receives.
     Receive,
-    /// Sends what a schedule says.
+    /// Sends a schedule.
     Send,
     /// Sends as much as it can.
     Pour,
 }
 
-/// What an end is told on its command line.
+/// The arguments of an end.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct End {
     #[arg(long)]
     pub(super) side: String,
     #[arg(long)]
     pub(super) part: Part,
-    /// Its own addresses in its namespace, one for each line that it is told of.
+    /// Its own addresses in its namespace, one per line that it may use.
     #[arg(long, required = true)]
     pub(super) own: Vec<Ipv4Addr>,
-    /// Whether to keep to one connection.
+    /// Whether to use only one connection.
     #[arg(long)]
     pub(super) alone: bool,
-    /// What the receiver said when it was ready.
+    /// The words of the receiver's `ready` line.
     #[arg(long, default_value = "")]
     pub(super) peer: String,
-    /// The schedule, or where to write down what came.
+    /// The schedule, or the file for the arrivals.
     #[arg(long)]
     pub(super) file: PathBuf,
-    /// For how long an ADU is of use, or for how long to pour.
+    /// How long an ADU is useful, or how long to send bulk, ms.
     #[arg(long, default_value_t = 0)]
     pub(super) millis: u64,
-    /// Connections to pour through.
+    /// Number of bulk connections.
     #[arg(long, default_value_t = 1)]
     pub(super) flows: u32,
 }
 
-/// What the receiving end of a side has.
+/// The receiving end of a side.
 #[derive(Debug)]
 pub(super) struct Inlet {
-    /// Where to listen.
+    /// Address to listen on.
     pub(super) own: IpAddr,
-    /// The same on other lines.
+    /// Addresses on other lines.
     pub(super) others: Vec<IpAddr>,
-    /// Where to say what came.
+    /// Where to record arrivals.
     pub(super) arrivals: Arrivals,
 }
 
-/// What the sending end of a side has.
+/// The sending end of a side.
 #[derive(Debug)]
 pub(super) struct Outlet {
-    /// From where to send.
+    /// Address to send from.
     pub(super) own: IpAddr,
-    /// Whether to keep to one connection.
+    /// Whether to use only one connection.
     pub(super) is_alone: bool,
-    /// What the receiver said.
+    /// The words of the receiver's `ready` line.
     pub(super) peer: String,
-    /// What is due when; empty where there is as much as fits.
+    /// The ADUs; empty for bulk.
     pub(super) schedule: Schedule,
-    /// For how long an ADU is of use, or for how long to pour.
+    /// How long an ADU is useful, or how long to send bulk.
     pub(super) budget: Duration,
-    /// Connections to pour through.
+    /// Number of bulk connections.
     pub(super) flows: u32,
 }
 
-/// Plays an end until it is over.
+/// Runs an end until it is over.
 ///
-/// Fails   with what went wrong on its side of the line
+/// Fails   with the error of its side of the line
 pub(crate) fn run(end: &End) -> anyhow::Result<()> {
     let side = sides::named(&end.side)?;
     let mut others: Vec<IpAddr> = end.own.iter().copied().map(IpAddr::V4).collect();
@@ -125,7 +123,7 @@ pub(crate) fn run(end: &End) -> anyhow::Result<()> {
             arrivals: arrivals.clone(),
         };
         let kept = side.receive(&inlet)?;
-        // Nothing is said to a receiver; its input ends when it is to end.
+        // A receiver gets no messages; the end of its input ends it.
         std::io::stdin().read_to_end(&mut Vec::new())?;
         arrivals.write(&end.file)?;
         say(OVER);
@@ -154,12 +152,12 @@ pub(crate) fn run(end: &End) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says a line to the bench.
+/// Prints a line for the bench.
 pub(super) fn say(line: &str) {
     println!("{line}");
 }
 
-/// Says that it can begin, and waits to be told when time is zero.
+/// Reports that it can begin, and waits for time zero.
 pub(super) fn begin_when_told() -> anyhow::Result<Instant> {
     say(READY);
     let mut line = String::new();
@@ -184,12 +182,12 @@ impl Outlet {
         Ok(())
     }
 
-    /// Returns until when what is on its way is waited for.
+    /// Returns until when ADUs in flight are waited for.
     pub(super) fn patience(&self, begin: Instant) -> Instant {
         begin + self.schedule.length() + TAIL
     }
 
-    /// Returns one of the words that the receiver said.
+    /// Returns one of the words of the receiver's `ready` line.
     pub(super) fn word<T: std::str::FromStr>(&self, place: usize) -> anyhow::Result<T> {
         self.read(self.peer.split(' ').nth(place).unwrap_or_default())
     }
@@ -208,7 +206,7 @@ impl Outlet {
     }
 }
 
-/// Sleeps until a moment on the machine's clock.
+/// Sleeps until a moment of the machine's clock.
 pub(super) fn sleep_until(moment: Instant) {
     std::thread::sleep(moment.saturating_since(clock::now()).into());
 }

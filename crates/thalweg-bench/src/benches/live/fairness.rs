@@ -1,14 +1,15 @@
-//! BM-L3: what we take from TCP on a shared line, what we leave unused, and what we add to every ADU.
+//! BM-L3: our share of a line beside TCP, the line's utilisation, and the overhead per ADU.
 //!
-//! *The idea.* So many connections of ours and so many of TCP pour as much as they can through one drop-tail line, all
-//! from the same moment. Two spans of one play are counted, for they say different things: the *early* one, in which
-//! flows still find their shares, and the one after it, which is several times as long as CUBIC takes from one loss to
-//! the next on these lines (some 6 s at the most), so that it counts no part of one alone. In turns another takes our
-//! place, which tells what is our controller's and what is not. Against TCP's CUBIC that is our own connection with
-//! CUBIC for its controller: its share is what QUIC does, its pacing and its word of losses. Against BBR, which is known
-//! not to share evenly with what yields to losses, it is TCP's CUBIC: its share is what TCP itself would have had there.
-//! Then as many of one kind alone, for what the line gives it. At last ADUs of one length go one by one, and what passes
-//! the line both ways is set against their payload.
+//! Several connections of ours and of TCP send bulk through one drop-tail line, all from the same
+//! moment. Two spans of a run are evaluated: the *early* one, in which flows still find their shares,
+//! and the one after it, which is several times as long as CUBIC's interval between losses on these
+//! lines (6 s at most), so that no partial interval biases it. In turns, a reference takes our place,
+//! to separate our controller's effect from the rest. Against TCP's CUBIC the reference is our own
+//! connection with CUBIC: its share shows the effect of QUIC, its pacing and its loss detection.
+//! Against BBR, which is known not to share evenly with loss-based controllers, it is TCP's CUBIC: the
+//! share that TCP itself would have there. Then as many flows of one kind run alone, for utilisation.
+//! Finally ADUs of one length are sent one by one, and all traffic on the line is compared with their
+//! payload.
 //!
 //! ```text
 //! share_vs_fair  = mean goodput of a flow of ours / mean goodput of all flows
@@ -17,8 +18,7 @@
 //! wire_overhead  = bytes on the line, both ways / payload − 1
 //! ```
 //!
-//! *What it does not do.* Flows begin together and have one round trip: nothing is said of late comers and of unequal
-//! distances.
+//! Flows start together and have equal RTTs: late comers and unequal distances are not covered.
 //!
 //! *Sources.* spec PL-15 to PL-17, BM-L3; Jain, Chiu and Hawe 1984.
 
@@ -37,7 +37,7 @@ use crate::{Settings, progress};
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-L3";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &[
     "share_vs_fair",
     "share_vs_fair_least",
@@ -52,39 +52,39 @@ pub(crate) const METRICS: &[&str] = &[
     "wire_overhead",
 ];
 
-/// Flows of ours against flows of TCP.
+/// Numbers of our flows and of TCP's.
 const MIXES: [(u32, u32); 4] = [(1, 1), (1, 8), (8, 1), (8, 8)];
 
-/// Those of a quick run.
+/// The same in a quick run.
 const MIXES_QUICK: [(u32, u32); 2] = [(1, 1), (4, 4)];
 
-/// Flows that have the line for themselves.
+/// Numbers of flows of one kind alone on the line.
 const ALONE: [u32; 2] = [1, 8];
 
-/// The lines, in full; the first in a quick run.
+/// The lines in a full run; a quick run uses the first.
 const CONDITIONS: [Condition; 2] = [Condition::new(50, 1), Condition::new(50, 5)];
 
-/// What is not counted, and what is, of a flow that has just begun and of flows alone; in full and quick.
+/// The early span, also used for flows alone; in full and quick.
 const EARLY: [Span; 2] = [Span::secs(3, 7), Span::secs(1, 2)];
 
-/// The same of flows that have found each other.
+/// The span of settled flows; in full and quick.
 const SETTLED: [Span; 2] = [Span::secs(10, 30), Span::secs(3, 3)];
 
-/// Rounds, in full.
+/// Rounds in a full run.
 const ROUNDS: u64 = 2;
 
-/// Payloads whose overhead is measured.
+/// Payload lengths for the overhead.
 const LENGTHS_BYTES: [usize; 3] = [100, 1_000, 10_000];
 
-/// Of the payload, where the overhead is measured: a fifth of the line, so that nothing waits or is resent.
+/// Payload rate for the overhead, bit/s: a fifth of the line, so that nothing queues or is resent.
 const OVERHEAD_BPS: f64 = 2e6;
 
-/// How long it is.
+/// Duration of the overhead measurement.
 const OVERHEAD_LASTING: Duration = Duration::from_secs(2);
 
-/// Pours, and reports everything of BM-L3.
+/// Measures and reports BM-L3.
 ///
-/// Fails   this user or this machine cannot build the line, or a side does not carry
+/// Fails   this user or machine cannot build the line, or a side carries nothing
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if settings.instructions_only {
         return Ok(());
@@ -121,10 +121,10 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     bench.overhead(report)
 }
 
-/// A part of a play, from its beginning.
+/// A part of a run.
 #[derive(Clone, Copy)]
 struct Span {
-    /// What goes before it.
+    /// Time before it.
     before: Duration,
     counted: Duration,
 }
@@ -147,7 +147,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Pours together with TCP.
+    /// Measures mixes with TCP.
     fn mixed(&self, mixes: &[(u32, u32)], report: &mut Report) -> anyhow::Result<()> {
         let mut all = Vec::new();
         let mut all_early = Vec::new();
@@ -170,7 +170,7 @@ impl Bench {
         extremes(&METRICS[3..6], &all_early, report)
     }
 
-    /// Pours once with us and once with another in our place; the other one first in every second round.
+    /// Runs once with our flows and once with the reference in their place, in alternating order.
     fn mix(
         &self,
         condition: Condition,
@@ -209,7 +209,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Pours alone, ours and TCP's in turns.
+    /// Measures flows of one kind alone, ours and TCP's in turns.
     fn alone(&self, alone: &[u32], report: &mut Report) -> anyhow::Result<()> {
         let mut all = Vec::new();
         for condition in self.conditions {
@@ -250,7 +250,7 @@ impl Bench {
         extremes(&METRICS[6..8], &all, report)
     }
 
-    /// Measures what an ADU of each length adds on the line.
+    /// Measures the overhead of an ADU of each length on the line.
     fn overhead(&self, report: &mut Report) -> anyhow::Result<()> {
         let sides: [&dyn Side; 2] = [OURS, TCP_CUBIC];
         for bytes in self.lengths_bytes.iter().copied() {
@@ -258,7 +258,7 @@ impl Bench {
             let mut overheads = [const { Vec::new() }; 2];
             for round in 0..self.rounds {
                 for turn in 0..sides.len() {
-                    // The other order every second round, so that nothing is always first.
+                    // The order alternates between rounds, so that nothing is always first.
                     let at = (turn + round as usize) % sides.len();
                     progress::show(format_args!("{ID}: {bytes} bytes by {}", sides[at].name()));
                     let play = Play {
@@ -286,7 +286,7 @@ impl Bench {
     }
 }
 
-/// Returns who takes our place against a kind of TCP, and what that is called.
+/// Returns the reference that takes our place against a kind of TCP, and its label.
 fn instead_of_ours(tcp: &'static dyn Side) -> (&'static dyn Side, &'static str) {
     if tcp.name() == TCP_BBR.name() {
         (TCP_CUBIC, "tcp_fifo_cubic in our place")
@@ -295,9 +295,9 @@ fn instead_of_ours(tcp: &'static dyn Side) -> (&'static dyn Side, &'static str) 
     }
 }
 
-/// Pours until the last of these spans is over.
+/// Sends bulk until the last of these spans is over.
 ///
-/// Returns for each span the goodput of each flow in bits a second, in the order of what pours.
+/// Returns for each span the goodput of each flow in bit/s, in the order of `pours`.
 fn pour<const SPANS: usize>(
     condition: Condition,
     pours: &[Pour<'_>],
@@ -314,14 +314,14 @@ fn pour<const SPANS: usize>(
     }))
 }
 
-/// What came of a mix, round by round.
+/// The results of a mix, round by round.
 #[derive(Default)]
 struct Mixed {
     shares: Vec<f64>,
     early: Vec<f64>,
     jains: Vec<f64>,
     used: Vec<f64>,
-    /// Who took our place, and its shares.
+    /// The label of the reference in our place, and its shares.
     other: &'static str,
     instead: Vec<f64>,
     early_instead: Vec<f64>,
@@ -345,7 +345,7 @@ impl Mixed {
     }
 }
 
-/// Reports the median of all cases, the least, and the most if there is a name for it.
+/// Reports the median of all cases, the minimum, and the maximum if there is a name for it.
 fn extremes(metrics: &[&str], all: &[f64], report: &mut Report) -> anyhow::Result<()> {
     let least = all.iter().copied().fold(f64::INFINITY, f64::min);
     let most = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -360,7 +360,7 @@ fn extremes(metrics: &[&str], all: &[f64], report: &mut Report) -> anyhow::Resul
     Ok(())
 }
 
-/// Returns ADUs of one length, evenly apart.
+/// Returns evenly spaced ADUs of one length.
 fn even(bytes: usize) -> Schedule {
     let apart = bytes as f64 * 8.0 / OVERHEAD_BPS;
     let count = (OVERHEAD_LASTING.as_secs_f64() / apart) as u32;
@@ -376,7 +376,7 @@ fn even(bytes: usize) -> Schedule {
     Schedule::new((0..count).map(due).collect())
 }
 
-/// Returns the goodput of each flow from a moment on, in bits a second.
+/// Returns the goodput of each flow within a span, in bit/s.
 pub(super) fn goodput_bps(
     flows: u32,
     arrivals: &[Arrival],
@@ -408,7 +408,7 @@ pub(super) fn share_vs_fair(kinds: &[Vec<f64>]) -> f64 {
 /// (Σ x)² / (n · Σ x²)
 /// ```
 ///
-/// Fails   NaN if nothing came at all
+/// Fails   NaN if nothing arrived at all
 pub(super) fn jain(flows: &[f64]) -> f64 {
     let sum: f64 = flows.iter().sum();
     let squares: f64 = flows.iter().map(|x| x * x).sum();

@@ -1,12 +1,12 @@
-//! BM-L2: what ADUs take by how much they matter.
+//! BM-L2: latency by importance.
 //!
-//! *The idea.* Paceline's figure 6, from the recording of BM-L1: one-way latency of the ADUs that came, in median, at the
-//! 99.9th percentile and at worst, of all of them and by tenth of the scale of importance. The top tenth is the videos'
-//! base layers and nothing else; the path's own delay is what such an ADU takes over the empty line. Ratios are
-//! reckoned within a round, against TCP whose program sends the most important first and drops what is late: what a
-//! program without T-modules can do.
+//! Paceline's figure 6, from the recording of BM-L1: median, 99.9th percentile and maximum of the
+//! one-way latency of the arrived ADUs, over all and by tenths of the importance scale. The top tenth
+//! holds exactly the videos' base layers; the path's own delay is such an ADU's latency over the empty
+//! line. Ratios are computed within a round, against a TCP program that sends the most important ADU
+//! first and drops late ones: the best that a program without T-modules can do.
 //!
-//! *What it does not do.* A quantile is of what came; how much came stands beside it.
+//! A quantile covers only ADUs that arrived; their share is reported beside it.
 //!
 //! *Sources.* spec B2.2 and BM-L2; PL-23, PL-24.
 
@@ -23,7 +23,7 @@ use crate::sample::{Summary, quantile};
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-L2";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &[
     "p50_vs_tcp",
     "p999_vs_tcp",
@@ -41,12 +41,12 @@ pub(crate) const METRICS: &[&str] = &[
 /// The quantiles of the first three metrics, and of `p50_ms` and its neighbours.
 const SHARES: [f64; 3] = [0.5, 0.999, 1.0];
 
-/// The tenth of the scale of importance that matters most.
+/// Index of the top tenth of the importance scale.
 const TOP: usize = 9;
 
-/// Plays what is not played yet, and reports everything of BM-L2.
+/// Runs what has not been run yet, and reports BM-L2.
 ///
-/// Fails   as [`recorded`], or a side could not be played
+/// Fails   as [`recorded`], or a side could not be run
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if settings.instructions_only {
         return Ok(());
@@ -64,16 +64,16 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     recorded.check()
 }
 
-/// Returns the tenth of the scale in which an importance lies, from 0.
+/// Returns the tenth of the importance scale, from 0.
 pub(super) fn tenth(importance: u8) -> usize {
     (usize::from(importance) * 10 / 255).min(TOP)
 }
 
-/// What came.
+/// The arrivals of a class of ADUs.
 struct Came {
-    /// The latency of each, in milliseconds.
+    /// Latency of each, ms.
     millis: Vec<f64>,
-    /// How much was due.
+    /// Number of ADUs due.
     due: usize,
 }
 
@@ -87,7 +87,7 @@ impl Came {
     }
 }
 
-/// Returns what came of one tenth, or of all.
+/// Returns the arrivals of one tenth, or of all.
 fn came_of(recorded: &Recorded, recording: &Recording, of: Option<usize>) -> Came {
     let judged = recorded.videos.judged();
     let meant = judged.filter(|(_, due)| of.is_none_or(|of| tenth(due.importance) == of));
@@ -134,7 +134,7 @@ fn headlines(recorded: &Recorded, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns what an ADU of the top tenth takes over the empty line: of their mean length.
+/// Returns the latency over the empty line of an ADU with the top tenth's mean length, ms.
 fn idle_ms(recorded: &Recorded, condition: Condition) -> f64 {
     let judged = recorded.videos.judged();
     let top = judged.filter(|(_, due)| tenth(due.importance) == TOP);
@@ -143,7 +143,7 @@ fn idle_ms(recorded: &Recorded, condition: Condition) -> f64 {
     condition.idle(mean).as_millis_f64()
 }
 
-/// Reports each side over a line; by importance for programs only.
+/// Reports each side over a line; the figures by importance are for programs only.
 fn lines(recorded: &Recorded, condition: Condition, report: &mut Report) -> anyhow::Result<()> {
     let line = condition.name();
     let quantiles = |side: &str, of: Option<usize>, at: f64| {
@@ -172,7 +172,7 @@ fn lines(recorded: &Recorded, condition: Condition, report: &mut Report) -> anyh
         for (metric, at) in METRICS[9..].iter().zip(SHARES) {
             for of in 0..=TOP {
                 let value = quantiles(name, Some(of), at);
-                // Of a tenth in which nothing came there is nothing to say.
+                // Skip a tenth without any arrival.
                 if value.median.is_finite() {
                     let metric = format!("{metric}.{name}.{line}.tenth_{of}");
                     report.add(&Figure::new(ID, metric, "ms", value))?;

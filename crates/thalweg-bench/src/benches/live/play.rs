@@ -1,8 +1,8 @@
-//! One side over one line, from the building of the network to what the receiver wrote down.
+//! One run of a side over a line, from building the network to the recorded arrivals.
 //!
-//! *The idea.* Every play has a network of its own: no queue, no path metric and no port of the play before is left. What
-//! a play makes is the process's, so that the next run finds what a killed one left; asked to end, this one takes it
-//! down itself.
+//! Every run has a new network, without queues, path metrics or ports of the previous run. What a run
+//! builds carries the process's id, so that the next run finds what a killed one left; on a signal the
+//! process removes its own.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,54 +24,54 @@ use super::recording::{self, Arrival, Recording};
 use super::schedule::Schedule;
 use super::sides::Side;
 
-/// How long an end may take to start, and the two to find each other.
+/// How long an end may take to start, and the two to connect.
 const START_MAX: std::time::Duration = std::time::Duration::from_secs(20);
 
-/// From the word to begin until time is zero: both processes have gone to sleep by then.
+/// Time from the `begin` line until time zero: both processes are asleep by then.
 const LEAD: Duration = Duration::from_millis(100);
 
-/// How much longer than its schedule a sender may take to say that it is over.
+/// How much longer than its schedule a sender may take to finish.
 const OVER_MAX: Duration = Duration::from_secs(15);
 
-/// What is carried, by whom, over which line.
+/// What to carry, by which side, over which line.
 pub(super) struct Play<'a> {
     pub(super) condition: Condition,
     pub(super) side: &'a dyn Side,
     pub(super) schedule: &'a Schedule,
-    /// For how long an ADU is of use.
+    /// How long an ADU is useful.
     pub(super) budget: Duration,
-    /// Lines between the two ends.
+    /// Number of lines between the two ends.
     pub(super) lines: usize,
-    /// Whether the side is told of the first line alone, and to keep to one connection; else it knows all.
+    /// Whether the side knows only the first line and uses one connection; otherwise it knows all.
     pub(super) is_alone: bool,
-    /// What happens to a line meanwhile.
+    /// Changes of a line during the run.
     pub(super) events: &'a [Event],
     /// Determines which packets are lost.
     pub(super) seed: u64,
 }
 
-/// A line becomes another.
+/// A change of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
-    /// After the beginning.
+    /// Time since the beginning.
     pub(super) at: Duration,
-    /// Which line.
+    /// Index of the line.
     pub(super) line: usize,
-    /// What it does from then on.
+    /// Its impairment from then on.
     pub(super) impairment: Impairment,
 }
 
-/// Senders that pour as much as they can.
+/// Bulk senders.
 #[derive(Clone, Copy)]
 pub(super) struct Pour<'a> {
     pub(super) side: &'a dyn Side,
-    /// Connections.
+    /// Number of connections.
     pub(super) flows: u32,
 }
 
-/// Checks that plays that run these programs are possible here, and takes away what killed runs left.
+/// Checks that runs with these programs are possible here, and removes what killed runs left.
 ///
-/// Fails   in one sentence that says what is missing: root, a program and what brings it, a device
+/// Fails   in one sentence with what is missing: root, a program and its package, a device
 pub(crate) fn prepare(tools: &[privilege::Tool]) -> anyhow::Result<()> {
     static HEARS: Once = Once::new();
     privilege::check(tools)?;
@@ -84,23 +84,24 @@ pub(crate) fn prepare(tools: &[privilege::Tool]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Held by who builds something, and by who takes down what was built, until the process ends.
+/// Held while building a network, and while removing what was built until the process ends.
 static BUILDING: Mutex<()> = Mutex::new(());
 
-/// Builds a network; one that has begun is whole before it is taken down.
+/// Builds a network. A build that has begun completes before it can be removed.
 ///
-/// Fails   it cannot be built
+/// Fails   the network cannot be built
 pub(crate) fn lay(world: &World, seed: u64) -> anyhow::Result<Network> {
     let _held = BUILDING.lock();
     Network::build(world, seed)
 }
 
-/// Waits, if what was built is being taken down, until the process ends by that: whatever failed meanwhile failed because of it.
+/// Waits, if the networks are being removed, until the process ends: a failure meanwhile is a
+/// consequence of that.
 pub(crate) fn outlast_taking_down() {
     drop(BUILDING.lock());
 }
 
-/// Waits for somebody to ask the process to end, takes down what it has built, and ends it.
+/// Waits for a signal to end, removes the networks built by this process, and exits.
 fn take_down_when_asked() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -130,9 +131,9 @@ fn take_down_when_asked() {
 }
 
 impl Play<'_> {
-    /// Plays, and returns what came.
+    /// Runs and returns the recording.
     ///
-    /// Fails   the network cannot be built, or an end complains, which it does on standard error
+    /// Fails   the network cannot be built, or an end fails, which prints its error on standard error
     pub(super) fn record(&self) -> anyhow::Result<Recording> {
         let mut stage = Stage::build(self.condition, self.lines, self.seed)?;
         stage.is_alone = self.is_alone;
@@ -168,7 +169,7 @@ impl Play<'_> {
     }
 }
 
-/// Pours through all of these over one line, and returns when it began and what came of each.
+/// Sends bulk with all of these over one line; returns the begin and the arrivals of each.
 ///
 /// Fails   as [`Play::record`]
 pub(super) fn pour(
@@ -208,14 +209,14 @@ pub(super) fn pour(
     Ok((begin, arrivals))
 }
 
-/// Has a receiver write down what came, and reads it.
+/// Makes a receiver write its arrivals, and reads them.
 fn finish(receiver: &mut Process, file: &std::path::Path) -> anyhow::Result<Vec<Arrival>> {
     receiver.close();
     receiver.hear(OVER, START_MAX)?;
     recording::read(file)
 }
 
-/// The two namespaces and what is between them.
+/// The two namespaces and the line between them.
 struct Stage {
     network: Network,
     program: PathBuf,
@@ -237,7 +238,7 @@ impl Stage {
         self.network.folder().join(name)
     }
 
-    /// Returns what passed the first line: from the sender, and back.
+    /// Returns the counters of the first line, from the sender and back.
     fn passed(&self) -> [LineCounters; 2] {
         let counters = self.network.emulator().counters();
         counters.first().copied().unwrap_or_default()
@@ -279,7 +280,7 @@ impl Stage {
     }
 }
 
-/// Returns what has passed since.
+/// Returns the difference of two counter readings.
 fn since(after: [LineCounters; 2], before: [LineCounters; 2]) -> [LineCounters; 2] {
     [0, 1].map(|way| {
         let mut passed = after[way];

@@ -1,4 +1,4 @@
-//! An end of a play as the bench sees it: a process that says lines and is told some.
+//! One end of a run as a child process that exchanges lines with the bench.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-/// A process that is killed when this is dropped; started by the main thread, it dies with the bench.
+/// A process that is killed on drop. Started by the main thread, it dies with the bench.
 pub(super) struct Process {
     name: String,
     child: Child,
@@ -16,7 +16,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a process; what it complains of goes to the bench's own standard error.
+    /// Starts a process with the bench's own standard error.
     pub(super) fn start(mut command: Command, name: String) -> anyhow::Result<Self> {
         let spawned = command
             .stdin(Stdio::piped())
@@ -29,7 +29,7 @@ impl Process {
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                // Nobody reads on once the play has failed.
+                // The receiver is gone once the run has failed.
                 let _ = sender.send(line);
             }
         });
@@ -41,7 +41,7 @@ impl Process {
         })
     }
 
-    /// Waits until it says a line that begins with this word, and returns the rest of the line.
+    /// Waits for a line that begins with this word, and returns the rest of the line.
     pub(super) fn hear(&self, word: &str, most: Duration) -> anyhow::Result<String> {
         let until = Instant::now() + most;
         loop {
@@ -63,13 +63,13 @@ impl Process {
         }
     }
 
-    /// Says a line to it.
+    /// Sends it a line.
     pub(super) fn say(&mut self, line: &str) -> anyhow::Result<()> {
         let input = self.input.as_mut().context("its input is closed")?;
         writeln!(input, "{line}").with_context(|| format!("the {} has ended", self.name))
     }
 
-    /// Says that nothing more will be said.
+    /// Closes its input.
     pub(super) fn close(&mut self) {
         self.input = None;
     }
@@ -77,7 +77,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended by itself cannot be killed, and need not be.
+        // Killing a process that has ended fails, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,8 @@
-//! All sides over all lines, played once: what BM-L1 and BM-L2 are both reckoned from.
+//! The recordings of all sides over all lines, from which BM-L1 and BM-L2 are computed.
 //!
-//! *The idea.* In each round every side plays over every line, in the other order in every second round. Rounds are
-//! few and long, for a queue takes a second to fill; what comes before that, and what the end of the overload lets
-//! through, is played and not judged.
+//! In each round every side runs over every line, in alternating order. Rounds are few and long,
+//! because a queue takes a second to fill; ADUs before that, and those that the end of the overload
+//! lets through, are sent but not judged.
 
 use std::sync::OnceLock;
 
@@ -17,27 +17,27 @@ use super::sides::{self, Side};
 use super::videos::Videos;
 use crate::{Settings, progress};
 
-/// For how long an ADU is of use: what the producers of a conversation allow.
+/// How long an ADU is useful: as in a conversation.
 pub(super) const BUDGET: Duration = Duration::from_millis(200);
 
-/// What is judged of a play, in full and quick.
+/// Length of the judged part of a run, in full and quick.
 const LENGTHS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(2)];
 
-/// Rounds, in full.
+/// Rounds in a full run.
 const ROUNDS: u64 = 2;
 
 /// The only line of a quick run.
 const QUICK: Condition = Condition::new(50, 5);
 
-/// What was played.
+/// All recordings.
 pub(super) struct Recorded {
     pub(super) videos: Videos,
     /// The lines, in the order of the output.
     pub(super) conditions: Vec<Condition>,
-    /// The sides that were there, in the order of the output.
+    /// The sides that are available, in the order of the output.
     pub(super) sides: Vec<&'static dyn Side>,
     plays: Vec<Played>,
-    /// What could not be played, a sentence each.
+    /// One sentence for each run that failed.
     failed: Vec<String>,
 }
 
@@ -47,9 +47,9 @@ struct Played {
     recording: Recording,
 }
 
-/// Plays everything, or returns what this process has played already.
+/// Runs everything, or returns what this process has run already.
 ///
-/// Fails   this user or this machine cannot build the lines: one sentence says what is missing
+/// Fails   this user or machine cannot build the lines: one sentence names what is missing
 pub(super) fn recorded(id: &str, settings: &Settings) -> anyhow::Result<&'static Recorded> {
     static RECORDED: OnceLock<Recorded> = OnceLock::new();
     if let Some(recorded) = RECORDED.get() {
@@ -94,7 +94,7 @@ fn record(id: &str, settings: &Settings) -> anyhow::Result<Recorded> {
     Ok(recorded)
 }
 
-/// Returns the sides that have what they need, and names what is missing.
+/// Returns the sides that have what they need, and prints what others lack.
 pub(super) fn present() -> Vec<&'static dyn Side> {
     let has_all = |side: &&dyn Side| {
         let missing = side.missing();
@@ -108,7 +108,7 @@ pub(super) fn present() -> Vec<&'static dyn Side> {
 }
 
 impl Recorded {
-    /// Plays one side over one line; returns whether it carried.
+    /// Runs one side over one line; returns whether it succeeded.
     fn play(&mut self, condition: Condition, side: &'static dyn Side, round: u64) -> bool {
         let play = Play {
             condition,
@@ -144,13 +144,13 @@ impl Recorded {
             .map(|played| &played.recording)
     }
 
-    /// Returns the most that the instrument itself was late with a packet, over all plays.
+    /// Returns the emulator's maximum lateness over all runs.
     pub(super) fn late(&self) -> Duration {
         let late = self.plays.iter().map(|played| played.recording.late);
         late.max().unwrap_or(Duration::ZERO)
     }
 
-    /// Fails if not everything was played, with the reasons.
+    /// Fails if a run failed, with the reasons.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         if self.failed.is_empty() {
             return Ok(());

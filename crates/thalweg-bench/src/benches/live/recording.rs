@@ -1,4 +1,4 @@
-//! What came when, as the receiver wrote it down.
+//! The arrivals that a receiver recorded.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,18 +13,18 @@ use thalweg_testbed::system::clock;
 use super::end::{self, UP};
 use super::schedule::{NO_ADU, Schedule, number_of};
 
-/// An ADU that came.
+/// An ADU that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrival {
-    /// Which: its number in the schedule; of what is poured, its flow.
+    /// Its number in the schedule; for bulk, its flow.
     pub(super) number: u32,
     /// When its last byte was handed over, on the machine's clock.
     pub(super) at: Instant,
-    /// The length of its payload.
+    /// Length of its payload.
     pub(super) bytes: usize,
 }
 
-/// Where the receiving end of a side says what came; clones are the same.
+/// Records the arrivals of a side's receiving end; clones share the record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals(Arc<Shared>);
 
@@ -34,35 +34,35 @@ struct Shared {
     is_up: AtomicBool,
 }
 
-/// What became of a play.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recording {
-    /// Of each ADU of the schedule, from the moment at which it was due; `None` if it did not come.
+    /// Latency of each ADU of the schedule since it was due; `None` if it did not arrive.
     latencies: Vec<Option<Duration>>,
-    /// What passed the line from the beginning until nothing was on its way: from the sender, and back.
+    /// The line's counters from the beginning until nothing was in flight: from the sender, and back.
     pub(super) passed: [LineCounters; 2],
-    /// What passed it from the sender as long as ADUs were due.
+    /// The line's counters from the sender while ADUs were due.
     pub(super) meanwhile: LineCounters,
-    /// The most that the emulator was late with a packet: the instrument's own share of a latency.
+    /// The emulator's maximum lateness with a packet: the instrument's own share of a latency.
     pub(super) late: Duration,
 }
 
 impl Arrivals {
-    /// Says that the connection is there.
+    /// Reports once that the connection is up.
     pub(super) fn up(&self) {
         if !self.0.is_up.swap(true, Ordering::Relaxed) {
             end::say(UP);
         }
     }
 
-    /// Writes down that a payload is here, whole.
+    /// Records a whole payload.
     pub(super) fn note(&self, payload: &[u8]) {
         if let Some(number) = number_of(payload) {
             self.note_number(number, payload.len());
         }
     }
 
-    /// Writes down that the ADU of this number is here, whole.
+    /// Records the whole ADU of this number.
     pub(super) fn note_number(&self, number: u32, bytes: usize) {
         if number == NO_ADU {
             return;
@@ -74,19 +74,19 @@ impl Arrivals {
         all.push(came);
     }
 
-    /// Writes everything into a file.
+    /// Writes the arrivals to a file.
     pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let came = self.0.came.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
         for Arrival { number, at, bytes } in &*came {
-            // Text that is written to memory is always written.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{number} {} {bytes}", at.as_nanos());
         }
         std::fs::write(path, text).context("what came cannot be written down")
     }
 }
 
-/// Reads what a receiver wrote.
+/// Reads a receiver's arrivals from a file.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Arrival>> {
     let text = std::fs::read_to_string(path).context("the receiver has written nothing down")?;
     let arrivals: Option<Vec<Arrival>> = text.lines().map(of_line).collect();
@@ -104,7 +104,7 @@ fn of_line(line: &str) -> Option<Arrival> {
 }
 
 impl Recording {
-    /// Puts what came beside what was due; of an ADU that came twice the first counts, and one that came short does not.
+    /// Matches arrivals with the schedule. Of duplicates the first counts; a truncated ADU does not count.
     pub(super) fn new(schedule: &Schedule, begin: Instant, arrivals: &[Arrival]) -> Self {
         let mut latencies = vec![None; schedule.dues().len()];
         for arrival in arrivals {
@@ -121,7 +121,7 @@ impl Recording {
         }
     }
 
-    /// Returns what an ADU took; `None` if it did not come.
+    /// Returns an ADU's latency; `None` if it did not arrive.
     pub(super) fn latency(&self, number: usize) -> Option<Duration> {
         self.latencies.get(number).copied().flatten()
     }

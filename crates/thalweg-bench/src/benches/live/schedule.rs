@@ -1,7 +1,7 @@
-//! What is due when: the ADUs that a producer hands over, in the order in which it does.
+//! The schedule: the ADUs of a producer, in the order in which they are due.
 //!
-//! *The idea.* One list for every side. Its place in the list is an ADU's number, which stands in its payload, so that
-//! the receiver can say which one came. The sender's process is handed it as a file, a line an ADU.
+//! All sides use the same list. An ADU's index is its number, which its payload carries, so that the
+//! receiver can identify it. The sender's process gets the list as a file, one line per ADU.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,39 +9,39 @@ use std::path::Path;
 use anyhow::Context as _;
 use thalweg_core::time::{Duration, Instant};
 
-/// The bytes of a payload that say which ADU it is.
+/// Bytes of the number in a payload.
 pub(super) const NUMBER_BYTES: usize = 4;
 
-/// A number that no ADU has: for what only finds out whether a line is up.
+/// The number of a probe that only tests whether a line is up.
 pub(super) const NO_ADU: u32 = u32::MAX;
 
 /// An ADU that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Due {
-    /// When, after the beginning.
+    /// When it is due, since the beginning.
     pub(super) at: Duration,
-    /// Which of the streams that share the line.
+    /// The stream, of those that share the line.
     pub(super) stream: u32,
     /// Its frame in the stream.
     pub(super) frame: u32,
     /// Its layer in the frame.
     pub(super) layer: u8,
-    /// Layers of a frame.
+    /// Number of layers of a frame.
     pub(super) layers: u8,
-    /// How much it matters.
+    /// Its importance.
     pub(super) importance: u8,
-    /// The length of its payload.
+    /// Length of its payload in bytes.
     pub(super) bytes: usize,
 }
 
-/// The ADUs of a play.
+/// The ADUs of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Schedule(Vec<Due>);
 
 impl Schedule {
-    /// Returns the schedule of these ADUs, which are put in order.
+    /// Returns the schedule of these ADUs, which it sorts.
     pub(super) fn new(mut dues: Vec<Due>) -> Self {
-        // By layer at last, so that a frame's base goes before what needs it.
+        // Layers come last in the key, so that a frame's base precedes what depends on it.
         dues.sort_by_key(|due| (due.at, due.stream, due.frame, due.layer));
         for due in &mut dues {
             due.bytes = due.bytes.max(NUMBER_BYTES);
@@ -59,7 +59,7 @@ impl Schedule {
         self.0.last().map_or(Duration::ZERO, |due| due.at)
     }
 
-    /// Writes the schedule into a file.
+    /// Writes the schedule to a file.
     pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
         std::fs::write(path, self.text()).context("the schedule cannot be written")
     }
@@ -73,7 +73,7 @@ impl Schedule {
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for due in &self.0 {
-            // Text that is written to memory is always written.
+            // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
                 "{} {} {} {} {} {} {}",
@@ -110,7 +110,7 @@ fn of_line(line: &str) -> Option<Due> {
 }
 
 impl Due {
-    /// Returns when it is of no use any more.
+    /// Returns when it is no longer useful.
     pub(super) fn deadline(&self, begin: Instant, budget: Duration) -> Instant {
         begin + self.at + budget
     }
@@ -120,20 +120,20 @@ impl Due {
         payload(number, self.bytes)
     }
 
-    /// Returns its number among the ADUs of its stream.
+    /// Returns its sequence number in its stream.
     pub(super) const fn sequence(&self) -> u64 {
         self.frame as u64 * self.layers as u64 + self.layer as u64
     }
 }
 
-/// Returns a payload of this length that says a number.
+/// Returns a payload of this length that carries a number.
 pub(super) fn payload(number: u32, bytes: usize) -> Vec<u8> {
     let mut payload = vec![0; bytes.max(NUMBER_BYTES)];
     payload[..NUMBER_BYTES].copy_from_slice(&number.to_be_bytes());
     payload
 }
 
-/// Returns the number that a payload says.
+/// Returns the number that a payload carries.
 pub(super) fn number_of(payload: &[u8]) -> Option<u32> {
     let number = payload.first_chunk::<NUMBER_BYTES>()?;
     Some(u32::from_be_bytes(*number))

@@ -1,18 +1,17 @@
-//! BM-L4: the worst latency when the line fails for a while.
+//! BM-L4: the maximum latency when the line fails for a while.
 //!
-//! *The idea.* One video of 4 Mbit/s on a line that has room for it, each ADU of use for ten seconds, so that what is
-//! late is waited for. Then something happens:
+//! One video of 4 Mbit/s runs on a line with room for it; each ADU is useful for ten seconds, so that
+//! late ones are waited for. Then the line fails:
 //!
 //! | case | the line that the connection is on | a second line between the same ends |
 //! |---|---|---|
 //! | `stall` | carries nothing for 4 s | carries all the time |
 //! | `burst_loss` | loses 30 % for 3 s, in bursts of ten packets | carries all the time |
-//! | `blackout` | carries nothing for 2 s | nor does that |
+//! | `blackout` | carries nothing for 2 s | carries nothing either |
 //!
-//! `max_ms_without` is the worst latency of what came, of a side that stays on its one connection. A side that can go on
-//! over a standby ([`Side::has_failover`]) plays once more, told of the second line, and that is `max_ms_with_failover`.
-//!
-//! *What it does not do.* It does not say how often a side changed: a link's metrics do.
+//! `max_ms_without` is the maximum latency of the arrived ADUs on a single connection. A side that can
+//! fail over to a standby ([`Side::has_failover`]) runs once more with the second line, which is
+//! `max_ms_with_failover`.
 //!
 //! *Sources.* spec PL-13, BM-L4.
 
@@ -35,7 +34,7 @@ use crate::{Settings, progress};
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-L4";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &[
     "max_ms_without",
     "came_share_without",
@@ -43,22 +42,22 @@ pub(crate) const METRICS: &[&str] = &[
     "came_share_with_failover",
 ];
 
-/// For how long an ADU is of use: longer than anything that happens.
+/// How long an ADU is useful: longer than any failure.
 const BUDGET: Duration = Duration::from_secs(10);
 
 /// The line, and the second one.
 const CONDITION: Condition = Condition::new(50, 1);
 
-/// When it happens.
+/// When the line fails.
 const AT: Duration = Duration::from_secs(2);
 
-/// Of the videos, after their warming up.
+/// Length of the videos after their warm-up.
 const LENGTH: Duration = Duration::from_secs(6);
 
-/// Rounds, in full.
+/// Rounds in a full run.
 const ROUNDS: u64 = 2;
 
-/// What happens.
+/// The failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
     Stall,
@@ -77,7 +76,7 @@ impl Case {
         }
     }
 
-    /// Returns what happens to which line when, and that it is over later.
+    /// Returns the changes of the lines; the last one restores them.
     pub(super) fn events(self) -> Vec<Event> {
         let world = CONDITION.world(1);
         let whole = Impairment::from(&world.links[0]);
@@ -103,9 +102,9 @@ impl Case {
     }
 }
 
-/// Plays every case, and reports everything of BM-L4 that there is.
+/// Runs every case, and reports BM-L4.
 ///
-/// Fails   this user or this machine cannot build the lines, or a side does not carry
+/// Fails   this user or machine cannot build the lines, or a side carries nothing
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if settings.instructions_only {
         return Ok(());
@@ -115,7 +114,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     let dues = videos.schedule().dues().iter();
     let schedule = Schedule::new(dues.filter(|due| due.stream == 0).copied().collect());
     let (cases, sides, rounds) = if settings.is_quick {
-        // The line is dark for both of a side's connections: what is quick shows only that it runs.
+        // A quick run only shows that it works: both of a side's connections fail.
         (&Case::ALL[2..], vec![OURS, PACE_K], 1)
     } else {
         (&Case::ALL[..], recorded::present(), ROUNDS)
@@ -125,7 +124,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         let mut seen = vec![Vec::new(); turns.len()];
         for round in 0..rounds {
             for turn in 0..turns.len() {
-                // The other order every second round, so that nothing is always first.
+                // The order alternates between rounds, so that nothing is always first.
                 let at = match round % 2 {
                     0 => turn,
                     _ => turns.len() - 1 - turn,
@@ -149,7 +148,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     Ok(())
 }
 
-/// A side, and whether it keeps to one connection.
+/// A side, and whether it uses only one connection.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     pub(super) side: &'static dyn Side,
@@ -167,7 +166,7 @@ impl Turn {
     }
 }
 
-/// Returns who plays: each side on one connection, and those that have fail-over with it too.
+/// Returns the turns: each side on one connection, and those with fail-over with it too.
 pub(super) fn turns(sides: &[&'static dyn Side]) -> Vec<Turn> {
     let ways = sides.iter().flat_map(|side| {
         let with = side.has_failover().then_some(false);
@@ -194,7 +193,7 @@ fn record(case: Case, turn: Turn, schedule: &Schedule, seed: u64) -> anyhow::Res
     play.record()
 }
 
-/// Returns the worst latency of what came, in milliseconds, and the share that came.
+/// Returns the maximum latency of the arrived ADUs in milliseconds, and the share that arrived.
 fn worst(schedule: &Schedule, recording: &Recording) -> (f64, f64) {
     let numbers = 0..schedule.dues().len();
     let all = numbers.map(|number| recording.latency(number));

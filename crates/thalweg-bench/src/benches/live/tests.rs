@@ -1,4 +1,4 @@
-//! Proves, without a network, that what is reckoned from a recording is what a viewer would have seen.
+//! Proves, without a network, the evaluation of recordings.
 
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::Ratio;
@@ -12,12 +12,12 @@ use super::sides::ALL;
 use super::stall::{Case, turns};
 use super::videos::{Videos, WARM_UP};
 
-/// Half a second of the videos, without what comes before it is judged.
+/// Returns half a second of the videos, without the warm-up.
 fn videos() -> Videos {
     Videos::new(Duration::from_millis(500)).expect("room for eight layers")
 }
 
-/// Records what comes of the videos; `None` does not.
+/// Returns a recording with these latencies of the videos' ADUs; `None` did not arrive.
 fn record(videos: &Videos, latency: impl Fn(&Due) -> Option<Duration>) -> Recording {
     let begin = Instant::ZERO + Duration::from_secs(7);
     let dues = videos.schedule().dues();
@@ -32,7 +32,7 @@ fn record(videos: &Videos, latency: impl Fn(&Due) -> Option<Duration>) -> Record
 }
 
 #[test]
-fn eight_videos_have_32_mbps_and_their_bases_the_top_tenth_of_importance() {
+fn videos_have_32_mbps_and_top_bases() {
     let videos = videos();
     let bytes: usize = videos.judged().map(|(_, due)| due.bytes).sum();
     let mbps = bytes as f64 * 8.0 / 1e6 / 0.5;
@@ -45,7 +45,7 @@ fn eight_videos_have_32_mbps_and_their_bases_the_top_tenth_of_importance() {
 }
 
 #[test]
-fn a_frame_is_shown_if_its_base_came_in_time_and_looks_as_its_unbroken_layers_do() {
+fn frame_needs_base_in_time() {
     let videos = videos();
     let millis = Duration::from_millis;
     let early = millis(30);
@@ -63,12 +63,12 @@ fn a_frame_is_shown_if_its_base_came_in_time_and_looks_as_its_unbroken_layers_do
         _ => Some(millis(500)),
     });
     let seen = look(&bases, millis(100));
-    // What lies above a missing layer is of no use, and what is late is not there yet.
+    // Layers above a missing one are useless, and late ones are not there yet.
     assert_eq!(look(&gap, millis(100)), seen);
     assert_eq!(look(&late, millis(100)), seen);
     assert_eq!(look(&late, millis(500)), look(&whole, millis(100)));
     assert!(look(&whole, millis(100)).psnr_y_db > seen.psnr_y_db + 10.0);
-    // Every second frame: the one before it stands on the screen, which is worse than a coarse one of its own.
+    // Every second frame: the previous one on the screen is worse than a coarse one of its own.
     let halves = record(&videos, |due| {
         (due.layer == 0 && due.frame % 2 == 0).then_some(early)
     });
@@ -78,7 +78,7 @@ fn a_frame_is_shown_if_its_base_came_in_time_and_looks_as_its_unbroken_layers_do
 }
 
 #[test]
-fn a_recording_takes_the_first_of_two_and_nothing_that_is_short_or_unknown() {
+fn recording_takes_first_whole_arrival() {
     let due = Due {
         at: Duration::from_millis(10),
         stream: 0,
@@ -106,7 +106,7 @@ fn a_recording_takes_the_first_of_two_and_nothing_that_is_short_or_unknown() {
 }
 
 #[test]
-fn a_schedule_is_read_as_it_was_written_and_a_payload_says_its_number() {
+fn schedule_round_trips() {
     let videos = videos();
     let text = videos.schedule().text();
     assert_eq!(Schedule::of_text(&text).as_ref(), Some(videos.schedule()));
@@ -117,7 +117,7 @@ fn a_schedule_is_read_as_it_was_written_and_a_payload_says_its_number() {
 }
 
 #[test]
-fn a_queue_holds_its_products_and_an_idle_line_takes_its_bits_and_its_delay() {
+fn queue_and_idle_latency_add_up() {
     let condition = Condition::new(100, 5);
     assert_eq!(condition.name(), "rtt100_bdp5");
     // 10 Mbit/s for 100 ms are 125,000 bytes.
@@ -126,7 +126,7 @@ fn a_queue_holds_its_products_and_an_idle_line_takes_its_bits_and_its_delay() {
 }
 
 #[test]
-fn shares_are_of_what_came_after_the_beginning() {
+fn shares_exclude_start() {
     let second = Duration::from_secs(1);
     let since = Instant::ZERO + second;
     let came = |number, millis| Arrival {
@@ -150,7 +150,7 @@ fn shares_are_of_what_came_after_the_beginning() {
 }
 
 #[test]
-fn only_sides_with_fail_over_are_told_of_the_second_line() {
+fn failover_sides_get_second_line() {
     let turns = turns(&ALL);
     let with: Vec<_> = turns
         .iter()
@@ -163,7 +163,7 @@ fn only_sides_with_fail_over_are_told_of_the_second_line() {
 }
 
 #[test]
-fn what_happens_to_a_line_is_over_later() {
+fn every_event_is_undone() {
     for case in Case::ALL {
         let events = case.events();
         let (bad, good) = events.split_at(events.len() / 2);

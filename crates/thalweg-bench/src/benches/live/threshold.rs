@@ -1,11 +1,9 @@
-//! BM-L1: frames a second and their quality, by how old an ADU may be.
+//! BM-L1: frames per second and their quality, by the maximum age of an ADU.
 //!
-//! *The idea.* Paceline's figure 5. Eight videos of 4 Mbit/s share 10 Mbit/s; each ADU is of use for 200 ms, which every
-//! side that drops anything is told. From one recording of each side it is reckoned what viewers saw who wait 100 ms and
-//! no longer, and so on up to 10 s.
-//!
-//! *What it does not do.* A viewer of 10 s gets no more from a producer that gives up after 200 ms: the curves show what
-//! is late, not what more patience above the transport would bring.
+//! Paceline's figure 5. Eight videos of 4 Mbit/s share 10 Mbit/s; each ADU is useful for 200 ms, and every
+//! side that drops anything knows that budget. From one recording of each side the figures are computed for
+//! viewers with a patience from 100 ms to 10 s. A patience of 10 s gains nothing from a producer that gives
+//! up after 200 ms: the curves show what is late, not the effect of a larger budget.
 //!
 //! *Sources.* spec B2.1 and BM-L1; PL-18 to PL-21.
 
@@ -23,7 +21,7 @@ use crate::sample::{Summary, quantile};
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-L1";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &[
     "fps_at_200ms",
     "tcp_fps_at_200ms",
@@ -36,18 +34,18 @@ pub(crate) const METRICS: &[&str] = &[
     "instrument_late_ms",
 ];
 
-/// How old an ADU may be.
+/// Maximum ages of an ADU.
 const THRESHOLDS_MS: [u64; 9] = [100, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000];
 
 /// The threshold of the headline.
 const HEADLINE_MS: u64 = 200;
 
-/// Almost full temporal quality: a share of the frames of 30 a second.
+/// Almost full temporal quality: a share of the frames of 30 per second.
 const FPS_29: f64 = 29.0 / 30.0;
 
-/// Plays what is not played yet, and reports everything of BM-L1.
+/// Runs what has not been run yet, and reports BM-L1.
 ///
-/// Fails   as [`recorded`], or a side could not be played
+/// Fails   as [`recorded`], or a side could not be run
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if settings.instructions_only {
         return Ok(());
@@ -67,7 +65,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     recorded.check()
 }
 
-/// Returns how the videos looked at a threshold, round by round.
+/// Returns the videos' quality at a threshold, round by round.
 fn looks(
     recorded: &Recorded,
     condition: Condition,
@@ -117,7 +115,7 @@ const fn psnr_y_db(look: &Look) -> f64 {
     look.psnr_y_db
 }
 
-/// Reports each side over a line; what the curves are drawn from is for programs only.
+/// Reports each side over a line; the points of the curves are for programs only.
 fn lines(recorded: &Recorded, condition: Condition, report: &mut Report) -> anyhow::Result<()> {
     let line = condition.name();
     for side in &recorded.sides {
@@ -159,7 +157,7 @@ fn lines(recorded: &Recorded, condition: Condition, report: &mut Report) -> anyh
     Ok(())
 }
 
-/// Returns at which threshold 29 frames a second are shown; NaN if they never are.
+/// Returns the threshold at which 29 frames per second are shown; NaN if there is none.
 fn for_29_fps_ms(recorded: &Recorded, recording: &Recording) -> f64 {
     let bases = recorded.videos.judged().filter(|(_, due)| due.layer == 0);
     let latencies = bases.map(|(number, _)| recording.latency(number));
@@ -168,13 +166,13 @@ fn for_29_fps_ms(recorded: &Recorded, recording: &Recording) -> f64 {
     if needed < 1e9 { needed } else { f64::NAN }
 }
 
-/// Returns what came out of the line while the schedule lasted, headers and resending included.
+/// Returns the line's output rate over the schedule, with headers and retransmissions.
 fn wire_mbps(recorded: &Recorded, recording: &Recording) -> f64 {
     let seconds = recorded.videos.schedule().length().as_secs_f64();
     recording.meanwhile.bytes as f64 * 8.0 / 1e6 / seconds
 }
 
-/// Prints frames a second and quality of all sides over a line, for people.
+/// Prints frames per second and quality of all sides over a line, for people.
 fn tables(recorded: &Recorded, condition: Condition) -> anyhow::Result<()> {
     let mut header = vec!["threshold, ms".to_owned()];
     header.extend(THRESHOLDS_MS.map(|millis| millis.to_string()));

@@ -1,17 +1,17 @@
-//! Eight layered videos, and how they look to a viewer who waits so long and no longer.
+//! Eight layered videos, and their quality for a viewer with a given patience.
 //!
-//! *The idea.* Each video has 4 Mbit/s, 30 frames a second, and a frame eight ADUs: a base and seven refinements, of the
-//! importance that the temporal bias gives them. The pictures are the simulator's film, encoded before the run by the
-//! project's own layered codec; what a viewer sees of a frame of which so many layers came in time is decoded and
-//! compared with what was filmed, so that no quality is assumed. Cameras are not in step: each video begins an eighth of
-//! a frame after the one before.
+//! Each video has 4 Mbit/s and 30 frames per second; a frame is eight ADUs, a base and seven
+//! refinements, with the importance that the temporal bias gives them. The pictures are the simulator's
+//! film, encoded before the run by the project's layered codec. Each frame is decoded with the layers
+//! that came in time and compared with the original, so no quality is assumed. Cameras are not in step:
+//! each video starts an eighth of a frame after the previous one.
 //!
 //! ```text
 //! shown(frame, θ)  = its base was there within θ
 //! layers(frame, θ) = the unbroken run of layers, base first, that were there within θ
 //! ```
 //!
-//! A frame that is not shown leaves the one before it standing, and is compared with that.
+//! A frame that is not shown leaves the previous one on the screen, and is compared with that.
 //!
 //! *Sources.* spec B2.1, PL-18 to PL-20.
 
@@ -26,21 +26,21 @@ use thalweg_sim::traffic::Producer;
 use super::recording::Recording;
 use super::schedule::{Due, Schedule};
 
-/// Videos that share the line.
+/// Number of videos that share the line.
 pub(super) const VIDEOS: u32 = 8;
 
-/// Frames a second of each: full temporal quality.
+/// Frame rate of each: full temporal quality.
 pub(super) const FRAMES_PER_SECOND: f64 = 30.0;
 
 /// The layers of a video, base first: 4 Mbit/s together, headers included.
 ///
-/// All eight bases are a fifth of the line; the bases and first three refinements of all fill it.
+/// All eight bases are a fifth of the line; the bases and the first three refinements of all fill it.
 const LAYERS_KBPS: [u64; 8] = [240, 240, 300, 380, 480, 600, 760, 1_000];
 
-/// What comes before the queues have filled is played and not judged.
+/// Time until the queues have filled, which is sent but not judged.
 pub(super) const WARM_UP: Duration = Duration::from_secs(1);
 
-/// So is what comes at the end, when the overload ends and lets through what would have had to wait.
+/// Time at the end that is not judged: the overload ends and lets through what would have had to wait.
 const COOL_DOWN: Duration = Duration::from_millis(500);
 
 /// The videos.
@@ -50,17 +50,17 @@ pub(super) struct Videos {
     length: Duration,
 }
 
-/// How the videos look.
+/// The videos' quality.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
-    /// Frames a second that were shown, the mean of the videos.
+    /// Shown frames per second, the mean over the videos.
     pub(super) fps: f64,
-    /// Luma, dB, the mean of all frames.
+    /// Luma PSNR in dB, the mean over all frames.
     pub(super) psnr_y_db: f64,
 }
 
 impl Videos {
-    /// Films the videos, `length` of each to be judged.
+    /// Films the videos; `length` of each is judged.
     ///
     /// Cost    half a second in a release build
     pub(super) fn new(length: Duration) -> anyhow::Result<Self> {
@@ -89,19 +89,19 @@ impl Videos {
         })
     }
 
-    /// Returns what is due when.
+    /// Returns the schedule of all ADUs.
     pub(super) const fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
-    /// Returns the numbers and ADUs that are judged.
+    /// Returns the judged ADUs with their numbers.
     pub(super) fn judged(&self) -> impl Iterator<Item = (usize, &Due)> {
         let dues = self.schedule.dues().iter().enumerate();
         let window = WARM_UP..WARM_UP + self.length;
         dues.filter(move |(_, due)| window.contains(&due.at))
     }
 
-    /// Returns the payload that came while the judged ADUs were due, in bits a second.
+    /// Returns the rate of the payload that arrived while the judged ADUs were due, in bit/s.
     pub(super) fn delivered_bps(&self, recording: &Recording) -> f64 {
         let window = WARM_UP..WARM_UP + self.length;
         let dues = self.schedule.dues().iter().enumerate();
@@ -113,7 +113,7 @@ impl Videos {
         bytes as f64 * 8.0 / self.length.as_secs_f64()
     }
 
-    /// Returns how the videos look to a viewer for whom an ADU may be as old as the threshold and no older.
+    /// Returns the quality for a viewer with this patience.
     ///
     /// Fails   pictures of one film differ in size, which is our bug
     pub(super) fn look(&self, recording: &Recording, threshold: Duration) -> anyhow::Result<Look> {

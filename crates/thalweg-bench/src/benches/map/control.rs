@@ -1,13 +1,15 @@
-//! NET-CTRL: what each node says at rest, by the number of nodes.
+//! NET-CTRL: control traffic of a node at rest, by the number of nodes.
 //!
-//! Networks of about four links a node come up, and are then left alone for twice the time in which everybody repeats his
-//! record. `bytes_per_second_N` is what a node sends of control frames in the mean, `messages_per_second` how many,
-//! `link_share` what the busiest direction of a link bears, as a share of 150 kbit/s: below 0.01 is the aim. The baseline of the
-//! same network and the same records is plain flooding where everybody repeats his record each 15 s, which is what this
-//! program did before; its frames are counted, two a link less one a node for each record.
+//! Networks of about four links per node come up, and then idle for twice the renewal interval of
+//! records. `bytes_per_second_N` is a node's mean rate of control frames, `messages_per_second` their
+//! number, and `link_share` the load of the busiest direction of a link as a share of 150 kbit/s: the
+//! target is below 0.01. The baseline on the same network is plain flooding with a renewal of each
+//! record every 15 s, which is what this program once did; its frames are computed, two per link less
+//! one per node for each record.
 //!
-//! Under `noise` all links are measured four times a second, rates and round trips a fifth off either way, and all of them are
-//! full. Its baseline is a node that tells what it has measured as often as OSPF lets it, each 5 s (RFC 2328, `MinLSInterval`).
+//! Under `noise` all links are measured four times a second, with rates and round trips up to a fifth
+//! off, and all of them are full. The baseline is a node that announces measurements as often as OSPF
+//! lets it, every 5 s (RFC 2328, `MinLSInterval`).
 
 use thalweg_core::random::SplitMix;
 use thalweg_core::routing::cadence;
@@ -25,7 +27,7 @@ use crate::{Settings, progress};
 /// The benchmark's id.
 pub(crate) const ID: &str = "NET-CTRL";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &[
     "bytes_per_second_10",
     "bytes_per_second_100",
@@ -35,19 +37,19 @@ pub(crate) const METRICS: &[&str] = &[
     "link_share",
 ];
 
-/// How often plain flooding repeats a record.
+/// Renewal interval of plain flooding, s.
 const PLAIN_EVERY: f64 = 15.0;
 
-/// How often plain flooding may tell what it has measured.
+/// Minimum interval between announcements of plain flooding, s.
 const LSA_MIN_EVERY: f64 = 5.0;
 
-/// How long after the start nobody has anything new to say.
+/// Time after which no node has news.
 const COME_UP: Duration = Duration::from_secs(120);
 
-/// How long links tremble.
+/// Duration of the noise.
 const NOISE: Duration = Duration::from_secs(120);
 
-/// What a network said over a time.
+/// The control traffic of a network over a time.
 struct Said {
     seconds: f64,
     frames: f64,
@@ -55,7 +57,7 @@ struct Said {
     busiest_bytes: f64,
 }
 
-/// Counts, network by network.
+/// Measures network by network.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     for nodes in sizes(settings.is_quick) {
         progress::show(format_args!("{ID}: {nodes} nodes"));
@@ -74,7 +76,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     wide::control(ID, report)
 }
 
-/// Returns what the records of all take on the wire, as a node has them.
+/// Returns the wire size of all records in a node's directory.
 fn size_of_records(flood: &Flood) -> DataSize {
     let first = flood.controller(0);
     first.map_or(DataSize::ZERO, |control| control.directory().size())
@@ -124,7 +126,7 @@ fn add(
     report.add(&share.beside("a hundredth", 0.01))
 }
 
-/// Has all links measured while they tremble by a fifth around what their operators say.
+/// Measures all links with noise of up to a fifth around their configured values.
 fn tremble(flood: &mut Flood, shape: &Shape) {
     let mut dice = SplitMix::new(20);
     let mut sent = vec![[0_u64; 2]; shape.wires.len()];

@@ -1,13 +1,15 @@
-//! NET-CONV: how soon a stream is on another way, and everybody's map is right, by the number of nodes.
+//! NET-CONV: how soon a stream takes another path, and every node's map is right, by the number of nodes.
 //!
-//! A stream between two random nodes takes the way of the fewest hops; the link in its middle goes away, of which both its ends
-//! hear at once. `repath_ms` is from then until the source sends by another way, all of whose nodes have their parts;
-//! `spread_ms` until all nodes know that the link is gone; `frames_per_change` is what all nodes together sent for that. Under
-//! `churn` another random link comes or goes four times a second meanwhile.
+//! A stream between two random nodes takes the path of the fewest hops; the link in its middle fails,
+//! which both its ends learn at once. `repath_ms` is the time until the source sends over another path
+//! with all parts installed; `spread_ms` until all nodes know of the failure; `frames_per_change` is
+//! the number of frames that all nodes sent for it. Under `churn` another random link fails or comes up
+//! four times a second meanwhile.
 //!
-//! Baselines: light alone, over the wires' delays: from the cut to the source and from there to the sink and back by the new
-//! way; from the cut to the farthest node; and two plain floods, one record of each end. `memory_mb_per_node` is how far a
-//! process grows that keeps the map of so many nodes, in a process of its own; its baseline is the records' bytes.
+//! Baselines: the propagation delays alone, from the cut to the source, and from there to the sink and
+//! back over the new path; from the cut to the farthest node; and two plain floods, one for the record
+//! of each end. `memory_mb_per_node` is the growth of a process that keeps a map of that size; its
+//! baseline is the records' bytes.
 
 use anyhow::Context as _;
 use thalweg_core::control::Publication;
@@ -28,7 +30,7 @@ use crate::{Settings, progress};
 /// The benchmark's id.
 pub(crate) const ID: &str = "NET-CONV";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &[
     "repath_ms",
     "spread_ms",
@@ -36,31 +38,31 @@ pub(crate) const METRICS: &[&str] = &[
     "memory_mb_per_node",
 ];
 
-/// Changes of each network, in full.
+/// Changes per network in a full run.
 const CHANGES: usize = 20;
 
 /// The same in a quick run.
 const CHANGES_QUICK: usize = 3;
 
-/// How long a change is given.
+/// How long a change may take.
 const GIVEN: Duration = Duration::from_secs(10);
 
-/// In which steps it is looked whether all know.
+/// Interval between checks whether all nodes know.
 const STEP: Duration = Duration::from_millis(1);
 
-/// How often a link comes or goes under churn.
+/// Interval between changes under churn.
 const CHURN_EVERY: Duration = Duration::from_millis(250);
 
-/// What one change took, and what it could not have taken less than.
+/// The times of one change; the first of each pair is measured, the second its lower bound.
 struct Change {
     repath: [Duration; 2],
     spread: [Duration; 2],
     frames: f64,
 }
 
-/// Times, network by network.
+/// Measures network by network.
 ///
-/// Fails   a stream gets no way though there is one
+/// Fails   a stream gets no path though there is one
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     let changes = if settings.is_quick {
         CHANGES_QUICK
@@ -89,7 +91,7 @@ fn add(shape: &Shape, found: &[Change], case: &str, report: &mut Report) -> anyh
     let figure = Figure::new(ID, metric, "ms", of(&|c| c.repath[0].as_millis_f64()));
     report.add(&figure.beside("light", light(&|c| c.repath[1].as_millis_f64())))?;
     if !case.is_empty() {
-        // Under churn there is always somebody who does not know the last of it.
+        // Under churn some node is always behind.
         return Ok(());
     }
     let metric = format!("spread_ms.nodes_{nodes}");
@@ -100,7 +102,7 @@ fn add(shape: &Shape, found: &[Change], case: &str, report: &mut Report) -> anyh
     report.add(&figure.beside("two plain floods", 2.0 * frames_of_flood(shape) as f64))
 }
 
-/// A network in which things are changed.
+/// A network under change.
 struct Lab<'s> {
     shape: &'s Shape,
     flood: Flood,
@@ -120,7 +122,7 @@ impl<'s> Lab<'s> {
         }
     }
 
-    /// Takes a link away from under a stream, and mends everything after.
+    /// Cuts a link under a stream, and restores everything afterwards.
     fn change(&mut self, is_churning: bool) -> anyhow::Result<Change> {
         self.streams += 1;
         let (source, sink, link) = self.draw();
@@ -158,7 +160,8 @@ impl<'s> Lab<'s> {
         Ok(change)
     }
 
-    /// Returns two nodes at least two hops apart, and the link in the middle of their way, without which there is another.
+    /// Draws two nodes at least two hops apart, and the link in the middle of their path, if there is
+    /// another path.
     fn draw(&mut self) -> (usize, usize, usize) {
         loop {
             let mut draw = || self.dice.next_below(self.shape.nodes as u64) as usize;
@@ -183,7 +186,7 @@ impl<'s> Lab<'s> {
         directory.path(self.flood.id(source), self.flood.id(sink))
     }
 
-    /// Lets time pass until nobody has the link on his map; under churn until a second is over.
+    /// Runs until no node has the link on its map; under churn for a second.
     fn until_known(&mut self, link: usize, is_churning: bool) -> anyhow::Result<Instant> {
         if is_churning {
             for _ in 0..4 {
@@ -237,7 +240,7 @@ impl<'s> Lab<'s> {
         }
     }
 
-    /// Returns what light alone would have taken for the stream, and for everybody to know.
+    /// Returns the lower bounds by propagation delay, for the stream to move and for all nodes to know.
     fn light(&self, source: usize, sink: usize, link: usize) -> anyhow::Result<[Duration; 2]> {
         let ends = self.shape.wires[link].ends;
         let from = ends.map(|end| distances(self.shape, end, Some(link)));

@@ -1,12 +1,12 @@
-//! The map: what it costs to keep, and how soon all know of a change, by the number of nodes.
+//! The map: the cost of keeping it, and the time until all nodes know of a change, by the number of nodes.
 //!
-//! *The idea.* The product's control planes alone, hundreds of them, on wires that are arithmetic (`thalweg_sim::flood`): so a
-//! figure here is a count or a virtual time, the same on every machine, and only the size of a process is measured. `control`
-//! counts what nodes say at rest (NET-CTRL), `converge` times changes (NET-CONV), `wide` does both for 10,000 nodes with the
-//! directories alone, each of which knows the few nodes that speak.
+//! Hundreds of the product's control planes run on computed wires (`thalweg_sim::flood`), so a figure
+//! here is a count or a virtual time, the same on every machine; only process sizes are measured.
+//! `control` counts the traffic at rest (NET-CTRL), `converge` times changes (NET-CONV), `wide` does
+//! both for 10,000 nodes with only their directories, each of which knows a few speaking nodes.
 //!
-//! *What it does not do.* It counts no headers below a control frame, and finding out that a link is dead is not in its times:
-//! that is the transport's, after 8 s, or the pulse's, after 150 ms (docs/continuity.md).
+//! Headers below a control frame do not count, nor does the time to detect a dead link: that is the
+//! transport's, 8 s, or the pulse's, 150 ms (docs/continuity.md).
 
 mod control;
 mod converge;
@@ -18,7 +18,7 @@ pub(crate) mod wide;
 pub(crate) use control::{ID as ID_CONTROL, METRICS as METRICS_CONTROL, run as run_control};
 pub(crate) use converge::{ID as ID_CONVERGE, METRICS as METRICS_CONVERGE, run as run_converge};
 
-/// Sizes of networks, in full.
+/// Network sizes in a full run.
 const NODES: [usize; 3] = [10, 100, 1_000];
 
 /// The same in a quick run.

@@ -1,4 +1,4 @@
-//! What is known of a made-up network without playing it: how far its nodes are apart, and what a plain flood over it takes.
+//! Properties of a generated network computed without running it: distances, and the frames of a plain flood.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,14 +7,14 @@ use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 use thalweg_sim::flood::Shape;
 
-/// What the wires of all networks here carry: twenty times the slowest link that is spoken of, so that nodes which start at
-/// the same moment, as none do in the field, are through with that in seconds.
+/// Rate of the wires in all networks here: twenty times the reference link's, so that nodes that all
+/// start at the same moment, unlike in the field, come up within seconds.
 pub(super) const RATE: Bitrate = Bitrate::from_kbps(3_000);
 
-/// The slowest link that is spoken of.
+/// Rate of the slow reference link.
 pub(super) const SLOW: Bitrate = Bitrate::from_kbps(150);
 
-/// Returns how long light alone takes from a node to each, over the wires that are not left out; none where no way leads.
+/// Returns the propagation delay from a node to each node, without the wire left out; `None` if unreachable.
 ///
 /// Cost    O(wires · log nodes), and O(wires) once for the lists of neighbours
 pub(super) fn distances(
@@ -45,8 +45,8 @@ pub(super) fn distances(
     known
 }
 
-/// Returns how many frames a plain flood of one record takes: its node sends one to each neighbour, and each other node to all
-/// but the one from which it had it first.
+/// Returns the frames of a plain flood of one record: its node sends one to each neighbour, and every
+/// other node to all but the one from which it got the record first.
 pub(super) fn frames_of_flood(shape: &Shape) -> u64 {
     let degrees = 2 * shape.wires.len() as u64;
     degrees - (shape.nodes as u64 - 1)

@@ -1,4 +1,4 @@
-//! Proves that what is reckoned without playing a network is what playing it gives.
+//! Proves that the computed number of frames is what a run gives.
 
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
@@ -7,7 +7,7 @@ use thalweg_sim::flood::{Flood, Shape};
 use super::network::{distances, frames_of_flood};
 
 #[test]
-fn a_flood_that_is_played_takes_the_frames_that_are_reckoned() {
+fn flood_matches_computed_frames() {
     for nodes in [2, 5, 40] {
         let shape = Shape::grown(nodes, Bitrate::from_kbps(1_000_000), 1);
         let mut flood = Flood::start(&shape, 1);

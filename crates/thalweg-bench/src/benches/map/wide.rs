@@ -1,10 +1,9 @@
-//! 10,000 nodes: the directories alone, one a node, of which each knows the few nodes that speak.
+//! 10,000 nodes with only their directories, each of which knows a few speaking nodes.
 //!
-//! *The idea.* That every node keeps every record is 10^8 of them, more than one machine holds. But floods of two nodes' records
-//! do not touch each other, so some nodes speak, all others pass on by the product's own [`Directory`], and what they say is
-//! multiplied. How much one directory of 10,000 takes is measured with all of them in it, in a process of its own.
-//!
-//! *What it does not do.* Its wires carry a record at once: at 3 Mbit/s that is a millisecond.
+//! If every node kept every record there would be 10^8, more than one machine holds. But floods of two
+//! records do not interact, so a sample of nodes speaks, all others forward by the product's own
+//! [`Directory`], and the result is scaled. The memory of one directory of 10,000 records is measured
+//! in a separate process. Wires carry a record at once; at 3 Mbit/s it takes a millisecond.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,16 +22,16 @@ use crate::benches::planning::memory::highest_kb;
 use crate::report::{Figure, Report};
 use crate::sample::Summary;
 
-/// Nodes.
+/// Number of nodes.
 const NODES: usize = 10_000;
 
-/// How many of them speak.
+/// Number of nodes that speak.
 const SPEAKERS: usize = 20;
 
-/// Sizes of directories that are weighed.
+/// Sizes of the directories for the memory measurement.
 const WEIGHED: [usize; 4] = [10, 100, 1_000, 10_000];
 
-/// What a frame has beside its record: kind, lengths, signature.
+/// Bytes of a frame beside its record: kind, lengths, signature.
 const FRAME_BYTES: u64 = 64 + 8;
 
 /// One flood.
@@ -43,7 +42,7 @@ struct Flooded {
     light: Duration,
 }
 
-/// Reports what 10,000 nodes say at rest.
+/// Reports the traffic of 10,000 nodes at rest.
 pub(super) fn control(id: &'static str, report: &mut Report) -> anyhow::Result<()> {
     let shape = Shape::grown(NODES, RATE, 1);
     let records = records(&shape);
@@ -52,7 +51,8 @@ pub(super) fn control(id: &'static str, report: &mut Report) -> anyhow::Result<(
     let floods = floods(&shape, &records);
     let mean =
         |pick: &dyn Fn(&Flooded) -> f64| floods.iter().map(pick).sum::<f64>() / floods.len() as f64;
-    // Each node's flood, once an interval, is what all nodes send for it: so is one node's part of all floods.
+    // All nodes together send a record's flood once per interval, so this is also one node's part of
+    // all floods.
     let plain = frames_of_flood(&shape) as f64 * total as f64 / NODES as f64 / 15.0;
     let bytes = Figure::new(
         id,
@@ -78,7 +78,7 @@ pub(super) fn control(id: &'static str, report: &mut Report) -> anyhow::Result<(
     report.add(&share.beside("a hundredth", 0.01))
 }
 
-/// Reports how soon 10,000 nodes know of a change, and what maps of several sizes take.
+/// Reports how soon 10,000 nodes know of a change, and the memory of maps of several sizes.
 pub(super) fn converge(id: &'static str, report: &mut Report) -> anyhow::Result<()> {
     let shape = Shape::grown(NODES, RATE, 2);
     let floods = floods(&shape, &records(&shape));
@@ -119,7 +119,7 @@ fn size(signed: &Signed) -> u64 {
     signed.record.len() as u64 + FRAME_BYTES
 }
 
-/// Returns everybody's record.
+/// Returns the record of every node.
 fn records(shape: &Shape) -> Vec<(Record, Signed)> {
     let mut lists = vec![Vec::new(); shape.nodes];
     for wire in &shape.wires {
@@ -139,7 +139,7 @@ fn records(shape: &Shape) -> Vec<(Record, Signed)> {
         neighbours.sort_by_key(|there| there.node);
         let record = Record {
             node: key(at),
-            // As large as the microseconds since 1970 are.
+            // The magnitude of microseconds since 1970.
             sequence: 1_700_000_000_000_000,
             name: format!("n{at}"),
             slots: 4,
@@ -156,7 +156,7 @@ fn records(shape: &Shape) -> Vec<(Record, Signed)> {
     lists.into_iter().enumerate().map(record).collect()
 }
 
-/// Floods the record of every so manieth node.
+/// Floods the records of a sample of nodes.
 fn floods(shape: &Shape, records: &[(Record, Signed)]) -> Vec<Flooded> {
     let mut lists = vec![Vec::new(); shape.nodes];
     for wire in &shape.wires {
@@ -221,11 +221,11 @@ fn weigh(nodes: usize) -> anyhow::Result<(f64, f64)> {
     Ok((number()? * 1024.0 / 1e6, number()?))
 }
 
-/// Keeps the map of so many nodes and prints by how many kB the process grew, and the bytes of the records.
+/// Keeps a map of this many nodes; prints the growth of the process in kB, and the bytes of the records.
 pub(crate) fn workload(nodes: usize) -> anyhow::Result<()> {
     let shape = Shape::grown(nodes, RATE, 1);
     let mut records = records(&shape).into_iter();
-    // What making them has taken and given back is there to be used again, so it is made to be in use.
+    // Memory freed here would be reused and hide the growth, so the records are kept in use.
     let frames: Vec<Vec<u8>> = records.by_ref().map(|(_, signed)| signed.record).collect();
     let bytes: usize = frames.iter().map(Vec::len).sum();
     std::fs::write("/proc/self/clear_refs", "5")

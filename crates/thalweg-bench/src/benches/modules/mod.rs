@@ -1,19 +1,18 @@
-//! BM-D2: what each module costs, and whether a cost model fitted to the modules one by one predicts whole chains.
+//! BM-D2: the cost of each module, and whether a cost model fitted to single modules predicts whole chains.
 //!
-//! *The idea.* Each module stands alone in a lift and gets copies of text of several lengths; beside it, in turns in the
-//! same round, an empty lift gets the same copies. What is left is the module's own, and a straight line through it is
-//! the model. A round's lines predict what that round's chains take, and the ratio is prediction over measurement.
+//! Each module stands alone in a lift and gets copies of text of several lengths; in turns in the same
+//! round, an empty lift gets the same copies. The difference is the module's own cost, and a straight
+//! line through it is the model. The lines of a round predict the chains of that round; the ratio is
+//! prediction over measurement.
 //!
 //! ```text
 //! t(ADU) = a + b · bytes                     for the empty lift, and for each module on top of it
 //! t(chain) = t(lift) + Σ t(module)           bytes of each module: of the form in which the ADU is there
 //! ```
 //!
-//! The original wrote the same: 9 µs an ADU, 0.4 µs a module, 5 µs for memory (EQ 3, corrected), and for ciphers a cost
-//! per byte and per packet (Table 10).
-//!
-//! *What it does not do.* Replay is no module: it is part of `open`, and in its figure. Keys are there; their exchange is
-//! not in these figures as it is in Table 10.
+//! The original has the same model: 9 µs per ADU, 0.4 µs per module, 5 µs for memory (EQ 3, corrected),
+//! and for ciphers a cost per byte and per packet (Table 10). Replay protection is no module here: it
+//! is part of `open`, and in its figure. Key exchange is not included, unlike in Table 10.
 //!
 //! *Sources.* spec §5(b), B4.3 to B4.5; §5(c), EQ 3, Tables 3 and 5 to 10; §5(e), errata 1 and 2.
 
@@ -30,7 +29,7 @@ use crate::{Settings, progress};
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-D2";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &[
     "module_ns_per_adu",
     "module_mb_per_s",
@@ -43,7 +42,7 @@ pub(crate) const METRICS: &[&str] = &[
 const LIFT: &str = "empty lift, same run";
 const MEASURED: &str = "measured, same run";
 
-/// The length of the original's packets. It is not fitted to, but predicted.
+/// The length of the original's packets. It is predicted, and not used for the fit.
 const LENGTH_BYTES: usize = 1_000;
 /// The lengths that lines are fitted to.
 const FITTED_BYTES: [usize; 6] = [64, 250, 500, 2_000, 4_000, 8_000];
@@ -51,10 +50,10 @@ const FITTED_BYTES: [usize; 6] = [64, 250, 500, 2_000, 4_000, 8_000];
 const ADUS_A_SAMPLE: u64 = 100;
 /// Packets of the original's transfer, Table 3; a quick run sends fewer.
 const ADUS_A_TRANSFER: u64 = 10_000;
-/// Samples of the other benchmarks that take as long as a round here.
+/// Samples of the other benchmarks that take as long as one round here.
 const SAMPLES_A_ROUND: usize = 4;
 
-/// A module, and what makes its input.
+/// A module, and the modules that make its input.
 struct Module {
     name: &'static str,
     word: &'static str,
@@ -86,14 +85,14 @@ const MODULES: [Module; 10] = [
     module("open_chacha20", "open", &["seal:chacha20"]),
 ];
 
-/// Nanoseconds an ADU of one module in every round, and of the empty lift with the same input.
+/// Nanoseconds per ADU of one module in every round, and of the empty lift with the same input.
 #[derive(Clone, Default)]
 struct Typical {
     with: Vec<f64>,
     without: Vec<f64>,
 }
 
-/// Measures and reports everything of BM-D2.
+/// Measures and reports BM-D2.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if settings.instructions_only {
         return Ok(());
@@ -148,7 +147,8 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     model::report_chains(&lines, &chains, adus_a_transfer, report)
 }
 
-/// Returns what an ADU takes with and without a module, by length: those that are fitted to, then the typical.
+/// Returns the times of an ADU with and without a module, by length: the fitted lengths, then the
+/// typical one.
 fn lone(module: &Module, is_forth: bool, pool: &Pool) -> anyhow::Result<Vec<(f64, (f64, f64))>> {
     let lengths = FITTED_BYTES.into_iter().chain([LENGTH_BYTES]);
     let point = |length_bytes: usize| {
@@ -165,9 +165,10 @@ fn lone(module: &Module, is_forth: bool, pool: &Pool) -> anyhow::Result<Vec<(f64
     lengths.map(point).collect()
 }
 
-/// Returns the nanoseconds that an ADU takes through a new lift; its first, which derives the key, is not timed.
+/// Returns the nanoseconds that an ADU takes through a new lift; the first, which derives the key, is
+/// not timed.
 fn nanos(words: &[&str], inputs: &Inputs, pool: &Pool) -> anyhow::Result<f64> {
-    // An opener opens nothing twice, so each sample has new modules.
+    // `open` refuses replays, so each sample has new modules.
     let mut lift = feed::lift(words, pool)?;
     let (first, rest) = inputs.split_at(1);
     feed::carry(&mut lift, pool, first);

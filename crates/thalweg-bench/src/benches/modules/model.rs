@@ -1,4 +1,4 @@
-//! Chains of modules: what the fitted lines say that they take, and what they take.
+//! Chains of modules: the prediction of the fitted lines, and the measurement.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Line {
 #[derive(Debug, Default)]
 pub(super) struct Costs(BTreeMap<&'static str, Line>);
 
-/// In what form an ADU is where a module has it, which makes the bytes of that module.
+/// The form of an ADU at a module, which determines that module's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     Plain,
@@ -33,17 +33,18 @@ pub(super) struct Chain {
     name: &'static str,
     words: &'static [&'static str],
     made_by: &'static [&'static str],
-    /// The modules as the lines are named, each with the form that it gets, or gives if it unpacks.
+    /// The modules by the names of their lines, each with the form of its input, or of its output if it
+    /// unpacks.
     steps: &'static [(&'static str, Form)],
-    /// Whether it stands for the whole way of the original's transfer, sender and receiver.
+    /// Whether it stands for the whole path of the original's transfer, sender and receiver.
     is_transfer: bool,
 }
 
-/// What a chain took in one round.
+/// The measurement of a chain in one round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     ns_per_adu: f64,
-    /// What the lines are to say of it, from the bytes of this input.
+    /// The byte counts of this input for the prediction.
     input_bytes: f64,
     packed_bytes: [f64; 2],
 }
@@ -140,7 +141,7 @@ impl Costs {
             .expect("every module of the table is fitted in every round")
     }
 
-    /// Returns what the lines say that an ADU takes.
+    /// Returns the predicted time of an ADU.
     fn predicted_ns(&self, chain: &Chain, taken: &Taken) -> f64 {
         let at = |name: &str, bytes: f64| {
             let Line { a_ns, b_ns } = self.of(name);
@@ -162,7 +163,7 @@ impl Taken {
 }
 
 impl Chain {
-    /// Sends a sample through it, or a transfer of so many ADUs.
+    /// Sends a sample through it, or a transfer of this many ADUs.
     pub(super) fn measure(&self, adus_a_transfer: u64, pool: &Pool) -> anyhow::Result<Taken> {
         let adus = if self.is_transfer {
             adus_a_transfer
@@ -213,13 +214,13 @@ pub(super) fn report_chains(
 
 #[cfg(test)]
 mod tests {
-    //! Proves that every chain is predicted from modules that are measured, and a prediction by hand.
+    //! Proves that every chain consists of measured modules, and checks a prediction by hand.
 
     use super::super::MODULES;
     use super::{CHAINS, Costs, LENGTH_BYTES, Line, Taken};
 
     #[test]
-    fn chains_are_made_of_modules_that_are_measured() {
+    fn chains_use_measured_modules() {
         for chain in &CHAINS {
             assert_eq!(chain.steps.len(), chain.words.len(), "{}", chain.name);
             for ((name, _), word) in chain.steps.iter().zip(chain.words) {
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_takes_the_lift_and_each_module_for_the_bytes_that_it_has() {
+    fn prediction_sums_lift_and_modules() {
         let mut costs = Costs::default();
         let line = |a_ns, b_ns| Line { a_ns, b_ns };
         costs.set("lift", line(50.0, 0.1));

@@ -1,9 +1,10 @@
 //! BM-P1 and BM-P2: Panda's planner experiments on 1,000 random chains.
 //!
-//! A chain has 2 to 6 nodes with 0 to 8 slots each, evenly; a link has 10 Mbit/s, 2 Mbit/s or 100 kbit/s and is secure
-//! or not, evenly. The stream has a base of 160 kbit/s and a second layer of 2.84 Mbit/s, packs to half and is
-//! confidential: so a link of 10 Mbit/s requires nothing, one of 2 Mbit/s packing, one of 100 kbit/s the filter and
-//! packing, an insecure one sealing, as in the thesis. Adapters are counted before any optimisation, pairs as two.
+//! A chain has 2 to 6 nodes with 0 to 8 slots each, uniformly; a link has 10 Mbit/s, 2 Mbit/s or 100
+//! kbit/s and is secure or not, uniformly. The stream has a base of 160 kbit/s and a second layer of
+//! 2.84 Mbit/s, packs to half and is confidential: so a link of 10 Mbit/s requires nothing, one of 2
+//! Mbit/s packing, one of 100 kbit/s the filter and packing, an insecure one sealing, as in the thesis.
+//! Adapters are counted before any optimisation, pairs as two.
 
 use anyhow::ensure;
 use thalweg_core::model::{Edge, Layer, NodeName, Snapshot, Stream, Topology, Traffic, Weights};
@@ -36,10 +37,10 @@ pub(crate) const METRICS_LOCAL: &[&str] = &[
     "cost_over_exact",
 ];
 
-/// As many scenarios as the thesis has.
+/// Number of scenarios, as in the thesis.
 const SCENARIOS: u64 = 1_000;
 
-/// What planners made of one chain, in the order of [`Planner::ALL`].
+/// The planners' results on one chain, in the order of [`Planner::ALL`].
 struct Scenario {
     nodes: usize,
     /// Adapters before any optimisation.
@@ -58,7 +59,7 @@ fn name(at: usize) -> anyhow::Result<NodeName> {
     Ok(format!("n{at}").parse()?)
 }
 
-/// Returns a random chain and the adapters that its links require one by one.
+/// Returns a random chain and the number of adapters that its links require one by one.
 fn chain(seed: u64) -> anyhow::Result<(Snapshot, usize)> {
     let mut dice = Dice::new(seed);
     let count = 2 + dice.below(5);
@@ -102,7 +103,8 @@ fn chain(seed: u64) -> anyhow::Result<(Snapshot, usize)> {
     Ok((snapshot, adapters))
 }
 
-/// Plans every scenario with every planner, the planners in turns, each several times; the median time counts.
+/// Plans every scenario with every planner, the planners in turns, each several times; the median time
+/// counts.
 fn scenarios(settings: &Settings) -> anyhow::Result<Vec<Scenario>> {
     let rounds = settings.samples.clamp(3, 15);
     let mut scenarios = Vec::new();
@@ -128,7 +130,7 @@ fn scenarios(settings: &Settings) -> anyhow::Result<Vec<Scenario>> {
     Ok(scenarios)
 }
 
-/// Returns how often a planner found nothing or something dearer where another found a plan.
+/// Returns how often a planner found no plan or a more expensive one than `against`.
 fn missed(scenarios: &[Scenario], planner: usize, against: usize) -> f64 {
     let missed = scenarios.iter().filter(|scenario| {
         let found = scenario.costs[planner].unwrap_or(f64::INFINITY);
@@ -142,7 +144,8 @@ fn micros(scenarios: &[Scenario], planner: usize, of: impl Fn(&Scenario) -> bool
     Summary::of(chosen.map(|scenario| scenario.micros[planner]).collect())
 }
 
-/// BM-P1: misses, feasibility and times of exact and heuristic against the exhaustive baseline.
+/// BM-P1: misses, feasibility and times of the exact and the heuristic planner against the exhaustive
+/// baseline.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     let scenarios = scenarios(settings)?;
     let exact_missed = missed(&scenarios, EXACT, EXHAUSTIVE);

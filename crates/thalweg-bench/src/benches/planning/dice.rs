@@ -1,8 +1,8 @@
-//! Throws of dice that are the same everywhere, for made-up worlds.
+//! A portable random generator for generated worlds.
 
 use thalweg_core::random::SplitMix;
 
-/// A generator.
+/// The generator.
 pub(super) struct Dice(SplitMix);
 
 impl Dice {
@@ -22,7 +22,7 @@ impl Dice {
         from[self.below(from.len())]
     }
 
-    /// Returns a number from 0 up to and without 1.
+    /// Returns a number in 0..1.
     pub(super) fn unit(&mut self) -> f64 {
         self.0.next_unit()
     }

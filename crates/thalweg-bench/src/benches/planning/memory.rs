@@ -1,10 +1,9 @@
-//! PL-SCALE's memory: how far a process grows while it plans.
+//! PL-SCALE's memory: the growth of a process while it plans.
 //!
-//! *The idea.* A process of its own makes the network, has the kernel forget its highest resident size, plans once, and
-//! prints how far the highest then is above what it had before. So it is all that planning takes, in whole pages, whoever
-//! allocates it; what the allocator had left from making the network is not counted.
-//!
-//! *What it does not do.* It knows Linux only; elsewhere the figure is left out.
+//! A separate process builds the network, resets the kernel's record of its peak resident size, plans
+//! once, and prints the difference between the new peak and the size before. That counts all memory
+//! that planning needs, in whole pages; memory that the allocator still holds from building the network
+//! is reused and not counted. Linux only; elsewhere the figure is omitted.
 
 use std::fs;
 use std::process::Command;
@@ -18,7 +17,7 @@ use crate::Settings;
 use crate::report::{Figure, Report};
 use crate::sample::Summary;
 
-/// Measures networks of each size, each world in a process of its own.
+/// Measures networks of each size, each world in a separate process.
 pub(super) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if fs::metadata("/proc/self/clear_refs").is_err() {
         return Ok(());
@@ -49,10 +48,10 @@ fn of_one(kind: &str, nodes: usize, seed: u64) -> anyhow::Result<f64> {
     Ok(kilobytes * 1024.0 / 1e6)
 }
 
-/// Plans one network and prints by how many kB the process grew.
+/// Plans one network and prints the growth of the process in kB.
 pub(crate) fn workload(kind: &str, nodes: usize, seed: u64) -> anyhow::Result<()> {
     let snapshot = world(seed, kind, nodes, 1)?;
-    // 5 resets the highest resident size (proc_pid_clear_refs(5)).
+    // 5 resets the peak resident size (proc_pid_clear_refs(5)).
     fs::write("/proc/self/clear_refs", "5").context("cannot reset the highest resident size")?;
     let before = highest_kb()?;
     if let Some(snapshot) = snapshot {
@@ -62,7 +61,7 @@ pub(crate) fn workload(kind: &str, nodes: usize, seed: u64) -> anyhow::Result<()
     Ok(())
 }
 
-/// Returns the highest resident size so far in kB.
+/// Returns the peak resident size so far in kB.
 pub(crate) fn highest_kb() -> anyhow::Result<u64> {
     let status = fs::read_to_string("/proc/self/status").context("cannot read the status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

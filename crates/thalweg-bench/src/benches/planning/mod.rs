@@ -1,12 +1,12 @@
-//! The planner: Panda's experiments with our planners, and how far the exact one scales.
+//! The planner: Panda's experiments with our planners, and the scaling of the exact one.
 //!
-//! *The idea.* `chains` makes BM-P1 and BM-P2 of the specification's B0.1: 1,000 random chains of 2 to 6 nodes whose
-//! links have 10 Mbit/s, 2 Mbit/s or 100 kbit/s and are secure or not. `scale` plans on graphs of 10 to 10,000 nodes and
-//! on trees of 10 and 100 sinks, `memory` says what that takes, `replan` what planning again does, and `ilp` plans beside
-//! an integer programme. Worlds are drawn from seeds, so that every run has the same.
+//! `chains` is BM-P1 and BM-P2 of the specification's B0.1: 1,000 random chains of 2 to 6 nodes with
+//! links of 10 Mbit/s, 2 Mbit/s or 100 kbit/s that are secure or not. `scale` plans on graphs of 10 to
+//! 10,000 nodes and on trees of 10 and 100 sinks; `memory` measures its memory, `replan` the time to
+//! replan, and `ilp` an integer programme. Worlds are drawn from seeds, so every run has the same.
 //!
-//! *What it does not do.* The thesis does not give its distributions, its cost function or its stream, so neither costs
-//! nor shares can be compared with its figures; shapes can.
+//! The thesis gives neither its distributions nor its cost function nor its stream, so costs and shares
+//! cannot be compared with its figures; shapes can.
 
 pub(crate) mod chains;
 mod dice;
@@ -20,7 +20,7 @@ use std::time::Instant;
 use thalweg_core::model::Snapshot;
 use thalweg_core::planner::{Plan, Planner, Policy, plan};
 
-/// Plans, and returns the plan with the microseconds it took.
+/// Plans, and returns the plan with the time in microseconds.
 fn timed(snapshot: &Snapshot, planner: Planner) -> (Plan, f64) {
     let policy = Policy {
         planner,

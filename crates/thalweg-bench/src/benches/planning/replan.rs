@@ -1,9 +1,10 @@
-//! PL-SCALE's replanning: what planning again takes after one link has changed, over planning anew.
+//! PL-SCALE's replanning: the time to replan after one link has changed, over the time to plan from scratch.
 //!
-//! Networks of 1,000 nodes as in `scale`, with and without a deadline. The changes: a random link gets half or twice its
-//! rate; a random link of the best path gets half its rate, fails, or gets twice its rate; and each change is taken back.
-//! Times are added up over a world's changes, so that those which matter weigh as much as they take. The ratio of a mix
-//! has the first four equally often, and none taken back, for that is the cheapest of all.
+//! Networks of 1,000 nodes as in `scale`, with and without a deadline. The changes: a random link gets
+//! half or twice its rate; a random link of the best path gets half its rate, fails, or gets twice its
+//! rate; and each change is undone. Times are summed over a world's changes, so that each change weighs
+//! by its time. The ratio of a mix has the first four equally often, and none undone, for that is the
+//! cheapest of all.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -25,17 +26,17 @@ const NODES: usize = 1_000;
 /// How often each kind of change is made to a world.
 const ROUNDS: usize = 5;
 
-/// How often each planning is repeated, by turns; the fastest counts, for a neighbour makes some slow and none fast.
+/// Repetitions of each planning, in turns; the fastest counts, because disturbances only slow a run down.
 const REPEATS: usize = 3;
 
-/// What happens to a link.
+/// The kinds of changes of a link.
 const CHANGES: [&str; 5] = ["random", "worsens", "fails", "improves", "undone"];
 const RANDOM: usize = 0;
 const FAILS: usize = 2;
 const IMPROVES: usize = 3;
 const UNDONE: usize = 4;
 
-/// Microseconds of planning anew and again, by kind of change.
+/// Microseconds of planning from scratch and of replanning, by kind of change.
 #[derive(Clone, Copy, Default)]
 struct Times {
     anew: [f64; CHANGES.len()],
@@ -43,7 +44,7 @@ struct Times {
 }
 
 impl Times {
-    /// Returns the ratio of some kinds of change.
+    /// Returns the ratio over some kinds of change.
     fn ratio(&self, kinds: std::ops::Range<usize>) -> f64 {
         let sum = |times: &[f64; CHANGES.len()]| times[kinds.clone()].iter().sum::<f64>();
         sum(&self.again) / sum(&self.anew)
@@ -84,7 +85,7 @@ fn of(times: &[Times], kinds: std::ops::Range<usize>) -> Summary {
     Summary::of(ratios.collect())
 }
 
-/// Makes every change to a world, `None` if it has no plan.
+/// Makes every change to a world; `None` if it has no plan.
 fn of_world(seed: u64, kind: &str, late: bool) -> anyhow::Result<Option<Times>> {
     let Some(mut before) = world(seed, kind, NODES, 1)? else {
         return Ok(None);

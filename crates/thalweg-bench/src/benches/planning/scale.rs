@@ -1,12 +1,13 @@
-//! PL-SCALE: the exact planner on graphs of 10 to 10,000 nodes, and trees of 10 and 100 sinks; `memory` and `replan`
-//! measure on the same graphs.
+//! PL-SCALE: the exact planner on graphs of 10 to 10,000 nodes, and trees of 10 and 100 sinks; `memory`
+//! and `replan` measure on the same graphs.
 //!
-//! Graphs are geometric (nodes in a square, linked within the radius that gives eight neighbours) and scale-free (each
-//! new node linked with three, in proportion to their links: Barabási and Albert 1999). Links have 150 kbit/s to
-//! 20 Mbit/s and 20 ms at most and a bit, a fifth of them insecure; nodes have 1 to 4 slots, one in seven is not trusted.
-//! For trees all nodes are trusted and no link is below 1 Mbit/s, so that every sink can be reached.
-//! Streams have three layers, are confidential, and go 12 hops far or as far as there is. With a deadline, it is 0.9 of
-//! what the best plan without one takes.
+//! Graphs are geometric (nodes in a square, linked within the radius that gives eight neighbours) and
+//! scale-free (each new node linked with three, in proportion to their links: Barabási and Albert
+//! 1999). Links have 150 kbit/s to 20 Mbit/s and 20 ms at most and a bit, a fifth of them insecure;
+//! nodes have 1 to 4 slots, one in seven is not trusted. For trees all nodes are trusted and no link is
+//! below 1 Mbit/s, so that every sink can be reached. Streams have three layers, are confidential, and
+//! cross 12 hops, or as many as there are. A deadline, if any, is 0.9 of the best plan's latency
+//! without one.
 
 use std::time::Instant;
 
@@ -46,12 +47,12 @@ pub(crate) const METRICS: &[&str] = &[
     "ilp_relaxation_over_exact_30",
 ];
 
-/// How many nodes a graph has.
+/// Numbers of nodes.
 const COUNTS: [usize; 4] = [10, 100, 1_000, 10_000];
 
 pub(super) const KINDS: [&str; 2] = ["geometric", "scale_free"];
 
-/// Returns pairs of nodes, and how far apart they are, 1 at most.
+/// Returns pairs of nodes with their distances, 1 at most.
 fn pairs(dice: &mut Dice, kind: &str, count: usize) -> Vec<(usize, usize, f64)> {
     if kind == "geometric" {
         return geometric(dice, count);
@@ -77,7 +78,7 @@ fn pairs(dice: &mut Dice, kind: &str, count: usize) -> Vec<(usize, usize, f64)> 
 fn geometric(dice: &mut Dice, count: usize) -> Vec<(usize, usize, f64)> {
     let radius = (8.0 / (std::f64::consts::PI * count as f64)).sqrt();
     let mut points: Vec<(f64, f64)> = (0..count).map(|_| (dice.unit(), dice.unit())).collect();
-    // Sorted by one coordinate, neighbours stand within a window.
+    // Sorted by one coordinate, neighbours are within a window.
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut pairs = Vec::new();
     for (at, here) in points.iter().enumerate() {
@@ -94,7 +95,7 @@ fn geometric(dice: &mut Dice, count: usize) -> Vec<(usize, usize, f64)> {
     pairs
 }
 
-/// Returns a graph with a stream to so many sinks, `None` where the source reaches too few.
+/// Returns a graph with a stream to this many sinks; `None` if the source reaches too few.
 pub(super) fn world(
     seed: u64,
     kind: &str,
@@ -105,7 +106,7 @@ pub(super) fn world(
     let mut topology = Topology::default();
     for at in 0..count {
         let slots = 1 + dice.below(4) as u32;
-        // Each of many sinks must be one that can be reached, or there is no tree to measure.
+        // With many sinks each must be reachable, or there is no tree to measure.
         let trusted = dice.chance(86) || sinks > 1;
         topology.add_node(format!("n{at}").parse()?, slots, trusted);
     }
@@ -154,7 +155,7 @@ pub(super) fn world(
     Ok(Some(Snapshot::new(topology, Weights::default(), stream)))
 }
 
-/// Returns each node's hops from one, `None` out of reach.
+/// Returns each node's distance from one in hops; `None` if unreachable.
 fn hops(topology: &Topology, from: usize) -> Vec<Option<u32>> {
     let mut near = vec![Vec::new(); topology.nodes().len()];
     for edge in topology.links() {
@@ -243,7 +244,7 @@ fn by_size(
     Ok(all)
 }
 
-/// Measures trees, and what sharing saves against the ways apart.
+/// Measures trees, and the saving of sharing against separate paths.
 fn trees(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     let cases = [(100, 10), (1_000, 10), (1_000, 100)];
     for (kind, (nodes, sinks)) in KINDS

@@ -1,21 +1,22 @@
-//! BM-P8: what a viewer sees over a slow link, by what is done to the stream on its way.
+//! BM-P8: a viewer's picture quality over a slow link, by the treatment of the stream on its path.
 //!
-//! *The idea.* Panda's experiment: a layered video crosses four nodes, one link of which has 150, 800, 2,000 or
-//! 5,000 kbit/s. The quality of what is on the viewer's screen (PSNR against what was sent, luma and Cb, a late frame
-//! leaves the one before it) is taken for each way of treating it:
+//! Panda's experiment: a layered video crosses four nodes, with one link of 150, 800, 2,000 or 5,000
+//! kbit/s. The quality of the picture on the viewer's screen (PSNR against the original, luma and Cb; a
+//! late frame leaves the previous one) is measured for each treatment:
 //!
-//! | case | the stream | what the planner is told of the link |
+//! | case | the stream | the link as the planner sees it |
 //! |---|---|---|
-//! | `nothing` | may be read by all | that it is fast: nothing is done |
+//! | `nothing` | may be read by all | fast: nothing is done |
 //! | `drop` | may be read by all | its rate: layers are dropped |
 //! | `drop_seal` | confidential, the first link insecure | its rate: layers are dropped, then sealed |
-//! | `seal` | the same | that it is fast: all layers are sealed, none is dropped |
-//! | `incremental` | the same | its rate, but each node plans for the next link only: sealed first, dropped later |
+//! | `seal` | the same | fast: all layers are sealed, none is dropped |
+//! | `incremental` | the same | its rate, but each node plans its next link only: sealed first |
 //!
-//! The baseline of `incremental` is `drop_seal`, which is the whole path planned at once, of all others `nothing`.
-//! Worlds are played by the testbed: real nodes, namespaces, one process each. Cases take turns in every round.
+//! The baseline of `incremental` is `drop_seal`, where the whole path is planned at once; of all others
+//! `nothing`. The testbed runs the worlds: real nodes, namespaces, one process each. Cases alternate in
+//! every round.
 //!
-//! *What it does not do.* It needs root and the testbed's tools, and says so; it judges no picture but by PSNR.
+//! The benchmark needs root and the testbed's tools, and fails with a message without them.
 //!
 //! *Sources.* spec BM-P8, Figs 6.41–6.51; docs/testbed.md.
 
@@ -35,15 +36,15 @@ use worlds::{Case, RATES_KBPS};
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-P8";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &["psnr_y_db", "psnr_cb_db", "frames_in_time_share"];
 
-/// How often each case is played, in full.
+/// Rounds of each case in a full run.
 const ROUNDS: usize = 2;
 
-/// Plays every case at every rate and reports what the viewer saw.
+/// Runs every case at every rate and reports the viewer's quality.
 ///
-/// Fails   the testbed's program is not beside this one, or a world cannot be played
+/// Fails   the testbed's program is not beside this one, or a world cannot be run
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     let testbed = Testbed::find()?;
     let (rates, rounds) = if settings.is_quick {
@@ -55,7 +56,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         let mut seen: Vec<Vec<Quality>> = vec![Vec::new(); Case::ALL.len()];
         for round in 0..rounds {
             for turn in 0..Case::ALL.len() {
-                // The other order every second round, so that nothing is always first.
+                // The order alternates between rounds, so that nothing is always first.
                 let at = match round % 2 {
                     0 => turn,
                     _ => Case::ALL.len() - 1 - turn,
@@ -86,7 +87,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     Ok(())
 }
 
-/// A metric, its unit, and what it is of what a viewer saw.
+/// A metric, its unit, and its value.
 type Measure = (&'static str, &'static str, fn(&Quality) -> f64);
 
 const MEASURES: [Measure; 3] = [

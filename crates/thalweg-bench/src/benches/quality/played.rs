@@ -6,12 +6,12 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 use thalweg_sim::report::Report;
 
-/// What a viewer saw of a world's stream.
+/// A viewer's quality.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quality {
     pub(super) y_db: f64,
     pub(super) cb_db: f64,
-    /// The share of the frames sent that were shown in time.
+    /// The share of the sent frames that were shown in time.
     pub(super) in_time: f64,
 }
 
@@ -31,7 +31,7 @@ impl Testbed {
         Ok(Self(program))
     }
 
-    /// Plays a world and returns what its viewer saw.
+    /// Runs a world and returns its viewer's quality.
     pub(super) fn play(&self, world: &str, seed: u64) -> anyhow::Result<Quality> {
         let file = tempfile::Builder::new().suffix(".toml").tempfile()?;
         std::fs::write(file.path(), world)?;
@@ -48,7 +48,7 @@ impl Testbed {
     }
 }
 
-/// Reads what the viewer saw from the testbed's report.
+/// Reads the viewer's quality from the testbed's report.
 pub(super) fn quality(json: &[u8]) -> anyhow::Result<Quality> {
     let report: Report = serde_json::from_slice(json).context("the testbed's report")?;
     let stream = report.streams.first().context("a report of no stream")?;

@@ -1,4 +1,4 @@
-//! Proves that every case's world is a sound one and does to the stream what its name says.
+//! Proves that every case's world is valid and treats the stream as its name says.
 
 use thalweg_core::planner::{Policy, plan};
 use thalweg_world::{Format, load_str};
@@ -29,7 +29,7 @@ fn adapters(case: Case, kbps: u32) -> Vec<String> {
 }
 
 #[test]
-fn cases_do_what_their_names_say() {
+fn cases_match_their_names() {
     for kbps in RATES_KBPS {
         assert_eq!(adapters(Case::Nothing, kbps), Vec::<String>::new());
         let seal = adapters(Case::Seal, kbps);

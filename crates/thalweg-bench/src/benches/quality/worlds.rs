@@ -1,12 +1,13 @@
-//! The worlds of the cases: the demo's chain, its slow link at a rate, and what the planner believes.
+//! The worlds of the cases: the demo's chain, its slow link at a rate, and the rate that the planner
+//! believes.
 
 /// The rates of the slow link.
 pub(super) const RATES_KBPS: [u32; 4] = [150, 800, 2_000, 5_000];
 
-/// What the planner is told of a link that it is to think fast.
+/// The believed rate of a link that the planner takes for fast.
 const BELIEVED_KBPS: u32 = 10_000;
 
-/// What is done to the stream.
+/// The treatment of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
     Nothing,
@@ -35,7 +36,7 @@ impl Case {
         }
     }
 
-    /// Returns what it is compared with; the first case with itself.
+    /// Returns its baseline; the first case is its own.
     pub(super) const fn baseline(self) -> Self {
         match self {
             Self::Incremental => Self::DropSeal,
@@ -52,7 +53,7 @@ impl Case {
     }
 }
 
-/// Returns the world of a case. What a node believes of a link is its rate at the start; an event makes it what it is.
+/// Returns the world of a case. The planner's belief is the rate at the start; an event sets the real one.
 pub(super) fn text(case: Case, kbps: u32, is_quick: bool) -> String {
     let believed = if case.knows_the_rate() {
         kbps

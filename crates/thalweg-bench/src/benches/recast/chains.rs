@@ -1,4 +1,4 @@
-//! A chain of a peer's relays whose middle one leaves.
+//! A chain of a peer's relays of which the middle one leaves.
 
 use std::time::{Duration, Instant};
 
@@ -10,24 +10,24 @@ use super::worlds::Leaving;
 use crate::peers::Ready;
 use crate::peers::tree::{Load, Record};
 
-/// Of a picture: 800 kbit/s at 25 a second.
+/// Bytes of a picture: 800 kbit/s at 25 per second.
 const LENGTH_BYTES: usize = 4_000;
 
-/// The age that moq-relay is told: the deadline of ours.
+/// The maximum age given to moq-relay: our deadline.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
-/// How long the sink may take until it gets pictures.
+/// How long the sink may take until it receives pictures.
 const READY_MAX: Duration = Duration::from_secs(15);
 
-/// How long pictures flow before the break, and how long what follows is looked at: longer than a QUIC connection without a
-/// word is kept.
+/// How long pictures flow before the break, and how long they are observed after it: longer than the
+/// idle timeout of a QUIC connection.
 const BEFORE: Duration = Duration::from_secs(3);
 const AFTER: Duration = Duration::from_secs(20);
 
-/// The last of the pictures that were due may still be on their way.
+/// Pictures due in this last part may still be in flight.
 const LAST: Duration = Duration::from_secs(2);
 
-/// Plays a chain once.
+/// Runs a chain once.
 pub(super) fn play(ready: &Ready, leaving: Leaving) -> anyhow::Result<Left> {
     let mut chain = ready.link(&Load {
         sinks: 1,

@@ -1,4 +1,4 @@
-//! What came at the node behind when the one in the middle had left.
+//! Evaluates the arrivals at the node behind a relay that left.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use crate::benches::continuity::longest_gap;
 use crate::peers::tree::Record;
 use crate::sample::Summary;
 
-/// What became of the stream.
+/// The effect on the stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Left {
-    /// The longest time in which nothing came, from the last picture before the break on.
+    /// The longest time without an arrival, from the last picture before the break on, ms.
     pub(super) silence_ms: f64,
-    /// The same in the second before the break.
+    /// The same in the second before the break, ms.
     pub(super) before_ms: f64,
-    /// How much longer a picture takes by the other way, in the median: so much later than an interval the first one comes,
-    /// whoever switches.
+    /// Median increase of a picture's latency on the other path, ms: even with an ideal switch the
+    /// first picture comes that much later than an interval.
     pub(super) longer_ms: f64,
     pub(super) lost: f64,
     pub(super) twice: f64,
 }
 
 impl Left {
-    /// Puts together what the producer gave and the subscriber received.
+    /// Evaluates the producer's and the subscriber's notes.
     pub(super) fn of_notes(given: &[Note], received: &[Note]) -> anyhow::Result<Self> {
         let first = given.first().context("the producer gave nothing")?;
         let broken = first.due + BREAK.saturating_sub(START).as_nanos();
@@ -34,7 +34,7 @@ impl Left {
         Self::of(&all, came, broken)
     }
 
-    /// Does the same with what a peer's sink wrote down of the ADUs from one number up to another.
+    /// Evaluates the records of a peer's sink, for ADUs with these numbers.
     pub(super) fn of_records(
         records: &[Record],
         numbers: std::ops::Range<u32>,
@@ -84,8 +84,8 @@ impl Left {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Returns by how much those that came then came later than they were due by their place, in the median and milliseconds, from
-/// a moment that is always the same; zero if none came.
+/// Returns the median lateness of the pictures that arrived at counted times, in milliseconds relative
+/// to a fixed moment; zero if none arrived.
 fn later(times: impl Iterator<Item = Option<u64>>, is_counted: impl Fn(u64) -> bool) -> f64 {
     let due = (0..).map(|place| f64::from(place) * PACE.as_nanos() as f64);
     let came = times.zip(due).filter_map(|(at, due)| Some((at?, due)));
@@ -97,5 +97,5 @@ fn later(times: impl Iterator<Item = Option<u64>>, is_counted: impl Fn(u64) -> b
     Summary::of(late).median / 1e6
 }
 
-/// The time between two pictures.
+/// The interval between two pictures.
 pub(super) const PACE: std::time::Duration = std::time::Duration::from_nanos(INTERVAL.as_nanos());

@@ -1,22 +1,24 @@
-//! BM-R3: a re-caster in the middle: how often its source sends a stream that two want, and for how long the one behind it
-//! gets nothing when it leaves.
+//! BM-R3: a re-caster in the middle: how often its source sends a stream for two sinks, and how long
+//! the sink behind it receives nothing when it leaves.
 //!
-//! *The idea.* The original's three nodes on the testbed, and around the middle one a way of less rate and shorter lines, on which
-//! a picture takes as long:
+//! The original's three nodes on the testbed, and around the middle one a path with a lower rate and
+//! shorter delays, on which a picture takes equally long:
 //!
 //! ```text
 //! cam (NodeS) ─ 10 Mbit/s, 5 ms ─ hub (NodeR) ─ 5 Mbit/s, 5 ms ─ desk (NodeC)
 //!   └────── 3 Mbit/s, 2.5 ms ──── lower ─── 3 Mbit/s, 2.5 ms ─────┘
 //! ```
 //!
-//! Its intervals are plays of their own: nobody wants the stream (1), desk does (2), desk and hub do (3; 4, the same with
-//! re-casting, is what a node does by itself). What the line from cam to hub carried in each, less the first, over the second,
-//! is the number of copies. Then hub leaves (5): asked to end, or killed; what is silence there is read beside interval 4, in which
-//! it stays, for the same seconds. Two peers of which routers form a mesh are played
-//! on loopback, a chain of three with a dearer link around the middle one.
+//! The original's intervals are separate runs: no subscriber (1), desk subscribes (2), desk and hub do
+//! (3; 4, the same with re-casting, which our node does by itself). The traffic from cam to hub in
+//! each, less that of the first, over the second, is the number of copies. Then hub leaves (5): on a
+//! signal, or killed; its silence is compared with interval 4, in which it stays, over the same
+//! seconds. Two peers with a mesh of routers run on loopback: a chain of three with a more expensive
+//! link around the middle one.
 //!
-//! *What it does not do.* Of peers no copies are counted: on loopback nobody counts bytes by link, and all three send one.
-//! A peer's middle relay is a process that ends on this machine, whose kernel says so to TCP at once; ours is one too.
+//! Copies are not counted for peers: there are no byte counts per link on loopback, and all three send
+//! one copy. A peer's middle relay is a process on this machine, so the kernel resets its TCP
+//! connections at once; ours is a process too.
 //!
 //! *Sources.* spec RA-17 to RA-19, B1.3, BM-R3; docs/continuity.md; docs/testbed.md.
 
@@ -38,7 +40,7 @@ use crate::{Settings, progress};
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-R3";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = &[
     "copies_upstream",
     "upstream_kbps",
@@ -56,19 +58,19 @@ pub(crate) const METRICS: &[&str] = &[
     "twice_without_notice",
 ];
 
-/// What the old system was silent for, in the order of [`Leaving::ALL`]. It gives 2.5 s and 3.2 s for the two receivers
-/// after re-casting had been switched off; the longer one is that of the node behind.
+/// Silence of the old system. It gives 2.5 s and 3.2 s for the two receivers after re-casting had been
+/// switched off; the longer one is that of the node behind.
 const SILENT_BEFORE_MS: f64 = 3_200.0;
 
-/// How often each is played, in full.
+/// Rounds of each in a full run.
 const ROUNDS: usize = 3;
 
-/// One number of what came.
+/// One quantity of a run.
 type Of = fn(&Left) -> f64;
 
-/// Plays every interval, each way of leaving, and the peers that are here.
+/// Runs every interval, each way of leaving, and the installed peers.
 ///
-/// Fails   the testbed's program is not beside this one, or a world cannot be played
+/// Fails   the testbed's program is not beside this one, or a world cannot be run
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if settings.instructions_only {
         return Ok(());
@@ -111,7 +113,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     peers(settings, rounds, report)
 }
 
-/// Returns how many copies a line carried of what it carried when one was wanted.
+/// Returns the number of copies on a line: its traffic relative to that with one sink.
 pub(crate) fn copies([idle, one, two]: [f64; 3]) -> f64 {
     (two - idle) / (one - idle)
 }
@@ -169,7 +171,7 @@ fn tell_left(
     Ok(())
 }
 
-/// Tells the longest time in which nothing came though nobody left, which no switch can be better than.
+/// Reports the longest time without an arrival in undisturbed runs, a lower bound for any switch.
 fn tell_undisturbed(
     undisturbed: &[f64],
     with_notice: &[Left],
@@ -184,7 +186,7 @@ fn tell_undisturbed(
         .add(&Figure::new(ID, "with_notice_vs_undisturbed", "1", value).beside("undisturbed", 1.0))
 }
 
-/// Plays the chains of peers that are here, in turns.
+/// Runs the chains of the installed peers, in turns.
 fn peers(settings: &Settings, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
     let mut failed = Vec::new();
     for peer in settings.peers.iter().filter(|peer| peer.has_chain()) {

@@ -1,4 +1,4 @@
-//! Proves that plans go by the middle node and that there is another way, and what is reckoned of what came.
+//! Proves that plans take the middle node and that there is another path; checks the evaluation by hand.
 
 use thalweg_core::model::NodeName;
 use thalweg_core::planner::{Policy, plan};
@@ -12,7 +12,7 @@ use crate::benches::continuity::tests::note_of;
 use crate::peers::tree::Record;
 
 #[test]
-fn the_way_to_the_node_behind_goes_by_the_middle_one_in_every_world() {
+fn plans_take_middle_node() {
     let intervals = Wanted::ALL.map(interval);
     for world in intervals.iter().cloned().chain(Leaving::ALL.map(leaving)) {
         let mut world = load_str(&world, Format::Toml, "recast").expect("a sound world");
@@ -27,7 +27,7 @@ fn the_way_to_the_node_behind_goes_by_the_middle_one_in_every_world() {
 }
 
 #[test]
-fn copies_are_counted_above_what_the_line_carries_anyway() {
+fn copies_exclude_idle_traffic() {
     assert!((copies([1e5, 1.1e6, 2.1e6]) - 2.0).abs() < 1e-9);
     assert!((copies([1e5, 1.1e6, 1.1e6]) - 1.0).abs() < 1e-9);
 }
@@ -37,11 +37,11 @@ fn note(number: u64, at_ms: u64) -> Note {
 }
 
 #[test]
-fn silence_begins_with_the_last_that_came_before_the_break() {
+fn silence_begins_before_break() {
     let given: Vec<Note> = (0..150).map(|number| note(number, 0)).collect();
     let broken = 50_000 + BREAK.saturating_sub(START).as_millis();
     let back = broken + 300;
-    // What comes early in the stream is late too, and is no silence of the break's.
+    // Early pictures are late too, which is not the break's silence.
     let come = |number: u64| {
         let usual = note(number, 0).due / 1_000_000 + 12 + 500 * u64::from(number < 3);
         note(
@@ -57,7 +57,8 @@ fn silence_begins_with_the_last_that_came_before_the_break() {
     received.push(come(9));
     let left = Left::of_notes(&given, &received).expect("all is there");
     assert_eq!((left.lost, left.twice), (1.0, 1.0));
-    // The last before the break was due 9 ms before, and came 12 ms after that: so it was the one before.
+    // The last picture due before the break, 9 ms before it, came 12 ms later; so the last arrival is
+    // the one before.
     let last = (0..150).map(|number| come(number).at / 1_000_000);
     let last = last.filter(|at| *at < broken).max().expect("some came");
     assert!(
@@ -70,7 +71,7 @@ fn silence_begins_with_the_last_that_came_before_the_break() {
 }
 
 #[test]
-fn a_way_that_takes_longer_is_told_apart_from_the_silence() {
+fn longer_path_is_not_silence() {
     let given: Vec<Note> = (0..150).map(|number| note(number, 0)).collect();
     let broken = 50_000 + BREAK.saturating_sub(START).as_millis();
     let received: Vec<Note> = (0..150)
@@ -86,7 +87,7 @@ fn a_way_that_takes_longer_is_told_apart_from_the_silence() {
 }
 
 #[test]
-fn of_a_peer_only_what_was_due_counts_and_a_stream_that_ends_is_an_error() {
+fn peer_counts_only_due_adus() {
     let record = |number: u32, came_ms: u64| Record {
         sink: 0,
         number,

@@ -1,4 +1,5 @@
-//! The worlds: three nodes, and around the middle one a way of less rate, on which a picture takes as long.
+//! The worlds: three nodes, and around the middle one a path with a lower rate on which a picture takes
+//! equally long.
 
 use thalweg_core::time::Duration;
 use thalweg_sim::report::{LinkReport, Report};
@@ -6,20 +7,21 @@ use thalweg_sim::report::{LinkReport, Report};
 use crate::benches::continuity::diamond;
 pub(super) use crate::benches::continuity::{BREAK, INTERVAL};
 
-/// When the first picture is due: when its plans are in force.
+/// When the first picture is due: late enough for its plans to be in force.
 pub(super) const START: Duration = Duration::from_secs(4);
 
-/// For how long pictures flow.
+/// How long pictures flow.
 pub(super) const FLOWING: Duration = Duration::from_secs(6);
 
-/// Of a line of the other way. A line by hub takes 5 ms, and of a picture this one's 3 Mbit/s take half of the rest longer than
-/// its: so a picture takes as long either way, and a silence is the switch's and none of a slower way's.
+/// Delay of a line on the other path. A line through hub has 5 ms; the serialization delay of a picture
+/// at 3 Mbit/s makes up for half of the rest. So a picture takes equally long on both paths, and
+/// silence is caused by the switch alone.
 const OTHER_DELAY: Duration = Duration::from_micros(2_500);
 
-/// Who wants the stream.
+/// The subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Nobody yet: it begins when the world is over, but for one picture.
+    /// None: the stream begins when the world is over, except for one picture.
     Nothing,
     /// The node behind.
     Desk,
@@ -27,7 +29,7 @@ pub(super) enum Wanted {
     Both,
 }
 
-/// How the node in the middle leaves.
+/// How the middle node leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaving {
     /// It is asked to end.
@@ -71,7 +73,7 @@ pub(super) fn interval(wanted: Wanted) -> String {
     text(to, &traffic, "")
 }
 
-/// Returns the world of a middle node that leaves while both want the stream.
+/// Returns the world of a middle node that leaves while both nodes subscribe.
 pub(super) fn leaving(leaving: Leaving) -> String {
     let action = match leaving {
         Leaving::WithNotice => "stop",
@@ -86,7 +88,7 @@ pub(super) fn leaving(leaving: Leaving) -> String {
     )
 }
 
-/// Returns what the line from the source to the middle node carried.
+/// Returns the counters of the line from the source to the middle node.
 pub(super) fn upstream(report: &Report) -> Option<&LinkReport> {
     let mut links = report.links.iter();
     links.find(|link| link.from == "cam" && link.to == "hub")
@@ -97,7 +99,7 @@ fn traffic(start: Duration, stop: Duration) -> String {
     format!("{{ frames = 25.0, start = \"{start} ms\", stop = \"{stop} ms\" }}")
 }
 
-/// That by hub has more rate, so plans take it.
+/// Returns a world's text. The path through hub has a higher rate, so plans take it.
 fn text(to: &str, traffic: &str, event: &str) -> String {
     let diamond = diamond("hub", OTHER_DELAY);
     format!(

@@ -1,7 +1,7 @@
-//! From the rounds of RC to figures.
+//! Computes the figures of RC from its rounds.
 //!
-//! *The idea.* What a relay adds is reckoned within a round, for what disturbs a round disturbs both of its lines; the
-//! value is then the median over the rounds.
+//! A relay's cost is computed within a round, because a disturbance hits both of its lines; the value
+//! is the median over the rounds.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::peers::line::Way;
 use crate::report::{Figure, Report, short, table};
 use crate::sample::{Summary, quantile};
 
-/// What the metrics are called, without the size.
+/// The metrics' names, without the size.
 pub(super) const METRICS: &[&str] = &[
     "relay_added_p50_us",
     "relay_added_p99_us",
@@ -23,16 +23,16 @@ pub(super) const METRICS: &[&str] = &[
     "relay_through_p99_us",
 ];
 
-/// Metrics that answer the question; the others say from what, for programs and in the table.
+/// The number of headline metrics; the others are their inputs, for programs and in the table.
 const ANSWERS: usize = 3;
 
-/// One batch over one line.
+/// The results of one batch over one line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     p50_us: f64,
     p99_us: f64,
     lost: f64,
-    /// Of the relay, where there is one.
+    /// Of the relay; zero without one.
     cpu_us_per_mbit: f64,
 }
 
@@ -57,7 +57,7 @@ impl Round {
 }
 
 impl Measured {
-    /// Adds what a side carried in a round.
+    /// Adds a side's results of a round.
     pub(super) fn add(&mut self, side: &'static str, rounds: Vec<(usize, Way, Round)>) {
         for (length_bytes, way, round) in rounds {
             self.0
@@ -67,7 +67,7 @@ impl Measured {
         }
     }
 
-    /// Returns a metric of a side, by its place in [`METRICS`].
+    /// Returns a metric of a side, by its index in [`METRICS`].
     fn metric(&self, side: &'static str, length_bytes: usize, metric: usize) -> Summary {
         let rounds = |way| {
             self.0
@@ -95,7 +95,7 @@ impl Measured {
     }
 }
 
-/// Reports everything, ours beside each peer: for people the metrics that answer, and a table of all relays.
+/// Reports everything, ours beside each peer: for people the headline metrics, and a table of all relays.
 pub(super) fn report(
     measured: &Measured,
     sides: &[Side],
@@ -171,7 +171,7 @@ fn print(measured: &Measured, sides: &[Side], length_bytes: usize) {
 
 #[cfg(test)]
 mod tests {
-    //! Proves the arithmetic of a round and of what is added, by hand.
+    //! Checks the arithmetic of a round and of a relay's cost by hand.
 
     use std::time::Duration;
 
@@ -189,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_per_megabit_that_arrived() {
+    fn cpu_time_is_per_arrived_megabit() {
         let round = round(7.0);
         assert_eq!((round.p50_us, round.p99_us, round.lost), (7.0, 7.0, 0.25));
         assert!((round.cpu_us_per_mbit - 2_000.0).abs() < 1e-6);
     }
 
     #[test]
-    fn what_is_added_is_the_difference_within_a_round() {
+    fn relay_cost_is_difference_in_round() {
         let mut measured = Measured::default();
         for (direct, through) in [(10.0, 15.0), (100.0, 104.0), (20.0, 26.0)] {
             let rounds = [(Way::Direct, direct), (Way::Through, through)];

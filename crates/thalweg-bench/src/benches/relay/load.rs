@@ -1,8 +1,8 @@
-//! A batch of ADUs at a fixed rate over one line, and what came of it.
+//! A batch of ADUs at a fixed rate over one line, and its results.
 //!
-//! *The idea.* A thread sends each ADU when it is due, another receives; both are the bench's, so there is one clock and
-//! the sender writes it into the ADU. What a line takes only in pieces goes in as several datagrams at once, and has
-//! arrived when the last piece has.
+//! One thread sends each ADU when it is due, another receives; both are the bench's, so there is one
+//! clock, and the sender writes its time into the ADU. If a line takes only small pieces, an ADU is
+//! sent as several datagrams at once, and has arrived when the last piece has.
 //!
 //! ```text
 //! piece = time of sending (8) ‖ batch (4) ‖ ADU of the batch (4) ‖ pieces of the ADU (4) ‖ zeros
@@ -10,51 +10,51 @@
 
 use std::time::{Duration, Instant};
 
-/// What every piece begins with.
+/// Bytes at the beginning of every piece.
 const STAMP_BYTES: usize = 20;
 
-/// How long after the last ADU was sent stragglers are waited for.
+/// How long stragglers are waited for after the last ADU was sent.
 const STRAGGLERS_MAX: Duration = Duration::from_millis(1_500);
 
-/// How long one look for something that arrived takes at most.
+/// Timeout of one receive call.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Where pieces go in.
+/// The sending end.
 pub(super) trait Sender: Send {
     /// Sends a piece.
     fn send(&mut self, piece: &[u8]) -> anyhow::Result<()>;
 }
 
-/// Where they come out.
+/// The receiving end.
 pub(super) trait Receiver: Send {
-    /// Waits so long for a piece and puts it into the buffer, which is replaced; `false` if none came.
+    /// Waits at most this long for a piece, which replaces the buffer's content; `false` if none came.
     fn recv(&mut self, piece: &mut Vec<u8>, wait: Duration) -> anyhow::Result<bool>;
 }
 
-/// What is sent.
+/// The parameters of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Of an ADU.
+    /// Bytes of an ADU.
     pub(super) length_bytes: usize,
-    /// The largest piece that the line takes.
+    /// The largest piece that the line takes, in bytes.
     pub(super) piece_bytes: usize,
     pub(super) count: u32,
-    /// From one ADU to the next.
+    /// Interval between two ADUs.
     pub(super) pace: Duration,
 }
 
-/// What came of a batch.
+/// The results of a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Taken {
-    /// Of each ADU that arrived whole.
+    /// Latency of each ADU that arrived whole.
     pub(super) latencies_us: Vec<f64>,
-    /// How many should have.
+    /// Number of ADUs sent.
     pub(super) due: u32,
-    /// What the relay computed meanwhile, where there is one.
+    /// Processor time of the relay meanwhile, if there is one.
     pub(super) relay_cpu: Option<Duration>,
 }
 
-/// What a piece says of itself.
+/// The header of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     sent_nanos: u64,
@@ -64,7 +64,7 @@ struct Stamp {
 }
 
 impl Load {
-    /// Returns the load of this rate and duration; rates count an ADU's bytes and nothing around them.
+    /// Returns the load of this rate and duration; the rate counts an ADU's bytes without overhead.
     pub(super) fn of(length_bytes: usize, piece_bytes: usize, bps: f64, lasting: Duration) -> Self {
         let pace = Duration::from_secs_f64(length_bytes as f64 * 8.0 / bps);
         let count = (lasting.as_secs_f64() / pace.as_secs_f64())
@@ -78,7 +78,7 @@ impl Load {
         }
     }
 
-    /// Returns the lengths of an ADU's pieces, as even as can be.
+    /// Returns the lengths of an ADU's pieces, as even as possible.
     fn pieces(self) -> impl Iterator<Item = usize> {
         let count = self.length_bytes.div_ceil(self.piece_bytes);
         let (each, rest) = (self.length_bytes / count, self.length_bytes % count);
@@ -87,7 +87,7 @@ impl Load {
     }
 }
 
-/// Carries a batch. Batches over one line are told apart by their number.
+/// Carries a batch. The batch number distinguishes batches over one line.
 pub(super) fn carry(
     load: Load,
     batch: u32,
@@ -142,7 +142,7 @@ fn receive(
             continue;
         }
         let now = nanos(clock.elapsed());
-        // What is not of this batch is a straggler of the one before.
+        // A piece of another batch is a straggler.
         let Some(stamp) = Stamp::read(&piece).filter(|stamp| stamp.batch == batch) else {
             continue;
         };
@@ -170,7 +170,7 @@ impl Stamp {
         }
     }
 
-    /// Reads a stamp; what is too short has none.
+    /// Reads a stamp; `None` if the piece is too short.
     fn read(piece: &[u8]) -> Option<Self> {
         let number = |at: usize| {
             let bytes = piece.get(at..at + 4)?.try_into().ok()?;
@@ -187,7 +187,7 @@ impl Stamp {
 
 #[cfg(test)]
 mod tests {
-    //! Proves that what arrives is reckoned by ADU and not by piece, over a line of memory that loses what it is told to.
+    //! Proves that arrivals count by ADU and not by piece, over an in-memory line that loses chosen pieces.
 
     use std::sync::mpsc;
     use std::time::Duration;
@@ -216,9 +216,9 @@ mod tests {
     }
 
     #[test]
-    fn an_adu_has_arrived_when_all_its_pieces_have() {
+    fn adu_arrives_with_all_pieces() {
         let (sender, receiver) = mpsc::channel();
-        // Of another batch, and too short for anything: both are passed over.
+        // A piece of another batch, and one too short for a stamp: both are skipped.
         let mut old = vec![0; 100];
         Stamp {
             sent_nanos: 1,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_even_and_make_up_the_adu() {
+    fn pieces_are_even_and_complete() {
         let pieces = |length, piece| {
             let load = Load::of(length, piece, 1e6, Duration::from_secs(1));
             load.pieces().collect::<Vec<_>>()

@@ -1,21 +1,21 @@
-//! RC, the relay comparison: what a relay adds to the latency of an ADU and what it computes for it, ours and others'.
+//! RC, the relay comparison: the latency and processor time that a relay adds per ADU, ours and peers'.
 //!
-//! *The idea.* A sender and a receiver in this process, a relay in its own between them, everything on loopback. Of each
-//! transport there are two lines, one through the relay and one without it, and what a relay adds is the difference of
-//! the two within a round: what the ends cost, clients of the peer's protocol among it, is in both. In each round every
-//! side carries one batch directly and one through its relay, the other way round in every second round, so that a
-//! neighbour on the machine meets all.
+//! A sender and a receiver run in this process, a relay in a separate one between them, everything on
+//! loopback. Each transport has two lines, one through the relay and one without it; the relay's cost
+//! is the difference of the two within a round, so the cost of the ends, including clients of the
+//! peer's protocol, cancels out. In each round every side carries one batch directly and one through
+//! its relay, in alternating order, so that a disturbance hits both.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `load` | a batch of ADUs at a fixed rate, and what came of it |
+//! | `load` | a batch of ADUs at a fixed rate, and its results |
 //! | `side` | one relay with both lines, ours or a peer's |
 //! | `thalweg` | our lines |
-//! | `figures` | from rounds to figures, and a table for people |
+//! | `figures` | figures from rounds, and a table for people |
 //!
-//! *What it does not do.* It shows nothing of real links: no delay, no loss, no bottleneck. Relays promise different
-//! things for what they add; docs/benchmarks.md says which may be compared with which. A peer that is missing is named,
-//! and so is one that does not carry; the others go on.
+//! The result says nothing about real links: there is no delay, no loss and no bottleneck. Relays give
+//! different guarantees for their cost; docs/benchmarks.md says which are comparable. A missing or
+//! failing peer is named, and the others go on.
 
 mod figures;
 mod load;
@@ -38,20 +38,20 @@ use crate::{Settings, progress};
 /// The benchmark's id.
 pub(crate) const ID: &str = "RC";
 
-/// What its metrics are called.
+/// Its metrics' names.
 pub(crate) const METRICS: &[&str] = figures::METRICS;
 
 const LENGTHS_BYTES: [usize; 2] = [1_000, 10_000];
 
-/// Of the payload, full and quick: 1,250 ADUs of 1,000 bytes a second, which none of the clients has trouble with.
+/// Payload rates, full and quick: 1,250 ADUs of 1,000 bytes per second, which no client has trouble with.
 const RATES_BPS: [f64; 2] = [10e6, 5e6];
 const LASTING: [Duration; 2] = [Duration::from_secs(2), Duration::from_millis(300)];
 
 const ROUNDS_MIN: usize = 3;
-/// Samples of the other benchmarks that take as long as a round here.
+/// Samples of the other benchmarks that take as long as one round here.
 const SAMPLES_A_ROUND: usize = 28;
 
-/// Measures and reports everything of RC.
+/// Measures and reports RC.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     if settings.instructions_only {
         return Ok(());
@@ -100,7 +100,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     Ok(())
 }
 
-/// Carries a batch of each length over both ways of a side.
+/// Carries a batch of each length over both lines of a side.
 fn carry(
     side: &mut Side,
     round: usize,
@@ -127,7 +127,7 @@ fn carry(
     Ok(rounds)
 }
 
-/// Looks for a peer's programs, and names what is missing.
+/// Finds a peer's programs, or prints what is missing.
 pub(super) fn find(peer: &'static Peer) -> Option<Ready> {
     let found = peer.find();
     let tell = |missing| {
@@ -137,7 +137,7 @@ pub(super) fn find(peer: &'static Peer) -> Option<Ready> {
     found.map_err(tell).ok()
 }
 
-/// Returns what our nodes run on.
+/// Returns the runtime of our nodes.
 fn runtime() -> std::io::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().build()

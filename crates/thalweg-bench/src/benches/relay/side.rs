@@ -12,7 +12,7 @@ use crate::peers::Ready;
 use crate::peers::line::{Line, Way};
 use crate::peers::process::Process;
 
-/// How long a line may take until it carries: clients start, connect and find each other.
+/// How long a line may take until it carries: clients start, connect and discover each other.
 const READY_MAX: Duration = Duration::from_secs(20);
 
 /// More than any datagram.
@@ -20,9 +20,9 @@ const BUFFER_BYTES: usize = 1 << 16;
 
 const THALWEG_CARRIES: &str = "QUIC, encrypted: until-deadline, a stream for each ADU";
 
-/// What is known of a relay before it runs.
+/// Properties of a relay that are known before it runs.
 pub(super) struct Named {
-    /// Where it stands in the output.
+    /// Its position in the output.
     pub(super) place: usize,
     pub(super) name: &'static str,
     pub(super) version: String,
@@ -84,7 +84,7 @@ impl Side {
         Self::begin(Named::peer(ready), direct, line(Way::Through)?)
     }
 
-    /// Takes lines that were started, and waits until they carry.
+    /// Takes started lines, and waits until they carry.
     fn begin(named: Named, direct: Ends, through: Ends) -> anyhow::Result<Self> {
         let mut side = Self {
             named,
@@ -96,9 +96,9 @@ impl Side {
         Ok(side)
     }
 
-    /// Carries a batch, and reads what the relay computed meanwhile.
+    /// Carries a batch, and measures the relay's processor time.
     ///
-    /// Fails   a line over which nothing arrived
+    /// Fails   nothing arrived over the line
     pub(super) fn carry(&mut self, way: Way, load: Load) -> anyhow::Result<Taken> {
         let taken = self.try_carry(way, load)?;
         if taken.latencies_us.is_empty() {
@@ -199,7 +199,7 @@ impl Ends {
 impl load::Sender for UdpEnd {
     fn send(&mut self, piece: &[u8]) -> anyhow::Result<()> {
         match self.0.send(piece) {
-            // Nobody listens there yet: while a line comes up that is so, and later it is a loss that is counted.
+            // No program listens there yet: expected while a line comes up, and counted as a loss later.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(()),
             sent => Ok(sent.map(drop)?),
         }

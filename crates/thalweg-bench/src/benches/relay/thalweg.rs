@@ -1,8 +1,8 @@
-//! Our line: two nodes in this process and, between them, a relay that is a node in a process of its own.
+//! Our line: two nodes in this process and a relay node in a separate process between them.
 //!
-//! *The idea.* The relay is this program again, started with a hidden word: the same assembly as the daemon's, in a
-//! process whose processor time can be read. It has no producer and no subscriber, as a relay of the field. Keys come
-//! from fixed seeds, so each knows the other's without being told.
+//! The relay is this program again, started with a hidden command: assembled like the daemon, in a
+//! process with its own processor time. It has no producer and no subscriber, like a relay in the
+//! field. Keys come from fixed seeds, so the nodes know each other's without an exchange.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,26 +25,26 @@ use super::load;
 use crate::peers::line::Way;
 use crate::peers::process::Process;
 
-/// What this program is told to be the relay.
+/// The hidden command that runs this program as the relay.
 pub(crate) const RELAY: &str = "relay-node";
 
-/// Far above what any ADU takes, so that none expires.
+/// Far above any ADU's latency, so that none expires.
 const DEADLINE: thalweg_core::time::Duration = thalweg_core::time::Duration::from_secs(60);
 
-/// What carries.
+/// The stream.
 const STREAM: &str = "bench/relay";
 
 /// How long a plan may take to come into force.
 const PLAN_MAX: Duration = Duration::from_secs(20);
 
-/// A node's place, which is its seed too.
+/// A node's number, which is also its seed.
 type Place = u8;
 
 const DIRECT: [Place; 2] = [1, 2];
 const THROUGH: [Place; 3] = [3, RELAY_PLACE, 5];
 const RELAY_PLACE: Place = 4;
 
-/// What carries over Thalweg.
+/// The two ends of a line over our nodes.
 pub(super) struct Line {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
@@ -76,7 +76,7 @@ pub(super) fn line(way: Way, runtime: &Runtime) -> anyhow::Result<Line> {
     }
 }
 
-/// Is the relay, until the process is ended: says its address on a line, and forwards.
+/// Runs the relay until the process is killed: prints its address on a line, and forwards.
 pub(crate) fn relay() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -117,7 +117,7 @@ async fn connect(
 ) -> anyhow::Result<(Publisher, Subscriber)> {
     let relay = relay.map(|address| (RELAY_PLACE, address));
     let producer = run(node(places[0], places, relay).await?);
-    // Who has no relay dials the producer.
+    // Without a relay the subscriber dials the producer.
     let dialled = match relay {
         Some(relay) => relay,
         None => (places[0], address_of(&producer)?),
@@ -129,7 +129,7 @@ async fn connect(
         in_sequence: false,
     };
     let subscriber = sink.subscribe(options).await;
-    // The way is given, so that it is the one that is measured.
+    // The plan is given, so that the measured path is the intended one.
     let plan = places.iter().map(|place| Part {
         node: identity(*place).id(),
         adapters: Vec::new(),
@@ -159,14 +159,14 @@ fn publication() -> anyhow::Result<Publication> {
     })
 }
 
-/// Assembles the node of a place, which may be dialled by its neighbours and dials the one whose address is given.
+/// Assembles a node; its neighbours may dial it, and it dials the one with a given address.
 async fn node(
     place: Place,
     places: &[Place],
     dialled: Option<(Place, SocketAddr)>,
 ) -> anyhow::Result<Node> {
     let mut config = Config::new(name(place).parse()?, "unused.key".into());
-    // No way but the one that is measured.
+    // No transport but the measured one.
     config.reach.packets = thalweg_net::Reach::OwnAddress;
     let others = places.iter().filter(|other| **other != place);
     config.peers = others
@@ -180,7 +180,7 @@ async fn node(
                 relays: Vec::new(),
                 hosts: Vec::new(),
                 tcp_hosts: Vec::new(),
-                // Through the relay everybody has one neighbour, which is it.
+                // In the line through the relay every end has only the relay as its neighbour.
                 connect: places.len() == 2 || [place, *other].contains(&RELAY_PLACE),
                 trusted: true,
                 secure: true,
@@ -191,7 +191,7 @@ async fn node(
     Ok(Node::with_identity(config, identity(place)).await?)
 }
 
-/// Lets a node run until the run-time ends.
+/// Runs a node until the runtime ends.
 fn run(node: Node) -> Handle {
     let handle = node.handle();
     tokio::spawn(node.run(std::future::pending()));

@@ -1,15 +1,16 @@
-//! A tree of nothing but its transport: what a relay that did no more than send would take.
+//! A fan-out tree with nothing but its transport: the cost of a relay that does no more than send.
 //!
-//! *The idea.* The relay has no streams, needs, plans, deadlines or accounts. What comes from the source it hands to the
-//! transport once for each sink, from one loop: over QUIC a stream of its own, by the library and with the ciphers that
-//! nodes have; over TCP one write, and sinks say of every third ADU that it came, about as often as ours do. What our relay
-//! takes above that is ours; how far below an aim this already is, no work on a relay can bring.
+//! The relay has no streams, needs, plans, deadlines or accounts. From one loop it hands each ADU of
+//! the source to the transport once per sink. Over QUIC each ADU has a stream, with the nodes' library
+//! and ciphers; over TCP it is one write, and sinks acknowledge every third ADU, about as often as ours
+//! do. Our relay's cost above this is our own; where this already exceeds a target, no work on the
+//! relay can reach it.
 //!
 //! ```text
 //! aim (us an ADU and sink) − bare (us an ADU and sink) = what is left for being a relay
 //! ```
 //!
-//! *What it does not do.* It is not a relay that anybody could use: who is slow is passed over without a word.
+//! It is no usable relay: a slow sink is silently skipped.
 
 mod quic;
 mod tcp;
@@ -27,21 +28,22 @@ use super::{LENGTH_BYTES, PACE};
 use crate::peers::process::Process;
 use crate::peers::tree::{Load, Tree};
 
-/// What this program is told to be one of the three.
+/// The hidden command that runs this program as the bare relay.
 pub(crate) const RELAY: &str = "bare-relay";
-/// The same for the source.
+/// As [`RELAY`], for the source.
 pub(crate) const SOURCE: &str = "bare-source";
-/// The same for the sinks.
+/// As [`RELAY`], for the sinks.
 pub(crate) const SINKS: &str = "bare-sinks";
 
-/// What a connection begins with, or over QUIC is agreed on by: that the source is at its other end, or a sink.
+/// First byte of a connection (over QUIC: its ALPN), which tells whether its other end is the source or
+/// a sink.
 const FROM_SOURCE: &[u8] = b"s";
 const TO_SINK: &[u8] = b"t";
 
-/// What carries.
+/// The transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bare {
-    /// QUIC, a stream for each ADU.
+    /// QUIC, one stream per ADU.
     Quic,
     /// TCP in the clear.
     Tcp,
@@ -90,9 +92,9 @@ pub(super) fn grow(bare: Bare, load: &Load) -> anyhow::Result<Tree> {
     )
 }
 
-/// Is the relay, until the process is ended: says its port on a line, and hands on.
+/// Runs the relay until the process is killed: prints its port on a line, and forwards.
 pub(crate) fn relay(bare: Bare) -> anyhow::Result<()> {
-    // On a thread of the run-time, as a node's loop is, and not beside it.
+    // On a thread of the runtime, like a node's loop.
     runtime()?.block_on(async {
         tokio::spawn(async move {
             match bare {
@@ -104,7 +106,7 @@ pub(crate) fn relay(bare: Bare) -> anyhow::Result<()> {
     })
 }
 
-/// Is the source, until the process is ended.
+/// Runs the source until the process is killed.
 pub(crate) fn source(bare: Bare, port: u16) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let mut source = match bare {
@@ -121,7 +123,7 @@ pub(crate) fn source(bare: Bare, port: u16) -> anyhow::Result<()> {
     })
 }
 
-/// Are the sinks, until the process is ended.
+/// Runs the sinks until the process is killed.
 pub(crate) fn sinks(bare: Bare, sinks: u32, port: u16) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let notes = Notes::begin();
@@ -146,11 +148,11 @@ pub(crate) fn sinks(bare: Bare, sinks: u32, port: u16) -> anyhow::Result<()> {
     })
 }
 
-/// Where the source puts ADUs in.
+/// The source's connection.
 enum Source {
     Quic {
         connection: Connection,
-        /// By whose socket that goes.
+        /// The endpoint that owns the socket.
         _endpoint: Endpoint,
     },
     Tcp(TcpStream),
@@ -170,16 +172,16 @@ impl Source {
     }
 }
 
-/// Those who are handed what comes; they come while it goes on.
+/// The connected sinks; more connect during the run.
 type Sinks<T> = Arc<Mutex<Vec<T>>>;
 
-/// Takes in one more.
+/// Adds a sink.
 fn add<T>(sinks: &Sinks<T>, sink: T) {
     let mut sinks = sinks.lock().unwrap_or_else(PoisonError::into_inner);
     sinks.push(sink);
 }
 
-/// Hands something to each; those to whom nothing can be handed any more are left out.
+/// Hands something to each sink, and removes sinks with a broken connection.
 fn each<T>(sinks: &Sinks<T>, give: impl FnMut(&mut T) -> bool) {
     let mut sinks = sinks.lock().unwrap_or_else(PoisonError::into_inner);
     sinks.retain_mut(give);

@@ -1,4 +1,4 @@
-//! Ends and relay of QUIC alone: the library, the ciphers and the settings that it comes with.
+//! Ends and relay over QUIC alone: the nodes' library and ciphers with default settings.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
@@ -38,7 +38,7 @@ pub(super) async fn relay() -> anyhow::Result<()> {
     bail!("the socket has gone")
 }
 
-/// Gives one ADU a stream, as long as there is room for all of it; returns whether there is a connection.
+/// Sends one ADU on its own stream if there is room for all of it; returns whether the connection is alive.
 fn give(sink: &Connection, adu: &Bytes) -> bool {
     let giving = async {
         let mut stream = sink.open_uni().await?;
@@ -46,7 +46,7 @@ fn give(sink: &Connection, adu: &Bytes) -> bool {
         stream.finish()?;
         anyhow::Ok(())
     };
-    // Looked at once: whoever has no room is passed over.
+    // Poll once: a sink without room is skipped.
     let mut context = Context::from_waker(Waker::noop());
     !matches!(pin!(giving).poll(&mut context), Poll::Ready(Err(_)))
 }
@@ -67,7 +67,7 @@ pub(super) async fn take(
 ) -> anyhow::Result<()> {
     while let Ok(mut stream) = connection.accept_uni().await {
         let adu = stream.read_to_end(LENGTH_BYTES).await?;
-        // A stream for which there was no room ends early.
+        // A stream without room for the ADU ends early.
         if adu.len() == LENGTH_BYTES {
             notes.note(sink, &adu);
         }

@@ -1,4 +1,4 @@
-//! Ends and relay of TCP alone, in the clear.
+//! Ends and relay over TCP alone, in the clear.
 
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;
@@ -13,11 +13,11 @@ use super::{FROM_SOURCE, Sinks, add, each};
 use crate::benches::fan_out::LENGTH_BYTES;
 use crate::benches::fan_out::thalweg::Notes;
 
-/// What a sink says, as long as a word of ours about what has arrived, and after how many ADUs.
+/// A sink's acknowledgement, as long as one of our reports, and the number of ADUs that it covers.
 const WORD: [u8; 60] = [0; 60];
 const WORD_ADUS: u32 = 3;
 
-/// One who is handed what comes, and what of the last ADU found no room yet.
+/// A connected sink, and the unsent rest of the last ADU.
 struct Sink {
     half: OwnedWriteHalf,
     left: Bytes,
@@ -40,7 +40,7 @@ pub(super) async fn relay() -> anyhow::Result<()> {
             let (mut words, half) = stream.into_split();
             let left = Bytes::new();
             add(&sinks, Sink { half, left });
-            // What a sink says is read by a task of its own, as words of ours are.
+            // A separate task reads the sink's acknowledgements, as in our node.
             let mut heard = [0; 256];
             while words.read(&mut heard).await? > 0 {}
             anyhow::Ok(())
@@ -58,7 +58,7 @@ async fn hand_on(mut source: TcpStream, sinks: &Sinks<Sink>) -> anyhow::Result<(
 }
 
 impl Sink {
-    /// Writes an ADU where the one before has found room; returns whether there is a connection.
+    /// Writes an ADU if the previous one is written out; returns whether the connection is alive.
     fn give(&mut self, adu: &Bytes) -> bool {
         let is_there = self.write();
         if self.left.is_empty() {
@@ -89,7 +89,7 @@ pub(super) async fn connect(port: u16, who: &[u8]) -> anyhow::Result<TcpStream> 
 pub(super) async fn take(sink: u32, stream: TcpStream, notes: &Notes) -> anyhow::Result<()> {
     let mut stream = BufReader::with_capacity(LENGTH_BYTES, stream);
     let mut adu = vec![0; LENGTH_BYTES];
-    // Not all at once.
+    // Stagger the acknowledgements over the sinks.
     let mut until_word = 1 + sink % WORD_ADUS;
     loop {
         stream.read_exact(&mut adu).await?;

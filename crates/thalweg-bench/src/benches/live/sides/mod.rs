@@ -1,19 +1,20 @@
-//! Who carries ADUs from one end of the line to the other.
+//! The sides: transports that carry ADUs from one end of the line to the other.
 //!
-//! *The idea.* A [`Side`] is a transport and how it is set; it has a receiving and a sending end, each run in a process
-//! of its own. All eight videos go over one connection, whoever carries, so that one queue decides about all of them.
+//! A [`Side`] is a transport with its settings; its receiving and its sending end each run in their own
+//! process. All eight videos share one connection on every side, so that one queue decides about all of
+//! them.
 //!
-//! | name | file | what it is | an ADU that is too old |
+//! | name | file | transport | an expired ADU |
 //! |---|---|---|---|
-//! | `thalweg`, `thalweg_cubic` | `thalweg` | a link of `thalweg-net`, importance as priority | as the link does it |
-//! | `pace_k`, `pace_a` | `thalweg` | the same link over TCP, paced by the kernel or by what the peer acknowledges | as the link does it |
-//! | `tcp_fifo_cubic`, `tcp_fifo_bbr` | `tcp` | one socket with the system's own buffers, in the order of coming | not begun |
-//! | `tcp_priority_cubic`, `tcp_priority_bbr` | `tcp` | the same, the most important of what waits above it first | not begun |
-//! | `srt` | `srt` | `srt-live-transmit`, its own 120 ms | dropped by SRT |
-//! | `quic_streams` | `quic` | quinn, a stream for each ADU, importance as its priority | sent all the same |
+//! | `thalweg`, `thalweg_cubic` | `thalweg` | a `thalweg-net` link, importance as priority | as the link does |
+//! | `pace_k`, `pace_a` | `thalweg` | over TCP, paced by the kernel or by acknowledgements | as the link does |
+//! | `tcp_fifo_cubic`, `tcp_fifo_bbr` | `tcp` | one socket, default buffers, in order of arrival | dropped |
+//! | `tcp_priority_cubic`, `tcp_priority_bbr` | `tcp` | the same, the most important queued ADU first | dropped |
+//! | `srt` | `srt` | `srt-live-transmit`, latency 120 ms | dropped by SRT |
+//! | `quic_streams` | `quic` | quinn, a stream per ADU, importance as its priority | sent anyway |
 //!
-//! *To add one*, write its file and put it into [`ALL`]; nothing else knows the sides by name but the baseline
-//! [`TCP`].
+//! *To add one*, write its file and put it into [`ALL`]; no other code knows sides by name except the
+//! baseline [`TCP`].
 
 mod quic;
 mod srt;
@@ -32,45 +33,45 @@ use super::end::{Inlet, Outlet};
 use tcp::{Order, Tcp};
 use thalweg::Thalweg;
 
-/// A transport and how it is set.
+/// A transport with its settings.
 pub(super) trait Side: Sync {
     /// Returns its name in metrics.
     fn name(&self) -> &'static str;
 
-    /// Returns what it needs and has not got, as a sentence.
+    /// Returns what it lacks on this machine, as a sentence.
     fn missing(&self) -> Option<String> {
         None
     }
 
-    /// Returns whether it goes on over the second line when the first fails.
+    /// Returns whether it fails over to the second line when the first fails.
     fn has_failover(&self) -> bool {
         false
     }
 
-    /// Begins to take what comes, says that it is ready and where, and returns what is to live as long as it is to.
+    /// Starts to receive, prints that it is ready and where, and returns a guard that keeps it running.
     fn receive(&self, inlet: &Inlet) -> anyhow::Result<Box<dyn Any>>;
 
-    /// Connects, carries what is due when it is due, and returns when nothing of it is on its way any more, or when its
+    /// Connects, sends each ADU when it is due, and returns when nothing is in flight any more or its
     /// patience has ended.
     fn send(&self, outlet: &Outlet) -> anyhow::Result<()>;
 
-    /// Connects as often as there are flows, and sends as much as fits for as long as the budget says.
+    /// Opens `flows` connections, and sends as much as fits for the time of the budget.
     fn pour(&self, outlet: &Outlet) -> anyhow::Result<()> {
         let _ = outlet;
         bail!("{} carries no bulk here", self.name())
     }
 }
 
-/// Ours, which all others stand beside.
+/// Our side, the subject of all comparisons.
 pub(super) const OURS: &dyn Side = &Thalweg::Quic(Algorithm::Thalweg);
 
-/// Ours with CUBIC in the place of our controller.
+/// Ours with CUBIC instead of our controller.
 pub(super) const OURS_CUBIC: &dyn Side = &Thalweg::Quic(Algorithm::Cubic);
 
 /// Ours where UDP is blocked.
 pub(super) const PACE_K: &dyn Side = &Thalweg::Tcp(Pacing::Kernel);
 
-/// TCP as a program uses it that knows what matters: the baseline.
+/// TCP with an application-level priority queue: the baseline.
 pub(super) const TCP: &dyn Side = &Tcp::new("tcp_priority_cubic", Order::Importance, "cubic");
 
 /// Plain TCP.

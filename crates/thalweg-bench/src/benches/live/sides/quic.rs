@@ -1,10 +1,10 @@
-//! Plain QUIC streams: quinn, a unidirectional stream for each ADU, its importance the stream's priority.
+//! Plain QUIC streams: quinn, a unidirectional stream per ADU, with the importance as the stream's priority.
 //!
-//! *The idea.* What QUIC itself offers to a program that knows what matters. Two of quinn's limits are raised, for with
-//! its 100 streams at once ADUs would wait in the order of coming above it, and with its send window in no order: here
-//! priority decides among all that waits. Everything else is quinn's own: CUBIC, pacing, MTU discovery.
-//!
-//! *What it does not do.* Nothing expires: what matters little waits for as long as the overload lasts.
+//! This is what QUIC itself offers to an application with priorities. Two of quinn's limits are raised:
+//! with its 100 concurrent streams ADUs would queue above it in order of arrival, and with its send
+//! window in no particular order. Here priority decides among everything that is queued. All else is
+//! quinn's own: CUBIC, pacing, MTU discovery. Nothing expires: unimportant ADUs wait for as long as the
+//! overload lasts.
 //!
 //! *Sources.* RFC 9000 §2.3; quinn 0.11 `SendStream::set_priority`.
 
@@ -28,10 +28,10 @@ use super::Side;
 /// The name in the certificate.
 const NAME: &str = "localhost";
 
-/// Streams at once: more than all ADUs of a play.
+/// Maximum of concurrent streams: more than all ADUs of a run.
 const STREAMS_MAX: u32 = 1 << 16;
 
-/// What may lie in quinn unacknowledged: more than all ADUs of a play.
+/// Send window: more than all ADUs of a run.
 const SEND_WINDOW_BYTES: u64 = 256 << 20;
 
 /// Plain QUIC streams.
@@ -81,7 +81,7 @@ impl Side for Streams {
             }
             anyhow::Ok(())
         };
-        // What is not there by then is left where it is.
+        // ADUs that have not arrived by then are abandoned.
         let within = runtime.block_on(async { tokio::time::timeout(left.into(), all).await });
         drop((connection, endpoint));
         within.unwrap_or(Ok(()))
@@ -104,7 +104,7 @@ async fn accept(endpoint: Endpoint, arrivals: Arrivals) {
 }
 
 async fn take(mut stream: RecvStream, arrivals: Arrivals) {
-    // What fails has not come.
+    // A stream that fails has not arrived.
     if let Ok(payload) = stream.read_to_end(ADU_PAYLOAD_BYTES_MAX).await {
         arrivals.note(&payload);
     }
@@ -138,7 +138,7 @@ async fn send(connection: Connection, importance: u8, payload: Vec<u8>) -> anyho
 pub(super) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
-        // Text that is written to memory is always written.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text

@@ -1,9 +1,10 @@
-//! SRT: Debian's `srt-live-transmit` at both ends, fed and read over UDP on loopback inside the namespaces.
+//! SRT: Debian's `srt-live-transmit` at both ends, with UDP on loopback inside the namespaces as its
+//! input and output.
 //!
-//! *The idea.* As a user starts it: live mode, SRT's own 120 ms of latency, not encrypted. Live mode takes at most
-//! 1,316 bytes at once, so an ADU travels in pieces, and has come when all of them have. SRT knows no importance and has
-//! no congestion control in this mode: it sends at the rate at which it is fed, resends what is reported lost, and
-//! drops what is older than its latency.
+//! As a user starts it: live mode, SRT's default latency of 120 ms, not encrypted. Live mode takes at
+//! most 1,316 bytes at once, so an ADU travels in pieces, and has arrived when all of them have. SRT
+//! has no importance and, in this mode, no congestion control: it sends at the rate of its input,
+//! resends what is reported lost, and drops what is older than its latency.
 //!
 //! ```text
 //! piece = number:32 ‖ pieces:16 ‖ length of the payload:32 ‖ bytes of the payload
@@ -29,22 +30,22 @@ use super::Side;
 use crate::peers;
 use crate::peers::process::Process;
 
-/// SRT's default, for which its documents were written.
+/// SRT's default latency, which its documents assume.
 const LATENCY_MS: u32 = 120;
 
-/// Seven packets of a transport stream: what live mode takes at once.
+/// Seven packets of a transport stream: the maximum that live mode takes at once.
 const PIECE_BYTES: usize = 1_316;
 
-/// What stands before the bytes of a piece.
+/// Bytes of a piece's header.
 const HEAD_BYTES: usize = 10;
 
-/// Where the receiving end listens in its namespace, which is its own.
+/// The receiving end's port, in a namespace of its own.
 const PORT: u16 = 9_000;
 
-/// How often it is tried whether the connection is up.
+/// Interval of the probes for the connection.
 const PROBE: Duration = Duration::from_millis(50);
 
-/// After this long nothing is on its way any more: what SRT has not given out by then it has dropped.
+/// After this long nothing is in flight any more: SRT has delivered or dropped it.
 const AFTER: Duration = Duration::from_secs(2);
 
 /// SRT.
@@ -82,7 +83,7 @@ impl Side for Srt {
         let begin = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !has_begun.load(Ordering::Relaxed) {
-                    // Until the program listens the kernel says that nobody does.
+                    // Until the program listens the kernel reports a closed port.
                     let _ = socket.send(&pieces(NO_ADU, 0)[0]);
                     sleep_until(clock::now() + PROBE);
                 }
@@ -102,14 +103,14 @@ impl Side for Srt {
     }
 }
 
-/// Looks for the program.
+/// Finds the program.
 fn ready() -> anyhow::Result<peers::Ready> {
     let named = peers::named(&["srt-live-transmit".to_owned()])?;
     let peer = named.first().context("it is one of the peers")?;
     peer.find().map_err(|missing| anyhow!(missing))
 }
 
-/// Starts the program; to be called from the main thread, whose life it shares.
+/// Starts the program. Call it from the main thread: the child dies with the thread that started it.
 fn transmit(from: &str, to: &str) -> anyhow::Result<Process> {
     let ready = ready()?;
     let program: &Path = ready.program();
@@ -132,12 +133,12 @@ pub(super) fn pieces(number: u32, bytes: usize) -> Vec<Vec<u8>> {
     (0..count).map(piece).collect()
 }
 
-/// ADUs of which some pieces have come.
+/// Pieces still missing of partially received ADUs.
 #[derive(Debug, Default)]
 pub(super) struct Gathering(BTreeMap<u32, u16>);
 
 impl Gathering {
-    /// Takes in a piece; returns the number and length of an ADU that is whole with it.
+    /// Handles a piece; returns the number and length of an ADU that it completes.
     pub(super) fn handle_piece(&mut self, piece: &[u8]) -> Option<(u32, usize)> {
         let (number, rest) = piece.split_first_chunk::<4>()?;
         let (count, rest) = rest.split_first_chunk::<2>()?;

@@ -1,10 +1,10 @@
-//! TCP as the kernel has it: one socket with the system's own buffers, and above it what a program can do.
+//! The kernel's TCP: one socket with the system's default buffers, and a queue in user space above it.
 //!
-//! *The idea.* Whenever the socket takes more, the next of what waits in user space is written: in the order of coming,
-//! or the most important first. What has waited longer than its budget when its turn comes is not begun; otherwise the
-//! latency of the overload would grow for as long as it lasts, and a figure would say only how long the run was. What
-//! the socket has taken cannot be reordered or taken back, and that is what is measured: no option is set but the
-//! congestion controller and `TCP_NODELAY`.
+//! Whenever the socket is writable the next ADU of the user-space queue is written: in order of
+//! arrival, or the most important first. An ADU older than its budget when its turn comes is dropped;
+//! otherwise latency would grow for as long as the overload lasts, and a figure would only show the
+//! length of the run. Bytes in the socket's buffer cannot be reordered or recalled, which is the effect
+//! under measurement: no option is set except the congestion controller and `TCP_NODELAY`.
 //!
 //! ```text
 //! length:32 ‖ payload      one after the other
@@ -31,18 +31,18 @@ use super::super::recording::Arrivals;
 use super::super::schedule::{Due, payload};
 use super::Side;
 
-/// What is written in one call where there is as much as fits.
+/// Bytes written in one call when sending bulk.
 const POURED_BYTES: usize = 16 << 10;
 
-/// The bytes of a length.
+/// Bytes of the length prefix.
 const LENGTH_BYTES: usize = 4;
 
-/// Which of what waits above the socket goes next.
+/// The order of the queue above the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// What came first.
+    /// First come, first served.
     Coming,
-    /// What matters most; of equals what is due first.
+    /// The most important first; of equals the one due first.
     Importance,
 }
 
@@ -84,7 +84,7 @@ impl Side for Tcp {
             for stream in listener.incoming().map_while(Result::ok) {
                 let arrivals = arrivals.clone();
                 arrivals.up();
-                // A connection that breaks has brought what it has brought.
+                // Arrivals before a broken connection count.
                 std::thread::spawn(move || take(stream, &arrivals));
             }
         });
@@ -131,17 +131,17 @@ impl Side for Tcp {
                 while clock::now() < end && stream.write_all(&frame).is_ok() {}
             });
         }
-        // Threads that are still in a write end with the process, and what their sockets hold is of no interest.
+        // Threads still in a write end with the process, and the content of their sockets does not matter.
         sleep_until(end);
         Ok(())
     }
 }
 
-/// What waits above the socket.
+/// The queue above the socket.
 #[derive(Debug)]
 pub(super) struct Queue {
     order: Order,
-    /// By how little it matters, then by deadline, then by number; the least goes first.
+    /// By inverse importance, then by deadline, then by number; the least goes first.
     waiting: BinaryHeap<Reverse<(u8, Instant, u32)>>,
 }
 
@@ -153,7 +153,7 @@ impl Queue {
         }
     }
 
-    /// Takes in an ADU.
+    /// Adds an ADU.
     pub(super) fn push(&mut self, number: u32, due: &Due, deadline: Instant) {
         let unimportance = match self.order {
             Order::Coming => 0,
@@ -162,7 +162,7 @@ impl Queue {
         self.waiting.push(Reverse((unimportance, deadline, number)));
     }
 
-    /// Gives out the next that is still of use.
+    /// Removes the next ADU that is still useful.
     pub(super) fn pop(&mut self, now: Instant) -> Option<u32> {
         while let Some(Reverse((_, deadline, number))) = self.waiting.pop() {
             if now <= deadline {
@@ -173,7 +173,7 @@ impl Queue {
     }
 }
 
-/// An ADU that is half written.
+/// An ADU that is partially written.
 #[derive(Default)]
 struct Writing {
     frame: Vec<u8>,
@@ -181,7 +181,7 @@ struct Writing {
 }
 
 impl Writing {
-    /// Writes until the socket is full, which it returns, or nothing is left.
+    /// Writes until the socket is full, in which case it returns true, or nothing is left.
     fn go_on(
         &mut self,
         stream: &mut TcpStream,
@@ -204,7 +204,7 @@ impl Writing {
     }
 }
 
-/// Waits until a moment, or until the socket takes more if it is full.
+/// Waits until a moment, or until the socket is writable if it is full.
 fn wait(stream: &TcpStream, is_full: bool, until: Instant) -> anyhow::Result<()> {
     if !is_full {
         sleep_until(until);
@@ -222,17 +222,17 @@ fn wait(stream: &TcpStream, is_full: bool, until: Instant) -> anyhow::Result<()>
     }
 }
 
-/// Waits until the receiver has everything, which it says by closing.
+/// Waits until the receiver has everything, which it signals by closing.
 fn drain(mut stream: TcpStream) -> anyhow::Result<()> {
     stream.set_nonblocking(false)?;
     stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(TAIL.into()))?;
-    // Neither a timeout nor a reset changes what has come.
+    // Neither a timeout nor a reset changes what has arrived.
     let _ = stream.read(&mut [0]);
     Ok(())
 }
 
-/// Takes ADU after ADU until the connection ends.
+/// Receives ADU after ADU until the connection ends.
 fn take(stream: TcpStream, arrivals: &Arrivals) -> anyhow::Result<()> {
     let mut reader = BufReader::with_capacity(1 << 16, stream);
     let mut payload = Vec::new();
@@ -247,7 +247,7 @@ fn take(stream: TcpStream, arrivals: &Arrivals) -> anyhow::Result<()> {
     }
 }
 
-/// Returns a payload behind its length.
+/// Returns a payload with its length prefix.
 fn framed(payload: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(LENGTH_BYTES + payload.len());
     frame.extend((payload.len() as u32).to_be_bytes());

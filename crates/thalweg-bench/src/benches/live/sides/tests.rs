@@ -1,4 +1,4 @@
-//! Proves what sides decide by themselves: which ADU goes next, and when one that came in pieces is whole.
+//! Proves the sides' own decisions: which ADU goes next, and when one received in pieces is whole.
 
 use thalweg_core::time::{Duration, Instant};
 
@@ -30,17 +30,17 @@ fn given(order: Order, now: Instant) -> Vec<u32> {
 }
 
 #[test]
-fn what_matters_most_goes_first_and_what_is_late_not_at_all() {
+fn important_first_late_never() {
     let soon = Instant::ZERO + Duration::from_millis(100);
     assert_eq!(given(Order::Importance, soon), [2, 1, 3, 0]);
     let late = soon + Duration::from_nanos(1);
     assert_eq!(given(Order::Importance, late), [2, 1, 0]);
-    // Deadlines are in the order of coming: a budget is the same for all.
+    // Deadlines are in order of arrival: all ADUs have the same budget.
     assert_eq!(given(Order::Coming, soon), [3, 0, 2, 1]);
 }
 
 #[test]
-fn an_adu_is_whole_with_its_last_piece() {
+fn last_piece_completes_adu() {
     let cut = pieces(9, 4_000);
     assert_eq!(cut.len(), 4);
     assert!(cut.iter().all(|piece| piece.len() <= 1_316));
@@ -56,14 +56,14 @@ fn an_adu_is_whole_with_its_last_piece() {
 }
 
 #[test]
-fn digits_give_back_their_bytes() {
+fn hex_round_trips() {
     let bytes: Vec<u8> = (0..=255).collect();
     assert_eq!(unhex(&hex(&bytes)).expect("digits"), bytes);
     assert!(unhex("abc").is_err() && unhex("zz").is_err() && unhex("é").is_err());
 }
 
 #[test]
-fn sides_have_names_of_their_own() {
+fn side_names_are_unique() {
     for side in ALL {
         assert_eq!(named(side.name()).expect("it is there").name(), side.name());
     }

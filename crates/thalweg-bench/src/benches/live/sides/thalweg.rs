@@ -1,8 +1,10 @@
-//! Ours: a link of `thalweg-net` between two endpoints, each ADU with its importance as priority and its deadline.
+//! Ours: a link of `thalweg-net` between two endpoints, each ADU with its importance as priority and
+//! its deadline.
 //!
-//! *The idea.* Only what a node does too: [`Link::send_adu`] for each ADU when it is due. What goes first, what is
-//! dropped and what lies below is the link's own business, and so this side measures it as it is. Over TCP the kernel's
-//! congestion control is CUBIC, as the baseline's; a connection stands by, on the second line where there is one.
+//! The side uses only what a node uses: [`Link::send_adu`] for each ADU when it is due. The order, the
+//! drops and everything below are the link's, so this measures the link as it is. Over TCP the kernel's
+//! congestion control is CUBIC, as the baseline's, and a standby connection uses the second line if
+//! there is one.
 
 use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
@@ -28,19 +30,19 @@ use super::super::recording::Arrivals;
 use super::super::schedule::{Due, payload};
 use super::Side;
 
-/// Connections that the receiver admits, beyond any number that is poured through.
+/// Connections that the receiver admits: more than any number of bulk flows.
 const FLOWS_MAX: u8 = 32;
 
-/// An ADU of what is poured.
+/// Bytes of a bulk ADU.
 const POURED_BYTES: usize = 16 << 10;
 
-/// ADUs of a flow on their way at once: 1 MiB, more than the line and its queue hold.
+/// Bulk ADUs of a flow in flight: 1 MiB, more than the line and its queue hold.
 const POURED_AT_ONCE: usize = 64;
 
-/// How often it is looked whether everything has an outcome.
+/// Interval between checks whether every ADU has an outcome.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Of the kernel, below ours over TCP.
+/// The kernel's congestion control, below ours over TCP.
 const CONGESTION: &str = "cubic";
 
 /// Ours.
@@ -51,16 +53,16 @@ pub(super) enum Thalweg {
     Tcp(Pacing),
 }
 
-/// What a receiver does with what comes.
+/// Handles a receiver's arrivals.
 struct Mouth(Arrivals);
 
-/// What a sender hears: how many ADUs have ended.
+/// Counts a sender's ADUs that have ended.
 #[derive(Default)]
 struct Ear(AtomicU64);
 
 impl Receiver for Mouth {
     async fn handle_adu(&self, _link: &Link, adu: Arriving) {
-        // What fails here has expired or was given up: it did not come.
+        // An error means that the ADU expired or was cancelled: it did not arrive.
         if let Ok(payload) = adu.collect().await {
             self.0.note(&payload);
         }
@@ -146,7 +148,7 @@ impl Side for Thalweg {
         while ear.0.load(Ordering::Relaxed) < sent && clock::now() < until {
             sleep_until(clock::now() + LOOK);
         }
-        // What has an outcome here may have its last acknowledgement on its way still; the receiver has had it.
+        // An ADU with an outcome has been received, even if its acknowledgement is still in flight.
         Ok(())
     }
 
@@ -170,7 +172,7 @@ impl Side for Thalweg {
     }
 }
 
-/// A connection of the sender's.
+/// One connection of the sender.
 struct Dialled {
     endpoint: Endpoint,
     link: Link,
@@ -178,7 +180,7 @@ struct Dialled {
 }
 
 impl Thalweg {
-    /// Returns how an endpoint of this side is set up.
+    /// Returns the options of this side's endpoints.
     fn options(&self, identity: Identity, admission: Admission, own: IpAddr) -> Options {
         let mut options = Options::new(identity, admission);
         options.listen = vec![(own, 0).into()];
@@ -192,7 +194,7 @@ impl Thalweg {
         options
     }
 
-    /// Opens an endpoint of its own for a flow and dials the receiver.
+    /// Opens a separate endpoint for a flow and dials the receiver.
     async fn dial(&self, outlet: &Outlet, flow: u8) -> anyhow::Result<Dialled> {
         let ear = Arc::new(Ear::default());
         let admission = Admission::of([receiver().id()]);
@@ -214,7 +216,7 @@ impl Thalweg {
     }
 }
 
-/// Sends one ADU after the other.
+/// Sends ADUs back to back.
 async fn pour(link: Link, flow: u32, lane: u64, end: Instant) {
     let mut sequence = lane;
     while clock::now() < end {
@@ -229,7 +231,7 @@ async fn pour(link: Link, flow: u32, lane: u64, end: Instant) {
     }
 }
 
-/// Returns the header of an ADU as its producer gives it.
+/// Returns the header of a scheduled ADU.
 fn header(due: &Due, deadline: Instant) -> Header {
     let stream = StreamId(due.stream.into());
     Header {

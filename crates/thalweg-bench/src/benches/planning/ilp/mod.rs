@@ -1,13 +1,14 @@
-//! The exact planner against an integer programme: worlds for the oracle to judge, and which of the two is how fast.
+//! The exact planner against an integer programme: worlds for the oracle, and the speed of both.
 //!
-//! *The idea.* The programme is another formulation of the same problem (folder `oracle`), solved by `HiGHS`: a network
-//! flow over nodes, slots and states, as tight as we know to write it, solved to no gap, with the settings that were best
-//! for it. Both sides alternate, world by world, in one process each that stays up, so that neither pays for a start.
-//! Three times are told apart, for a model written in Python is no fault of the programme: solving alone, solving with
-//! building the model, and the relaxation alone, which no branch and bound on this model could beat.
+//! The programme is another formulation of the same problem (folder `oracle`), solved by `HiGHS`: a
+//! network flow over nodes, slots and states, as tight as we know to write it, solved to no gap, with
+//! the best settings found. Both sides alternate, world by world, each in a long-lived process, so that
+//! neither pays for its start. Three times are reported, so that the Python model does not count
+//! against the programme: solving alone, solving with building the model, and the relaxation alone, a
+//! lower bound for any branch and bound on this model.
 //!
-//! *What it does not do.* It does not judge: `cargo xtask oracle` does, with the worlds that [`workload`] prints. Without
-//! the oracle's Python environment it measures nothing here, and says what brings it.
+//! Correctness is checked by `cargo xtask oracle`, with the worlds that [`workload`] prints. Without
+//! the oracle's Python environment nothing is measured here, and the message says how to install it.
 
 mod solver;
 #[cfg(test)]
@@ -30,19 +31,19 @@ use crate::report::{Figure, Report};
 use crate::sample::Summary;
 use solver::{Solved, Solver};
 
-/// Nodes of the worlds, and how many worlds of that size at most.
+/// Numbers of nodes, and the maximum number of worlds of each size.
 const SIZES: [(usize, u64); 5] = [(10, 40), (20, 40), (30, 40), (50, 20), (100, 10)];
 
-/// The size of which the ratios are told.
+/// The size for which the ratios are reported.
 const RATIO_NODES: usize = 30;
 
-/// Seconds after which a programme has not ended.
+/// Time limit of the programme, s.
 const SECONDS_MAX: u32 = 60;
 
-/// How often the exact planner plans for one sample: one of its times is too short to be taken alone.
+/// Repetitions of the exact planner per sample: a single run is too short to be timed.
 const REPEATS: usize = 5;
 
-/// A world as text, and what the planner reads from that text: so both sides have the same numbers.
+/// Returns a world as text, and the snapshot read from that text, so that both sides have the same numbers.
 fn world(seed: u64, nodes: Option<usize>) -> anyhow::Result<(String, Snapshot)> {
     let text = serde_json::to_string(&worlds::world(seed, nodes)?)?;
     let world = load_str(&text, Format::Json, &format!("world {seed}"))?;
@@ -51,7 +52,8 @@ fn world(seed: u64, nodes: Option<usize>) -> anyhow::Result<(String, Snapshot)> 
     Ok((text, snapshot))
 }
 
-/// Prints worlds of every `step`-th of these seeds, each with the exact planner's report, one object a line.
+/// Prints worlds of every `step`-th of these seeds, each with the exact planner's report, one object
+/// per line.
 pub(crate) fn workload(first: u64, count: u64, step: u64) -> anyhow::Result<()> {
     ensure!(step > 0, "a step of 0 goes nowhere");
     let mut out = std::io::stdout().lock();
@@ -93,7 +95,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     Ok(())
 }
 
-/// Solves worlds that have a plan by both sides, the other one first in every second world.
+/// Solves worlds that have a plan with both sides, in alternating order.
 fn pairs(solver: &mut Solver, nodes: usize, worlds: u64) -> anyhow::Result<Vec<Pair>> {
     let mut pairs = Vec::new();
     for seed in 0.. {
@@ -101,7 +103,7 @@ fn pairs(solver: &mut Solver, nodes: usize, worlds: u64) -> anyhow::Result<Vec<P
             break;
         }
         let (text, snapshot) = world(seed, Some(nodes))?;
-        // What has no plan costs the exact planner a search for ways out, which the programme does not make.
+        // Without a plan the exact planner searches for relaxations, which the programme does not.
         let (plan, _) = plan(&snapshot, &Policy::default());
         if !plan.feasible {
             continue;
@@ -125,7 +127,7 @@ fn exact_millis(snapshot: &Snapshot) -> f64 {
     Summary::of(micros.collect()).median / 1e3
 }
 
-/// Times of different answers compare nothing.
+/// Checks that both sides agree: times of different answers are incomparable.
 fn check(plan: &Plan, solved: &Solved) -> anyhow::Result<()> {
     if let Some(cost) = solved.cost {
         let apart = (cost - plan.cost).abs();
@@ -164,7 +166,7 @@ fn by_size(report: &mut Report, nodes: usize, pairs: &[Pair]) -> anyhow::Result<
     ))
 }
 
-/// Ratios world by world; one that has not ended counts with the time after which it was stopped.
+/// Reports ratios world by world; a programme that was stopped counts with its time limit.
 fn ratios(report: &mut Report, pairs: &[Pair]) -> anyhow::Result<()> {
     let mut add = |metric: &'static str, millis: &dyn Fn(&Solved) -> f64| {
         let ratio = |pair: &Pair| millis(&pair.solved) / pair.exact;

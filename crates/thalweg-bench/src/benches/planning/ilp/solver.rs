@@ -1,7 +1,7 @@
-//! The programme's process: a world a line in, its times a line out.
+//! The programme's process: one world per input line, its times per output line.
 //!
-//! *The idea.* It lives in the Python environment that `cargo xtask oracle` sets up in the cache folder. It reads until
-//! its input ends, so it ends with the bench, whatever becomes of that.
+//! It runs in the Python environment that `cargo xtask oracle` sets up in the cache folder. It reads
+//! until its input ends, so it always ends with the bench.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
-/// What the oracle needs; its packages name the environment's folder.
+/// The oracle's requirements, which name the environment's folder by their hash.
 const REQUIREMENTS: &str = include_str!("../../../../../../oracle/requirements.txt");
 
-/// What the programme says of one world.
+/// The programme's result for one world.
 #[derive(Debug, Deserialize)]
 pub(super) struct Solved {
-    /// Reading the world, making the network and the model.
+    /// Time to read the world, and to build the network and the model.
     pub(super) build_ms: f64,
-    /// Solving alone.
+    /// Time to solve the model.
     pub(super) ilp_ms: f64,
-    /// Solving it where arcs may be used in part.
+    /// Time to solve the relaxation.
     pub(super) relaxation_ms: f64,
-    /// Whether it ended within its time.
+    /// Whether it ended within its time limit.
     pub(super) ended: bool,
-    /// Of the best plan, if there is one.
+    /// Cost of the best plan, if there is one.
     pub(super) cost: Option<f64>,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Solver {
 }
 
 impl Solver {
-    /// Starts it, with so many seconds for each world.
+    /// Starts it, with a time limit in seconds per world.
     ///
-    /// Fails   without its environment: the sentence says what brings it
+    /// Fails   without its environment: the message says how to install it
     pub(super) fn start(seconds_max: u32) -> anyhow::Result<Self> {
         let python = python()?;
         ensure!(
@@ -47,7 +47,7 @@ impl Solver {
             python.display()
         );
         let mut child = Command::new(&python)
-            // Without compiled files, which would land in the clone.
+            // No bytecode files, which would land in the clone.
             .arg("-B")
             .arg(root().join("oracle/main.py"))
             .args(["time", &seconds_max.to_string()])
@@ -65,7 +65,7 @@ impl Solver {
         })
     }
 
-    /// Solves the world of a text of one line.
+    /// Solves a world, given as a single line of text.
     pub(super) fn solve(&mut self, world: &str) -> anyhow::Result<Solved> {
         writeln!(self.input, r#"{{"world":{world}}}"#)?;
         self.input.flush()?;
@@ -80,13 +80,13 @@ impl Solver {
 
 impl Drop for Solver {
     fn drop(&mut self) {
-        // It may be in the middle of a world; an error means that it has ended by itself.
+        // It may be busy with a world; an error means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Returns the root of the workspace: what `cargo run` says now goes before where this was compiled.
+/// Returns the root of the workspace: from `cargo run`'s environment, else where this was compiled.
 fn root() -> PathBuf {
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR");
     let manifest = manifest.filter(|folder| Path::new(folder).ends_with("thalweg-bench"));
@@ -95,7 +95,7 @@ fn root() -> PathBuf {
     manifest.join("../..")
 }
 
-/// Returns the interpreter that has the oracle's packages; xtask makes the folder of this name.
+/// Returns the interpreter with the oracle's packages; xtask creates the folder of this name.
 fn python() -> anyhow::Result<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let base = set("XDG_CACHE_HOME")

@@ -1,4 +1,4 @@
-//! Proves that the oracle's worlds are sound, the same for the same seed, and of the kinds that they promise.
+//! Proves that the oracle's worlds are valid, reproducible, and of the promised kinds.
 
 use thalweg_core::planner::{Policy, plan};
 use thalweg_core::time::Duration;
@@ -6,7 +6,7 @@ use thalweg_core::time::Duration;
 use super::{world, worlds};
 
 #[test]
-fn every_seed_makes_a_sound_world_and_always_the_same() {
+fn seed_makes_same_valid_world() {
     for seed in 0..300 {
         let (text, _) = world(seed, None).expect("a made world is read back");
         assert_eq!(text, world(seed, None).expect("it was just made").0);
@@ -16,7 +16,7 @@ fn every_seed_makes_a_sound_world_and_always_the_same() {
 }
 
 #[test]
-fn a_size_that_is_asked_for_is_kept() {
+fn requested_size_is_kept() {
     for nodes in [2, 10, 50] {
         let made = worlds::world(7, Some(nodes)).expect("any size can be made");
         assert_eq!(made.nodes.len(), nodes);
@@ -24,7 +24,7 @@ fn a_size_that_is_asked_for_is_kept() {
 }
 
 #[test]
-fn most_worlds_have_a_plan_and_deadlines_bind_in_some() {
+fn most_worlds_have_plans() {
     let (mut planned, mut late, mut bound) = (0, 0, 0);
     for seed in 0..100 {
         let (_, mut snapshot) = world(seed, None).expect("a made world is read back");

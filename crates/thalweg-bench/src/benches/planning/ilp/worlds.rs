@@ -1,12 +1,12 @@
-//! Worlds for the oracle, by seed: 10 to 30 nodes and every constraint that the planner's mathematics knows.
+//! Worlds for the oracle, by seed: 10 to 30 nodes and every constraint of the planner's model.
 //!
-//! A fifth are chains, the rest geometric (nodes in a square, linked within the radius that gives six neighbours) and
-//! scale-free (Barabási and Albert 1999), in equal parts. Nodes have 0 to 4 slots, one in eight is not trusted; one link
-//! in five is insecure, one in eight has a parallel one, some are down. Half of the worlds have round rates, of which
-//! many plans cost nearly or exactly the same, half have any. Streams have 1 to 6 layers. A third have a deadline, from a
-//! little less than the quickest way takes to 1.6 times that; so it binds often, and sometimes forbids.
-//!
-//! *What it does not do.* It asks no planner: what makes a world hard is drawn, not tuned.
+//! A fifth are chains, the rest geometric (nodes in a square, linked within the radius that gives six
+//! neighbours) and scale-free (Barabási and Albert 1999), in equal parts. Nodes have 0 to 4 slots, one
+//! in eight is not trusted; one link in five is insecure, one in eight has a parallel one, some are
+//! down. Half of the worlds have round rates, of which many plans cost nearly or exactly the same, half
+//! have any. Streams have 1 to 6 layers. A third have a deadline, from a little less than the quickest
+//! path takes to 1.6 times that; so it binds often, and sometimes makes the world infeasible. Worlds
+//! are drawn without asking a planner, so their difficulty is not tuned.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use thalweg_core::random::SplitMix;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 
-/// What tells these worlds' dice from others of the same seed.
+/// Separates this generator from others with the same seed.
 const GENERATOR: u64 = 0x6f72_6163_6c65_3330;
 
-/// Neighbours of a node of a geometric graph, in the mean.
+/// Mean number of neighbours in a geometric graph.
 const NEIGHBOURS: f64 = 6.0;
 
-/// Two nodes to be linked, and how far apart they are, 1 at most.
+/// Two nodes to be linked, and their distance, 1 at most.
 type Pair = (usize, usize, f64);
 
-/// Returns the world of a seed, with so many nodes if that is said.
+/// Returns the world of a seed, optionally with this many nodes.
 pub(super) fn world(seed: u64, nodes: Option<usize>) -> anyhow::Result<World> {
     let mut dice = SplitMix::new(seed ^ GENERATOR);
     let drawn = 10 + below(&mut dice, 21);
@@ -72,7 +72,8 @@ fn pick<T: Copy>(dice: &mut SplitMix, from: &[T]) -> T {
     from[below(dice, from.len())]
 }
 
-/// Nodes by one coordinate: so the first and the last are far apart.
+/// Returns a geometric graph with nodes sorted by one coordinate, so that the first and the last are
+/// far apart.
 fn geometric(dice: &mut SplitMix, count: usize) -> Vec<Pair> {
     let radius = (NEIGHBOURS / (std::f64::consts::PI * count as f64)).sqrt();
     let mut points: Vec<(f64, f64)> = (0..count)
@@ -83,7 +84,7 @@ fn geometric(dice: &mut SplitMix, count: usize) -> Vec<Pair> {
     for (at, here) in points.iter().enumerate() {
         for (other, there) in points.iter().enumerate().skip(at + 1) {
             let apart = (here.0 - there.0).hypot(here.1 - there.1) / radius;
-            // The next one is always linked, or many of these worlds would fall apart.
+            // Consecutive nodes are always linked, or many of these worlds would be disconnected.
             if apart < 1.0 || other == at + 1 {
                 pairs.push((at, other, apart.min(1.0)));
             }
@@ -92,7 +93,7 @@ fn geometric(dice: &mut SplitMix, count: usize) -> Vec<Pair> {
     pairs
 }
 
-/// Each new node is linked with two, in proportion to their links.
+/// Returns a scale-free graph: each new node is linked with two, in proportion to their links.
 fn scale_free(dice: &mut SplitMix, count: usize) -> Vec<Pair> {
     let mut ends = vec![0, 1];
     let mut pairs = vec![(0, 1, dice.next_unit())];
@@ -119,7 +120,7 @@ fn links(dice: &mut SplitMix, names: &[NodeName], pairs: &[Pair]) -> Vec<Link> {
             let rate = if is_round {
                 Bitrate::from_kbps(pick(dice, &[150, 500, 1_000, 2_000, 5_000, 10_000, 20_000]))
             } else {
-                // From 120 kbit/s, evenly by the logarithm up to 32 times that.
+                // From 120 kbit/s up to 32 times that, uniform in the logarithm.
                 Bitrate::from_bps((120_000.0 * (dice.next_unit() * 5.0).exp2()) as u64)
             };
             let micros = (apart * 20_000.0) as u64 + dice.next_below(5_000);
@@ -134,7 +135,7 @@ fn links(dice: &mut SplitMix, names: &[NodeName], pairs: &[Pair]) -> Vec<Link> {
     links
 }
 
-/// A node; at the ends of the stream it has a slot at least, and is trusted nearly always.
+/// Returns a node; the ends of the stream have at least one slot, and are nearly always trusted.
 fn node(dice: &mut SplitMix, is_end: bool) -> Node {
     let slots = if is_end {
         1 + dice.next_below(4)
@@ -154,7 +155,7 @@ fn stream(dice: &mut SplitMix, from: &NodeName, to: &NodeName) -> anyhow::Result
     let shares: Vec<u64> = (0..count).map(|_| 1 + dice.next_below(9)).collect();
     let sum: u64 = shares.iter().sum();
     let layers = shares.iter().enumerate().map(|(at, share)| Layer {
-        // A base that fits nearly every link, and what goes on top of it.
+        // A base that fits nearly every link, and refinements on top.
         rate: match (is_round, at) {
             (true, 0) => Bitrate::from_kbps(pick(dice, &[50, 100])),
             (true, _) => Bitrate::from_kbps(pick(dice, &[50, 100, 200, 400, 800])),
@@ -186,7 +187,7 @@ fn stream(dice: &mut SplitMix, from: &NodeName, to: &NodeName) -> anyhow::Result
     })
 }
 
-/// The default weights in half of the worlds, else any.
+/// Returns the default weights in half of the worlds, else random ones.
 fn weights(dice: &mut SplitMix) -> Weights {
     let mut weights = Weights::default();
     if one_in(dice, 2) {
@@ -205,7 +206,7 @@ fn weights(dice: &mut SplitMix) -> Weights {
     weights
 }
 
-/// Returns the least delay from source to sink over links that are up: relaxed once a node, as Bellman and Ford do.
+/// Returns the least delay from source to sink over links that are up (Bellman–Ford).
 fn quickest(links: &[Link], stream: &Stream) -> Option<Duration> {
     let mut delays = BTreeMap::from([(&stream.from, Duration::ZERO)]);
     loop {
