@@ -1,8 +1,8 @@
-//! How a run ends: a code for scripts and one sentence for people.
+//! How a run ends: an exit code for scripts and one sentence for people.
 
 use crate::system::privilege::Missing;
 
-/// The table that `--help` ends with.
+/// The table at the end of `--help`.
 pub const HELP: &str = "\
 Exit codes:
   0  done
@@ -11,16 +11,16 @@ Exit codes:
   5  this machine or this user cannot build a testbed: no root, no `ip`, no /dev/net/tun
 With `-- COMMAND` the code is the command's own.";
 
-/// Why a run did not do what was asked.
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// What it was given cannot be used; nothing was started.
+    /// The input cannot be used; nothing was started.
     #[error("{0}")]
     BadInput(String),
-    /// This machine or this user cannot.
+    /// This machine or this user cannot build a testbed.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// It failed while running.
+    /// The run failed after its start.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
 }

@@ -1,23 +1,21 @@
-//! The world on the real kernel: network namespaces, a line between them, real node processes.
+//! The testbed: network namespaces, emulated lines between them, real node processes.
 //!
-//! *The idea.* The same world file that the simulator plays in virtual time is played here in real time by real
-//! processes, and the result is told in the same form; where the two differ, one of them is wrong.
+//! The simulator's world files run here in real time with real processes, and give the same report;
+//! where the two differ, one of them is wrong. It runs on Linux as root only, and fails with a message
+//! otherwise. It links no node code: nodes are processes.
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | [`system`] | what is asked of the machine: namespaces, TUN devices, children, the clock, privileges |
+//! | [`system`] | the machine's interface: namespaces, TUN devices, children, the clock, privileges |
 //! | [`emulator`] | the thread that moves packets along the lines |
 //! | [`network`] | a world's namespaces and links |
 //! | [`fabric`] | the nodes as processes |
-//! | [`role`] | producer and subscriber, which the program is in its children |
-//! | [`play`] | a world from its first packet to its report |
-//! | [`score`] | what was given against what was received |
+//! | [`role`] | producer and subscriber, the program's roles in its children |
+//! | [`play`] | runs a world from its first packet to its report |
+//! | [`score`] | compares what was given with what was received |
 //! | [`ladder`] | many worlds, beside the simulator |
-//! | [`calibrate`] | the instrument measured by foreign programs |
-//! | [`exit`] | codes and the one sentence |
-//!
-//! *What it does not do.* It runs on Linux only and as root only, and says so. Nothing of a node is in it: nodes are
-//! processes.
+//! | [`calibrate`] | measures the instrument with external programs |
+//! | [`exit`] | exit codes and error messages |
 //!
 //! *Sources.* docs/testbed.md.
 

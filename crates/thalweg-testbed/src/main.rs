@@ -1,9 +1,7 @@
 //! The program `thalweg-testbed`; `cargo xtask testbed` builds and runs it.
 //!
-//! *The idea.* One command line, and behind it the roles that the program plays for itself in its children: they are
-//! subcommands that no help shows.
-//!
-//! *What it does not do.* It decides nothing: see the library.
+//! One command line, and hidden subcommands for the program's roles in its own children. All logic is
+//! in the library.
 
 mod arguments;
 

@@ -1,4 +1,4 @@
-//! The command line, and which room does what it asks for.
+//! The command line, and its dispatch to the library.
 
 mod text;
 
@@ -33,7 +33,7 @@ Examples:
 In a command, {NAME} stands for the address of that node as the node of --node reaches it.
 ";
 
-/// Play a world on the real kernel: a network namespace a node, a line a link, real node processes.
+/// Run a world on the real kernel: a network namespace per node, a line per link, real node processes.
 #[derive(Debug, Parser)]
 #[command(
     name = "testbed",
@@ -43,14 +43,15 @@ In a command, {NAME} stands for the address of that node as the node of --node r
     after_help = format!("{EXAMPLES}\n{}", exit::HELP)
 )]
 pub struct Arguments {
-    /// The world to play.
+    /// The world to run.
     world: Option<PathBuf>,
 
-    /// Measure the instrument itself with ping and iperf3, and compare with what its links are to be.
+    /// Measure the instrument itself with ping and iperf3, and compare with what its links should be.
     #[arg(long, conflicts_with = "world")]
     calibrate: bool,
 
-    /// Play every world of --worlds here and in the simulator, write what both say into this folder, print a table.
+    /// Run every world of --worlds here and in the simulator, write both reports into this folder,
+    /// print a table.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["world", "calibrate"])]
     ladder: Option<PathBuf>,
 
@@ -58,20 +59,20 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER", default_value = "worlds/ladder")]
     worlds: PathBuf,
 
-    /// How often the testbed plays each world of --ladder, each time with the next seed.
+    /// How often the testbed runs each world of --ladder, each time with the next seed.
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: usize,
 
-    /// Fail unless all that was given under a plan arrives in time, of every stream that is kept (`reliability` other
-    /// than none), whatever breaks in the world.
+    /// Fail unless every ADU given under a plan arrives in time, of every stream with a `reliability`
+    /// other than none, whatever breaks in the world.
     #[arg(long, requires = "world", conflicts_with = "command")]
     whole: bool,
 
-    /// Print one JSON object instead of a text for people.
+    /// Print one JSON object instead of text for people.
     #[arg(long)]
     json: bool,
 
-    /// Determines which packets are lost, late or held back.
+    /// Determines which packets are lost, late or reordered.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
@@ -79,15 +80,15 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", requires = "command")]
     node: Option<NodeName>,
 
-    /// Runs this inside a node's namespace instead of the world's nodes and streams.
+    /// Run this inside a node's namespace instead of the world's nodes and streams.
     #[arg(last = true, value_name = "COMMAND", requires = "world")]
     command: Vec<String>,
 
-    /// The program `thalweg`; the one beside this program unless given.
+    /// The program `thalweg`; by default the one beside this program.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 
-    /// Keep the nodes' logs, and what each producer and subscriber wrote down, in this folder.
+    /// Keep the nodes' logs, and the notes of each producer and subscriber, in this folder.
     #[arg(long, value_name = "FOLDER")]
     logs: Option<PathBuf>,
 
@@ -95,13 +96,13 @@ pub struct Arguments {
     pub role: Option<Role>,
 }
 
-/// What the program does in a child of its own.
+/// The program's roles in its own child processes.
 #[derive(Debug, Subcommand)]
 pub enum Role {
-    /// Produces a stream.
+    /// Runs the producer of a stream.
     #[command(hide = true)]
     Produce(Part),
-    /// Subscribes to a stream.
+    /// Runs a subscriber of a stream.
     #[command(hide = true)]
     Subscribe(Part),
     /// Becomes another program inside a namespace.
@@ -116,7 +117,7 @@ pub enum Role {
     },
 }
 
-/// Does what the command line asks for; returns the exit code.
+/// Runs what the command line asks for; returns the exit code.
 pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let tools = if arguments.calibrate {
         privilege::TO_CALIBRATE
@@ -143,7 +144,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     }))
 }
 
-/// Plays a role to its end.
+/// Runs a role to its end.
 pub fn play_role(role: &Role) -> Result<u8, Failure> {
     let runtime = runtime()?;
     match role {
@@ -164,7 +165,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     Ok(runtime.context("cannot start the runtime")?)
 }
 
-/// Gives up what it does, and so takes it down, when somebody asks the process to end.
+/// Runs `work` until a signal asks the process to end; dropping `work` then removes what it built.
 async fn unless_asked_to_end(
     work: impl Future<Output = Result<u8, Failure>>,
 ) -> Result<u8, Failure> {
@@ -226,7 +227,7 @@ async fn play(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
     never(&report.violations)
 }
 
-/// Plays a world that was read from a path.
+/// Runs a world that was read from a path.
 async fn played(
     arguments: &Arguments,
     world: &World,
@@ -252,7 +253,7 @@ async fn ladder(arguments: &Arguments) -> Result<u8, Failure> {
     let shown = folder.display();
     let thalweg = program(arguments)?;
     let mut worlds = Vec::new();
-    // A mistake in the last world is told before the first is played.
+    // Load all worlds first, so that a mistake in the last is reported before the first runs.
     for path in ladder::worlds(&arguments.worlds)
         .map_err(|error| Failure::BadInput(format!("{error:#}")))?
     {
@@ -288,7 +289,7 @@ fn never(violations: &[String]) -> Result<u8, Failure> {
     }
 }
 
-/// Returns the program `thalweg`: as told, else the one beside this program.
+/// Returns the program `thalweg`: as given, else the one beside this program.
 fn program(arguments: &Arguments) -> Result<PathBuf, Failure> {
     let beside =
         || -> anyhow::Result<PathBuf> { Ok(inside::this_program()?.with_file_name("thalweg")) };
@@ -302,7 +303,7 @@ fn program(arguments: &Arguments) -> Result<PathBuf, Failure> {
     )))
 }
 
-/// Runs one command inside a node's namespace, with the links as the world begins.
+/// Runs one command inside a node's namespace, with the links as at the world's start.
 async fn command(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
     let names: Vec<_> = world.nodes.keys().map(NodeName::as_str).collect();
     let node = arguments
@@ -329,12 +330,12 @@ async fn command(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
         .kill_on_drop(true);
     let status = command.status().await.context("cannot start the command")?;
     network.take_down()?;
-    // Killed by a signal: as a shell says it.
+    // Killed by a signal: the shell's convention for the code.
     let signal = std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0);
     Ok(status.code().unwrap_or(128 + signal) as u8)
 }
 
-/// Puts in the address of each neighbour that is named in braces.
+/// Substitutes the address of each neighbour that is named in braces.
 fn with_addresses(word: &str, world: &World, node: &NodeName) -> String {
     let mut word = word.to_owned();
     for (number, link) in world.links.iter().enumerate() {

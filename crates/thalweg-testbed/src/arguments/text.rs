@@ -1,10 +1,10 @@
-//! A report as a text for people.
+//! A report as text for people.
 
 use std::fmt::Write as _;
 
 use thalweg_sim::report::{LinkReport, Report, StreamReport};
 
-/// Returns what became of a world's streams, a paragraph each.
+/// Returns the results of a world's streams, a paragraph each.
 pub fn of(report: &Report) -> String {
     let mut text = format!("{}: {} s on the testbed\n", report.world, report.seconds);
     for stream in &report.streams {

@@ -1,10 +1,10 @@
-//! One quantity of one link: what the world says, what was measured, and how far they may be apart.
+//! One quantity of one link: the world's value, the measured one, and the bound on their difference.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What was measured.
+/// The measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Quantity {
@@ -16,18 +16,18 @@ pub enum Quantity {
     Loss,
 }
 
-/// A measured quantity.
+/// A measured quantity of a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// The link.
     pub link: &'static str,
-    /// What was measured of it.
+    /// The quantity.
     pub quantity: Quantity,
-    /// What the world says, in the quantity's unit.
+    /// The world's value, in the quantity's unit.
     pub world: f64,
-    /// What was found.
+    /// The measured value.
     pub measured: f64,
-    /// The round in which it was found, from 1; it is measured again when it was out of bounds.
+    /// The round in which it was measured, from 1; it is measured again when out of bounds.
     pub round: u32,
 }
 
@@ -53,7 +53,8 @@ impl Figure {
         }
     }
 
-    /// Returns how far the measured is from the world's, in percent of it for a rate, else in the quantity's unit.
+    /// Returns the deviation from the world's value: in percent of it for a rate, else in the
+    /// quantity's unit.
     pub fn error(&self) -> f64 {
         let difference = self.measured - self.world;
         match self.quantity {
@@ -62,9 +63,9 @@ impl Figure {
         }
     }
 
-    /// Returns whether that is within the bound.
+    /// Returns whether the deviation is within the bound.
     pub fn is_within(&self) -> bool {
-        // Not so for a NaN, which is no measurement.
+        // False for a NaN, which is no measurement.
         self.error().abs() <= self.quantity.words().3
     }
 }

@@ -1,4 +1,4 @@
-//! The foreign programs that measure a link, and what their words mean.
+//! Runs the external programs that measure a link, and parses their output.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,34 +13,36 @@ use super::{Figure, Quantity, Subject};
 use crate::network::{Network, addresses_of};
 use crate::system::program;
 
-/// IPv4 and UDP headers.
+/// Bytes of the IPv4 and UDP headers.
 const UDP_HEADER_BYTES: f64 = 28.0;
 
-/// What a full packet of TCP carries of its 1,500 bytes: IPv4, TCP and its time stamps take 52.
+/// The payload's share of a full TCP packet of 1,500 bytes: IPv4, TCP and its time stamps take 52.
 const TCP_SHARE: f64 = 1_448.0 / 1_500.0;
 
-/// From this rate on TCP fills the line: it needs no program to be awake at every millisecond.
+/// At this rate and above TCP is used: unlike UDP it fills the line without a sender that wakes every
+/// millisecond.
 const TCP_KBPS_MIN: u64 = 50_000;
 
-/// An echo of `ping`: 56 bytes of payload, 8 of ICMP, 20 of IPv4.
+/// Size of an echo of `ping`: 56 bytes of payload, 8 of ICMP, 20 of IPv4.
 const ECHO: DataSize = DataSize::from_bytes(84);
 
-/// Echoes, ten a second.
+/// Number of echoes, ten a second.
 const ECHOES: usize = 50;
 
-/// How long `iperf3` sends.
+/// How long `iperf3` sends, s.
 const SECONDS: u32 = 10;
 
-/// How long each program may take: its own time and a few round trips by satellite, or the queue of a slow link.
+/// How long each program may take: its own time and a few round trips by satellite, or the queue of a
+/// slow link.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// What a program found, or why it did not.
+/// A program's measurement.
 type Measured = anyhow::Result<Figure>;
 
-/// How long a server of `iperf3` may take to listen.
+/// How long an `iperf3` server may take to listen.
 const LISTENING: Duration = Duration::from_millis(500);
 
-/// Measures some of the subjects, all of them at once: first with idle links, then under load; each may fail by itself.
+/// Measures some of the subjects in parallel: first on idle links, then under load; each may fail separately.
 ///
 /// Fails   no program can be started in the network
 pub async fn all(
@@ -66,15 +68,15 @@ pub async fn all(
     Ok(figures)
 }
 
-/// Returns a command that measures: it goes before other ordinary programs, and shares the machine with its like, for
-/// `iperf3` waits for its next moment by looking at the clock.
+/// Returns a command with a high priority, for accurate timing. The programs share the machine as
+/// ordinary processes, because `iperf3` waits by busy-polling the clock.
 fn measuring(network: &Network, node: &NodeName, program: &str) -> anyhow::Result<Command> {
     let mut command = network.command(node, "nice")?;
     command.args(["-n", "-20", program]);
     Ok(command)
 }
 
-/// Waits for all; whatever still runs when this is dropped is dropped, and so killed.
+/// Waits for all; dropping this drops, and so kills, what still runs.
 async fn at_once(
     all: Vec<impl Future<Output = Measured> + 'static>,
 ) -> anyhow::Result<Vec<Measured>> {
@@ -103,7 +105,8 @@ impl Subject {
         self.kbps >= TCP_KBPS_MIN
     }
 
-    /// Payload of each datagram: fast links have large ones; where packets are counted they are small and many.
+    /// Returns the payload of each datagram: large on fast links; small, so that there are many, where
+    /// losses are counted.
     const fn payload_bytes(&self) -> u64 {
         match (self.kbps, self.loss) {
             (0..1_000, _) => 400,
@@ -112,7 +115,8 @@ impl Subject {
         }
     }
 
-    /// Payload bits a second that are sent: a little more than a link carries, or half where its losses are counted.
+    /// Returns the payload rate to send, bit/s: a little above the link's rate, or half of it where
+    /// losses are counted.
     const fn payload_bps(&self) -> u64 {
         let payload = self.kbps * 1_000 * self.payload_bytes() / (self.payload_bytes() + 28);
         if self.loss == 0 {
@@ -130,7 +134,7 @@ async fn ping(mut command: Command, subject: &'static Subject) -> Measured {
     delay(subject, &program::run_within(command, PATIENCE).await?)
 }
 
-/// Runs server and client, and reads what the server says, for it knows what arrived.
+/// Runs server and client, and parses the server's output, since it counts what arrived.
 async fn iperf3(mut server: Command, mut client: Command, subject: &'static Subject) -> Measured {
     server.args(["--server", "--one-off", "--json"]);
     let [seconds, bitrate, length] = [
@@ -142,7 +146,7 @@ async fn iperf3(mut server: Command, mut client: Command, subject: &'static Subj
     client.args(["--client", &subject.target(), "--time", &seconds]);
     client.args(["--connect-timeout", "5000", "--json"]);
     if subject.is_by_tcp() {
-        // The machine's own may be BBR, which probes below the rate.
+        // The machine's default may be BBR, which probes below the rate.
         client.args(["--congestion", "cubic"]);
     } else {
         client.args(["--udp", "--bitrate", &bitrate, "--length", &length]);
@@ -160,7 +164,7 @@ async fn iperf3(mut server: Command, mut client: Command, subject: &'static Subj
     }
 }
 
-/// Reads the times of `ping`'s echoes.
+/// Parses the times of `ping`'s echoes.
 fn delay(subject: &Subject, said: &str) -> Measured {
     let mut times: Vec<f64> = said
         .lines()
@@ -186,7 +190,7 @@ fn delay(subject: &Subject, said: &str) -> Measured {
     ))
 }
 
-/// Reads what arrived in the seconds between the first and the last, in which the line was full.
+/// Parses what arrived, without the first and last seconds, in which the line was not full.
 fn rate(subject: &Subject, said: &Value) -> Measured {
     let intervals = said["intervals"]
         .as_array()

@@ -1,18 +1,18 @@
-//! Measures the instrument: what a link of the testbed is, against what its world says.
+//! Calibrates the instrument: compares the testbed's links with their world.
 //!
-//! *The idea.* Links of different kinds, each between two nodes of its own, at once; foreign programs measure them,
-//! `ping` the delay and `iperf3` the rate and the loss. They count in their own units, which are reckoned back:
+//! Links of different kinds, each between two separate nodes, are measured in parallel by external
+//! programs: `ping` for the delay, `iperf3` for rate and loss. Their figures are converted:
 //!
 //! ```text
-//! rate   received payload · (payload + 28) / payload      IPv4 and UDP headers, which a link's rate includes; the fast
-//!        link by TCP, with 1,500 / 1,448
-//! delay  median RTT / 2 − 84 B / rate                     an echo's own time on the line, 84 bytes with its headers
+//! rate   received payload · (payload + 28) / payload   a link's rate includes IPv4 and UDP headers;
+//!        the fast link by TCP, with 1,500 / 1,448
+//! delay  median RTT / 2 − 84 B / rate                  84 B: an echo with its headers on the line
 //! loss   lost / sent, at half the rate, so that no queue overflows
 //! ```
 //!
-//! What is out of its bounds, or could not be measured, is measured again, for a machine may be busy and `iperf3` waits
-//! for ever for a greeting that was lost; what is out in every round is a fault. The bounds are properties of the
-//! instrument and not of the product.
+//! A quantity that is out of bounds or could not be measured is measured again, because the machine may
+//! be busy, and `iperf3` hangs if its first packet is lost. Out of bounds in every round is a fault.
+//! The bounds are properties of the instrument, not of the product.
 //!
 //! *Sources.* docs/testbed.md; iperf3's JSON; iputils' `ping(8)`.
 
@@ -31,13 +31,13 @@ pub use figure::{Figure, Quantity};
 
 use crate::network::Network;
 
-/// How often a quantity is measured before what was found is called a fault.
+/// Rounds before a quantity out of bounds is a fault.
 const ROUNDS: u32 = 4;
 
-/// Of each link its delay, and its rate or its loss.
+/// Quantities per link: its delay, and its rate or its loss.
 const QUANTITIES: usize = 2;
 
-/// A link that is measured.
+/// A link under measurement.
 struct Subject {
     name: &'static str,
     kbps: u64,
@@ -47,7 +47,7 @@ struct Subject {
     burst: f64,
 }
 
-/// Slow and fast, near and far, without losses, with single ones and with bursts.
+/// Slow and fast, near and far links, without loss, with single losses and with bursts.
 static SUBJECTS: [Subject; 5] = [
     Subject {
         name: "radio",
@@ -86,23 +86,24 @@ static SUBJECTS: [Subject; 5] = [
     },
 ];
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Serialize)]
 pub struct Calibration {
-    /// One for each quantity of each link.
+    /// One per quantity of each link.
     pub figures: Vec<Figure>,
-    /// 99 of 100 packets were let out within this time of their moment.
+    /// Lateness of the emulator that 99 of 100 packets did not exceed.
     pub late_ms_p99: f64,
-    /// The most that a packet was late.
+    /// Maximum lateness of a packet.
     pub late_ms_max: f64,
 }
 
-/// Builds the links and measures them; what fails or is out of its bounds is measured again, four rounds at most.
+/// Builds the links and measures them; what fails or is out of bounds is measured again, four rounds at most.
 ///
-/// Of a quantity that was measured more than once the nearest counts: a busy machine only makes a link look worse, and
-/// a line whose arithmetic is wrong is wrong in every round.
+/// Of several measurements the one nearest to the world counts: a busy machine only makes a link look
+/// worse, and wrong arithmetic is wrong in every round.
 ///
-/// Fails   the links cannot be built, or a quantity could be measured in no round; with what the program said
+/// Fails   the links cannot be built, or a quantity could not be measured in any round; with the
+///         program's output
 /// Cost    25 s, and up to that for each further round
 pub async fn run(seed: u64) -> anyhow::Result<Calibration> {
     let network = Network::build(&world(), seed)?;
@@ -137,13 +138,13 @@ pub async fn run(seed: u64) -> anyhow::Result<Calibration> {
     Ok(calibration)
 }
 
-/// What is known of each quantity of each link.
+/// The best figure of each quantity of each link.
 type Known = BTreeMap<(&'static str, Quantity), Figure>;
 
 fn keep_nearest(known: &mut Known, new: Figure) {
     let slot = known.entry((new.link, new.quantity));
     let figure = slot.or_insert_with(|| new.clone());
-    // In this order a NaN, which is no measurement, is farther than anything.
+    // `total_cmp` orders a NaN, which is no measurement, after every number.
     if new.error().abs().total_cmp(&figure.error().abs()).is_lt() {
         *figure = new;
     }
@@ -172,7 +173,7 @@ fn world() -> World {
             delay: Duration::from_millis(subject.delay_ms),
             loss: subject.loss(),
             burst: subject.burst,
-            // What a program that was not awake for a moment sends at once finds room.
+            // Room for the burst of a program that slept for a moment.
             queue: DataSize::from_kib(512),
             ..Link::new(ends, subject.rate())
         });

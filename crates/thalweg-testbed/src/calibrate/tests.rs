@@ -1,9 +1,9 @@
-//! Proves that bounds are told from both sides. The measuring itself is `cargo xtask testbed --calibrate`.
+//! Checks the bounds from both sides. The measurement itself is `cargo xtask testbed --calibrate`.
 
 use super::{Figure, Quantity, SUBJECTS, world};
 
 #[test]
-fn a_figure_at_its_bound_is_within_and_beyond_it_is_out() {
+fn bound_separates_figures() {
     for (quantity, world, bound) in [
         (Quantity::Rate, 200.0, 6.0),
         (Quantity::Delay, 50.0, 1.0),
@@ -20,7 +20,7 @@ fn a_figure_at_its_bound_is_within_and_beyond_it_is_out() {
 }
 
 #[test]
-fn the_world_of_calibration_makes_sense() {
+fn calibration_world_is_valid() {
     let world = world();
     assert_eq!(world.faults(), []);
     assert_eq!(

@@ -1,13 +1,14 @@
-//! How late packets were let out: what of a latency is the instrument's own.
+//! The emulator's lateness: the instrument's own share of a latency.
 //!
-//! *The idea.* A histogram over powers of two of a microsecond: enough to tell 0.1 ms from 1 ms, and it never grows.
+//! A histogram over powers of two of a microsecond: fine enough to distinguish 0.1 ms from 1 ms, and of
+//! constant size.
 
 use thalweg_core::time::Duration;
 
 /// From under 1 µs to over 17 minutes.
 const BUCKETS: usize = 31;
 
-/// Counts of packets by how late they were.
+/// Histogram of packets by lateness.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
     buckets: [u64; BUCKETS],
@@ -22,12 +23,13 @@ impl Lateness {
         self.most = self.most.max(late);
     }
 
-    /// Returns the most that a packet was late.
+    /// Returns the maximum lateness.
     pub const fn most(&self) -> Duration {
         self.most
     }
 
-    /// Returns a time within which this share of all packets was let out, up to twice what it was; zero of none.
+    /// Returns an upper bound, at most twice the true value, of this quantile of the lateness; zero
+    /// without packets.
     pub fn within(&self, share: f64) -> Duration {
         let all: u64 = self.buckets.iter().sum();
         let wanted = (all as f64 * share).ceil() as u64;
@@ -44,12 +46,12 @@ impl Lateness {
 
 #[cfg(test)]
 mod tests {
-    //! Proves that a share of the packets was as late as it says at most.
+    //! Proves that a quantile is an upper bound.
 
     use super::{Duration, Lateness};
 
     #[test]
-    fn a_share_is_within_what_is_said() {
+    fn quantile_is_upper_bound() {
         let mut lateness = Lateness::default();
         assert_eq!(lateness.within(0.99), Duration::ZERO);
         for micros in 1..=1_000 {

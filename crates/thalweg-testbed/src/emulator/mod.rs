@@ -1,12 +1,11 @@
-//! Moves packets from one end of each link to the other, as the line says.
+//! Moves packets between the ends of each link, through emulated lines.
 //!
-//! *The idea.* One thread, two [`Line`]s a link: the very arithmetic that the simulator uses, with a real clock and real
-//! packets. The thread sleeps until a packet comes or one is due, whichever is first, to the nanosecond of the kernel's
-//! timers, and goes before every other thread of the machine, for it is the instrument. How late it let packets out is
-//! measured and told: an instrument that was too slow for a world shall not be taken for the world.
-//!
-//! *What it does not do.* Only IPv4 passes, which is all that the links have addresses for: the kernel's own IPv6 chatter
-//! would take its share of a slow line.
+//! One thread runs two [`Line`]s per link: the simulator's own arithmetic, with a real clock and real
+//! packets. The thread sleeps until a packet comes or one is due, to the nanosecond of the kernel's
+//! timers, and has priority over every other thread of the machine, because it is the instrument. Its
+//! lateness is measured and reported, so that an instrument too slow for a world is not mistaken for
+//! the world. Only IPv4 passes, the links' only addresses: the kernel's own IPv6 traffic would take its
+//! share of a slow line.
 //!
 //! *Sources.* `sched(7)`, `ppoll(2)`, `PR_SET_TIMERSLACK(2const)`.
 
@@ -30,13 +29,13 @@ pub use lateness::Lateness;
 
 use crate::system::{clock, program};
 
-/// The largest IP packet.
+/// Size of the largest IP packet.
 const PACKET_BYTES_MAX: usize = 65_535;
 
 /// Packets taken from one device before the others have their turn.
 const BATCH: usize = 64;
 
-/// The two cables of a link, and what becomes of packets between them.
+/// The two TUN devices of a link, and the line between them.
 pub struct Cables {
     /// In the order of the link's ends.
     pub ends: [OwnedFd; 2],
@@ -44,7 +43,7 @@ pub struct Cables {
     pub impairment: Impairment,
 }
 
-/// The links of a network, at work until it is dropped.
+/// The running links of a network; dropping this stops them.
 pub struct Emulator {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -52,7 +51,7 @@ pub struct Emulator {
 
 struct Shared {
     state: Mutex<State>,
-    /// Wakes the thread when there is news for it.
+    /// Wakes the thread when the state has changed.
     news: OwnedFd,
 }
 
@@ -64,7 +63,7 @@ struct State {
 }
 
 impl Emulator {
-    /// Begins to move packets; the seed determines which are lost, late or held back.
+    /// Starts to move packets; the seed determines which are lost, late or reordered.
     ///
     /// Fails   no thread can be started
     pub fn start(links: Vec<Cables>, seed: u64) -> anyhow::Result<Self> {
@@ -94,7 +93,7 @@ impl Emulator {
         })
     }
 
-    /// Changes what a link does to packets, both ways, from now on.
+    /// Changes a link's impairment in both directions from now on.
     pub fn set(&self, link: usize, impairment: Impairment) {
         let now = clock::now();
         for line in &mut self.shared.state().lines[link] {
@@ -103,7 +102,7 @@ impl Emulator {
         self.shared.wake();
     }
 
-    /// Returns what has passed each link: from its first end to its second, and back.
+    /// Returns the counters of each link: from its first end to its second, and back.
     pub fn counters(&self) -> Vec<[LineCounters; 2]> {
         let state = self.shared.state();
         let lines = state.lines.iter();
@@ -112,7 +111,7 @@ impl Emulator {
             .collect()
     }
 
-    /// Returns how late packets were let out so far.
+    /// Returns the lateness so far.
     pub fn lateness(&self) -> Lateness {
         self.shared.state().lateness.clone()
     }
@@ -123,7 +122,7 @@ impl Drop for Emulator {
         self.shared.state().ended = true;
         self.shared.wake();
         if let Some(thread) = self.thread.take() {
-            // A thread that died has closed its cables all the same.
+            // A thread that died has closed its devices all the same.
             let _ = thread.join();
         }
     }
@@ -131,18 +130,18 @@ impl Drop for Emulator {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // A line does not panic; if it did, what it holds would still be packets.
+        // A line does not panic; even after a panic its content would be valid packets.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wake(&self) {
-        // It can only fail when it has been woken 2⁶⁴ times and not looked.
+        // This fails only if the counter overflows, after 2⁶⁴ wakes without a read.
         let _ = write(&self.news, &1u64.to_ne_bytes());
     }
 }
 
 fn run(shared: &Shared, cables: &[[OwnedFd; 2]]) {
-    // Both are for accuracy; without them packets come out a little later, which is measured.
+    // Both improve accuracy; without them packets are later, which is measured.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let _ = go_first();
     let mut buffer = vec![0; PACKET_BYTES_MAX];
@@ -162,7 +161,7 @@ fn run(shared: &Shared, cables: &[[OwnedFd; 2]]) {
     }
 }
 
-/// Gives the calling thread the machine before every ordinary one: it works for microseconds, and then it is due.
+/// Gives the calling thread priority over every ordinary one: it works for microseconds at a time.
 fn go_first() -> anyhow::Result<()> {
     rustix::process::setpriority_process(None, -20)?;
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
@@ -173,8 +172,8 @@ fn go_first() -> anyhow::Result<()> {
     .map(drop)
 }
 
-/// Waits for packets, news, or the time `wake`, and returns the links' ends that have packets; `None` if the kernel will
-/// not wait any more.
+/// Waits for packets, a change, or the time `wake`; returns the links' ends that have packets, or
+/// `None` if the kernel cannot wait any more.
 fn wait(shared: &Shared, cables: &[[OwnedFd; 2]], wake: Instant) -> Option<Vec<(usize, usize)>> {
     let mut sources: Vec<PollFd<'_>> = cables
         .iter()
@@ -195,7 +194,7 @@ fn wait(shared: &Shared, cables: &[[OwnedFd; 2]], wake: Instant) -> Option<Vec<(
     }
     let ready = |place: usize| sources[place].revents().intersects(PollFlags::IN);
     if ready(sources.len() - 1) {
-        // What it counts does not matter, only that it is read.
+        // The counter's value does not matter, it only has to be reset.
         let _ = read(&shared.news, &mut [0; 8]);
     }
     let ends = 0..sources.len() - 1;
@@ -206,7 +205,7 @@ fn wait(shared: &Shared, cables: &[[OwnedFd; 2]], wake: Instant) -> Option<Vec<(
     )
 }
 
-/// Puts what comes out of a device onto its line.
+/// Moves packets from a device onto its line.
 fn take(line: &mut Line<Vec<u8>>, cable: &OwnedFd, buffer: &mut [u8]) {
     for _ in 0..BATCH {
         // A device that is not up yet has nothing to read either.
@@ -221,7 +220,7 @@ fn take(line: &mut Line<Vec<u8>>, cable: &OwnedFd, buffer: &mut [u8]) {
     }
 }
 
-/// Lets out what is due, and returns when something is due next.
+/// Delivers due packets, and returns when the next one is due.
 fn give(state: &mut State, cables: &[[OwnedFd; 2]]) -> Instant {
     let mut next = Instant::NEVER;
     for (lines, cables) in state.lines.iter_mut().zip(cables) {
@@ -232,7 +231,7 @@ fn give(state: &mut State, cables: &[[OwnedFd; 2]]) -> Instant {
                     break;
                 };
                 state.lateness.handle_packet(now.saturating_since(due));
-                // A node that is not there takes nothing: that is how it is on a real line.
+                // A node that is down takes no packets, as on a real line.
                 let _ = write(target, &packet);
             }
             next = next.min(line.poll_timeout());

@@ -8,17 +8,17 @@ use thalweg_core::model::{NodeName, World};
 
 use crate::network::addresses_of;
 
-/// The port that every node listens on, in a namespace of its own.
+/// The port of every node, each in a namespace of its own.
 const PORT: u16 = 7400;
 
-/// Returns the text of a node's configuration; its files are named by its place, for a name may hold anything.
+/// Returns a node's configuration. Its files are named by its index, as a name may contain anything.
 pub fn text(
     world: &World,
     name: &NodeName,
     place: usize,
     keys: &BTreeMap<NodeName, String>,
 ) -> String {
-    // A world whose slots are not scarce may say more than any plan uses.
+    // A world may give more slots than any plan uses, which a configuration may not.
     let slots = world.nodes[name].slots.min(ADAPTERS_PER_NODE_MAX as u32);
     // JSON's strings are TOML's.
     let quoted = |name: &NodeName| serde_json::Value::from(name.as_str()).to_string();
@@ -45,7 +45,7 @@ pub fn text(
         if let Some((number, link)) = links.first() {
             let far = usize::from(link.ends[0] == *name);
             let _ = write!(text, "secure = {}\nrate = \"{}\"\n", link.secure, link.rate);
-            // One end dials, the first: so no packet of a slow link goes into a second handshake.
+            // Only the first end dials, so that no packet of a slow link goes into a second handshake.
             if name < peer {
                 let address = addresses_of(*number).ends[far];
                 let _ = writeln!(text, "addresses = [\"{address}:{PORT}\"]");

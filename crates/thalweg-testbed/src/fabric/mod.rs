@@ -1,10 +1,9 @@
-//! The world's nodes as processes: each with a configuration made from the world, in a namespace of its own.
+//! The world's nodes as processes, each with a configuration made from the world, in its own namespace.
 //!
-//! *The idea.* What runs is `thalweg node`, as an operator runs it, with a file as an operator writes it: keys and
-//! addresses of the neighbours, whom to trust, what a link is said to carry. What it knows of the world beyond that it
-//! finds out.
-//!
-//! *What it does not do.* It gives no node another clock: `clock_offset` and `clock_drift_ppm` are the simulator's.
+//! A process is `thalweg node` as an operator runs it, with a configuration file as an operator writes
+//! it: the neighbours' keys and addresses, trust, configured link rates. Everything else it must
+//! discover. All nodes share the machine's clock; `clock_offset` and `clock_drift_ppm` are for the
+//! simulator.
 
 mod config;
 mod process;
@@ -42,9 +41,9 @@ struct Place {
 }
 
 impl<'n> Fabric<'n> {
-    /// Writes the nodes' keys and configurations; `program` is `thalweg`, the program.
+    /// Writes the nodes' keys and configurations; `program` is `thalweg`.
     ///
-    /// Fails   the program does not run, a file cannot be written
+    /// Fails   the program does not run, or a file cannot be written
     pub fn lay_out(network: &'n Network, program: &Path) -> anyhow::Result<Self> {
         let (world, folder) = (network.world(), network.folder());
         let files = |place: usize, kind: &str| folder.join(format!("{place}.{kind}"));
@@ -76,7 +75,7 @@ impl<'n> Fabric<'n> {
 
     /// Starts every node, and waits until all of them listen.
     ///
-    /// Fails   a node ends instead, or takes too long; with the last that it said
+    /// Fails   a node ends instead or takes too long; with its last log line
     pub async fn start_all(&mut self) -> anyhow::Result<()> {
         let names: Vec<NodeName> = self.places.keys().cloned().collect();
         for name in &names {
@@ -108,10 +107,10 @@ impl<'n> Fabric<'n> {
         Ok(())
     }
 
-    /// Does to a node what an event says; a node that runs cannot start, and one that does not cannot end. Returns
-    /// whether there is a new process.
+    /// Applies an event to a node. Starting a running node or ending one that does not run has no
+    /// effect. Returns whether there is a new process.
     ///
-    /// Fails   it cannot be started
+    /// Fails   the node cannot be started
     pub async fn act(&mut self, name: &NodeName, action: NodeAction) -> anyhow::Result<bool> {
         let place = self
             .places
@@ -159,7 +158,7 @@ impl<'n> Fabric<'n> {
             .socket
     }
 
-    /// Returns how each node is that runs and answers.
+    /// Returns the status of each node that runs and answers.
     pub async fn status(&self) -> BTreeMap<NodeName, Value> {
         let mut all = BTreeMap::new();
         for (name, place) in self
@@ -168,7 +167,7 @@ impl<'n> Fabric<'n> {
             .filter(|(_, place)| place.process.is_some())
         {
             let ask = async { Client::connect(&place.socket).await?.status().await };
-            // A node that is busy ending or beginning has no answer; it is asked again.
+            // A node that is starting or ending does not answer; it is asked again.
             if let Ok(Ok(status)) = tokio::time::timeout(process::ANSWER_MAX, ask).await {
                 all.insert(name.clone(), status);
             }
@@ -176,7 +175,7 @@ impl<'n> Fabric<'n> {
         all
     }
 
-    /// Returns the nodes that ended although nothing told them to, with the last that each said.
+    /// Returns the nodes that ended unexpectedly, with the last log line of each.
     pub fn fallen(&mut self) -> Vec<(NodeName, String)> {
         let mut fallen = Vec::new();
         for (name, place) in &mut self.places {
@@ -192,7 +191,7 @@ impl<'n> Fabric<'n> {
         fallen
     }
 
-    /// Copies what each node logged to a folder, which is made.
+    /// Copies each node's log into a folder, which is created.
     ///
     /// Fails   a file cannot be written
     pub fn keep_logs(&self, folder: &Path) -> anyhow::Result<()> {

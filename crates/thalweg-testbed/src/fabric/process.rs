@@ -1,4 +1,4 @@
-//! One `thalweg node`, from its start to its end.
+//! One `thalweg node` process, from its start to its end.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use tokio::process::{Child, ChildStdout};
 
 use crate::system::program;
 
-/// How long a node may take until it listens, on a machine that does much else.
+/// How long a node may take until it listens, on a busy machine.
 const START_MAX: Duration = Duration::from_secs(15);
 
 /// How long a node may take to end in good order before it is killed.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
-/// How long a node may take to say how it is.
+/// How long a node may take to report its status.
 pub const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// A node's process; it is killed when this is dropped.
+/// A node's process; it is killed on drop.
 pub struct Process {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -30,7 +30,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a node; what it logs goes to a file, after what its predecessor logged.
+    /// Starts a node; its log is appended to a file.
     pub fn start(command: Command, log: &Path) -> anyhow::Result<Self> {
         let shown = program::show(&command);
         let file = |log: &Path| -> std::io::Result<File> {
@@ -53,7 +53,7 @@ impl Process {
         })
     }
 
-    /// Waits until the node says that it listens.
+    /// Waits until the node reports that it listens.
     pub async fn listens(&mut self) -> anyhow::Result<()> {
         let mut line = String::new();
         let said = tokio::time::timeout(START_MAX, self.out.read_line(&mut line)).await;
@@ -68,24 +68,24 @@ impl Process {
         }
     }
 
-    /// Returns the last that the node said, if it has ended.
+    /// Returns the exit status and the last log line, if the node has ended.
     pub fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
         Some(format!("{status}: {}", self.last_words()))
     }
 
-    /// Returns whether the node was told to end.
+    /// Returns whether the node was asked to end.
     pub const fn is_told_to_end(&self) -> bool {
         self.is_told_to_end
     }
 
-    /// Tells the node to end.
+    /// Asks the node to end.
     pub fn terminate(&mut self) {
         self.is_told_to_end = true;
         self.signal(Signal::TERM);
     }
 
-    /// Has the node stand still, or go on.
+    /// Freezes the node, or lets it go on.
     pub fn freeze(&self, is_frozen: bool) {
         self.signal(if is_frozen {
             Signal::STOP
@@ -105,7 +105,7 @@ impl Process {
         }
     }
 
-    /// Tells the node to end and waits; kills it if that takes too long.
+    /// Asks the node to end and waits; kills it if that takes too long.
     pub async fn stop(&mut self) {
         self.terminate();
         if tokio::time::timeout(STOP_MAX, self.child.wait())

@@ -1,4 +1,4 @@
-//! Proves that what is written for a node is a configuration that the node reads, and says what the world says.
+//! Proves that a node can parse its configuration, and that it has the world's values.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,9 +36,9 @@ fn world() -> World {
 }
 
 #[test]
-fn each_node_reads_its_configuration() {
+fn node_parses_its_configuration() {
     let mut world = world();
-    // More than any plan uses, which a world may say and a configuration may not.
+    // More slots than any plan uses: a world may have them, a configuration may not.
     let plenty = world.nodes.get_mut(&name("z"));
     plenty.expect("it is there").slots = 17;
     let keys: BTreeMap<NodeName, String> = (world.nodes.keys().cloned())
@@ -58,7 +58,7 @@ fn each_node_reads_its_configuration() {
         let found = of.peers.iter().find(|peer| peer.name == name(other));
         found.cloned().expect("every other node is a peer")
     };
-    // One end of each link dials, and knows where.
+    // One end of each link dials, and has the address.
     assert!(peer(&relay, "a").addresses.is_empty());
     assert_eq!(
         peer(&relay, "z").addresses,
@@ -71,7 +71,7 @@ fn each_node_reads_its_configuration() {
     );
     assert_eq!(relay_at_a.rate, Some(Bitrate::from_kbps(150)));
     assert!(!relay_at_a.trusted && !relay_at_a.secure && relay_at_a.connect);
-    // Who is further away is known, trusted, and not dialled.
+    // A node that is no neighbour is known and trusted, and not dialled.
     let far = peer(&config("a", 0), "z");
     assert!(far.trusted && !far.connect && far.addresses.is_empty() && far.rate.is_none());
 }

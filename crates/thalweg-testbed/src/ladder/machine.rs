@@ -1,11 +1,11 @@
-//! When and on what something was measured, in one line.
+//! The date and the machine of a measurement, in one line.
 
 use std::fs;
 use std::process::Command;
 
 use crate::system::program;
 
-/// Returns date, processor, number of cores and kernel; what cannot be found out is left out.
+/// Returns date, processor, number of cores and kernel; unknown parts are left out.
 pub fn machine() -> String {
     let mut parts = Vec::new();
     if let Ok(date) = program::run(Command::new("date").args(["--utc", "+%F"]), "") {

@@ -1,12 +1,10 @@
 //! The ladder: every world of a folder on the testbed and in the simulator, side by side.
 //!
-//! *The idea.* One command writes what both say of each world, as JSON, and prints one table, as Markdown with its date
-//! and machine, so that the table of docs/testbed.md is made and never typed. Weather differs from seed to seed, so each plays
-//! a world several times, and medians are compared. The two agree where delivered share and median latency are within
-//! [`AGREEMENT_PERCENT`] of each other; where they do not, one of them is wrong, or the difference is explained.
-//!
-//! *What it does not do.* It simulates nothing itself: `thalweg simulate` does. A program without that command leaves its
-//! columns empty.
+//! One command writes both reports of each world as JSON, and prints one Markdown table with date and
+//! machine, so the table of docs/testbed.md is generated. Results vary with the seed, so both run a
+//! world several times, and medians are compared. They agree where delivered share and median latency
+//! are within [`AGREEMENT_PERCENT`] of each other; where not, one of them is wrong, or the difference
+//! is explained. The simulation is `thalweg simulate`; without that command its columns stay empty.
 
 mod machine;
 mod table;
@@ -27,15 +25,15 @@ use crate::system::program;
 /// How long the simulator may take for a world.
 const SIMULATE_MAX: Duration = Duration::from_mins(2);
 
-/// Seeds that the simulator plays: it takes a moment, and weather varies.
+/// Number of seeds in the simulator: it is fast, and results vary.
 const SEEDS: u64 = 21;
 
-/// A world as both played it, a report a seed.
+/// The reports of one world, one per seed.
 #[derive(Clone, Debug, Default)]
 pub struct Rung {
-    /// What the testbed says.
+    /// The testbed's reports.
     pub testbed: Vec<Report>,
-    /// What the simulator says; nothing if the program has none.
+    /// The simulator's reports; empty if the program has no simulator.
     pub simulator: Vec<Report>,
 }
 
@@ -54,9 +52,9 @@ pub fn worlds(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(worlds)
 }
 
-/// Lets the simulator play a world, from a seed on; nothing if the program has no simulator.
+/// Simulates a world for consecutive seeds; returns nothing if the program has no simulator.
 ///
-/// Fails   it fails, or says what cannot be read
+/// Fails   the simulator fails, or its output cannot be parsed
 pub async fn simulate(thalweg: &Path, world: &Path, seed: u64) -> anyhow::Result<Vec<Report>> {
     let mut help = Command::new(thalweg);
     if program::run(help.args(["simulate", "--help"]), "").is_err() {
@@ -87,7 +85,7 @@ pub fn keep(folder: &Path, report: &Report) -> anyhow::Result<()> {
     fs::write(&path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Returns the name of a report's world without the ending of its file.
+/// Returns the name of a report's world without the file's extension.
 fn stem(report: &Report) -> &str {
     report.world.strip_suffix(".toml").unwrap_or(&report.world)
 }

@@ -6,13 +6,13 @@ use thalweg_sim::report::{Report, StreamReport};
 
 use super::{Rung, stem};
 
-/// How far simulator and testbed may be apart without an explanation, in percent.
+/// Maximum difference between simulator and testbed that needs no explanation, in percent.
 pub const AGREEMENT_PERCENT: f64 = 10.0;
 
-/// Returns one line for each stream and sink of each world: medians over the runs of each player.
+/// Returns one line for each stream and sink of each world: medians over the runs.
 ///
-/// Differences are the testbed's from the simulator's, in percent of the simulator's; those above
-/// [`AGREEMENT_PERCENT`] are in bold.
+/// Differences are relative to the simulator's value, in percent; those above [`AGREEMENT_PERCENT`] are
+/// in bold.
 pub fn table(rungs: &[Rung]) -> String {
     let mut text = String::from(
         "| world | stream | sent | delivered, sim | testbed | diff. | median latency, sim | testbed | diff. |\n\
@@ -42,7 +42,7 @@ pub fn table(rungs: &[Rung]) -> String {
     text
 }
 
-/// Returns the median of a figure of a stream over some runs, the lower of two in the middle.
+/// Returns the median of a figure of a stream over some runs; the lower one of an even number.
 fn median(
     reports: &[Report],
     of: &StreamReport,
@@ -57,13 +57,13 @@ fn median(
     figures.get(figures.len().saturating_sub(1) / 2).copied()
 }
 
-/// Returns what both say and how far they are apart.
+/// Returns both values and their difference.
 fn columns([simulator, testbed]: [Option<f64>; 2], unit: &str) -> String {
     let cell =
         |value: Option<f64>| value.map_or_else(|| "–".into(), |value| format!("{value:.1} {unit}"));
     let difference = match (simulator, testbed) {
         (Some(a), Some(b)) => {
-            // Of nothing delivered by either there is no share, and no difference.
+            // If neither delivers anything, 0/0 is no difference.
             let percent = if a == 0.0 && b == 0.0 {
                 0.0
             } else {

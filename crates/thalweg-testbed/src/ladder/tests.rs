@@ -1,4 +1,4 @@
-//! Proves that the table says what both said, and marks where they disagree.
+//! Proves that the table has both values, and marks disagreements.
 
 use thalweg_core::event::DropCause;
 use thalweg_core::time::Duration;
@@ -29,7 +29,7 @@ fn report(by: Player, delivered: u64, latency_ms: u64) -> Report {
 }
 
 #[test]
-fn differences_are_of_the_simulators_and_great_ones_stand_out() {
+fn large_differences_are_bold() {
     let rung = Rung {
         testbed: vec![report(Player::Testbed, 9, 105)],
         simulator: [(5, 100), (2, 300), (6, 90)]
@@ -42,7 +42,7 @@ fn differences_are_of_the_simulators_and_great_ones_stand_out() {
 }
 
 #[test]
-fn without_a_simulator_its_columns_are_empty() {
+fn missing_simulator_leaves_columns_empty() {
     let rung = Rung {
         testbed: vec![report(Player::Testbed, 10, 20)],
         simulator: Vec::new(),

@@ -1,9 +1,9 @@
-//! The nodes' namespaces and the links between them, as the kernel has them.
+//! The nodes' namespaces and the links between them, in the kernel.
 //!
-//! *The idea.* One network namespace a node. A link is two TUN devices, one in the namespace of each end, with the two
-//! addresses of a /30 of its own; what the kernel puts into one comes out of the other after the line
-//! ([`crate::emulator`]) is done with it. No address has a route but on its own link: who is not a neighbour is reached
-//! by nobody but Thalweg, and nothing goes around the line.
+//! One network namespace per node. A link is two TUN devices, one in the namespace of each end, with
+//! the two addresses of a /30 of its own; packets that the kernel sends into one come out of the other
+//! after the line ([`crate::emulator`]). An address is routable only on its own link, so other nodes
+//! than neighbours are reachable only through Thalweg, and no traffic bypasses a line.
 //!
 //! ```text
 //!  ┌ namespace camera ────┐      emulator       ┌ namespace relay ─────┐
@@ -12,7 +12,7 @@
 //!  └──────────────────────┘                     └──────────────────────┘
 //! ```
 //!
-//! *What it does not do.* It uses neither veth nor `tbf`: docs/decisions says why.
+//! It uses neither veth nor `tbf`; docs/decisions explains why.
 //!
 //! *Sources.* `ip-netns(8)`; Mininet for the idea of a network of namespaces.
 
@@ -34,13 +34,14 @@ use crate::emulator::{Cables, Emulator};
 use crate::system::owner::Owner;
 use crate::system::{inside, leftovers, program, tun};
 
-/// The largest packet, the usual one of Ethernet and of most roads of the internet.
+/// Maximum packet size, as on Ethernet and most internet paths.
 const MTU: u32 = 1_500;
 
-/// Packets that a device holds for the emulator. It is transit, not the link's queue: at 1 Gbit/s a millisecond has 83.
+/// Packets that a device buffers for the emulator. This is transit, not the link's queue: at 1 Gbit/s,
+/// 1 ms is 83 packets.
 const TRANSIT_PACKETS: u32 = 1_000;
 
-/// A world's network, up until it is dropped.
+/// A running world's network; dropping this removes it.
 pub struct Network {
     owner: Owner,
     folder: PathBuf,
@@ -50,14 +51,14 @@ pub struct Network {
 }
 
 impl Network {
-    /// Builds the network of a world; the seed determines what its lines do to packets.
+    /// Builds the network of a world; the seed determines its lines' random behaviour.
     ///
-    /// Fails   the kernel or `ip` refuses something; what was made until then is gone again
+    /// Fails   the kernel or `ip` refuses something; what was built until then is removed
     pub fn build(world: &World, seed: u64) -> anyhow::Result<Self> {
         let owner = Owner::this();
         let guard = Guard(owner);
         let folder = std::env::temp_dir().join(owner.to_string());
-        // Keys are in there.
+        // The folder holds keys, so only its owner may enter it.
         fs::DirBuilder::new()
             .mode(0o700)
             .create(&folder)
@@ -99,7 +100,7 @@ impl Network {
         })
     }
 
-    /// Returns the folder of the run, which goes with it.
+    /// Returns the folder of the run, which is removed with it.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -109,7 +110,7 @@ impl Network {
         &self.world
     }
 
-    /// Returns what moves the packets.
+    /// Returns the emulator.
     pub const fn emulator(&self) -> &Emulator {
         &self.emulator
     }
@@ -125,7 +126,7 @@ impl Network {
         inside::command(&self.namespace(node), program)
     }
 
-    /// Takes the network down, and says what could not be.
+    /// Removes the network, and reports what could not be removed.
     pub fn take_down(self) -> anyhow::Result<()> {
         let owner = self.owner;
         drop(self);
@@ -135,12 +136,12 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // Only what cannot be removed is an error; the next run tries again and says so.
+        // An error here is dropped: the next run tries again and reports it.
         let _ = leftovers::sweep_of(self.owner);
     }
 }
 
-/// Takes away what was made if the building fails halfway.
+/// Removes what was built if building fails halfway.
 struct Guard(Owner);
 
 impl Drop for Guard {

@@ -1,4 +1,4 @@
-//! Proves which addresses links get and what `ip` is told, as text.
+//! Checks the links' addresses and the commands for `ip`, as text.
 
 use std::net::Ipv4Addr;
 
@@ -12,7 +12,7 @@ fn name(text: &str) -> NodeName {
 }
 
 #[test]
-fn no_two_ends_share_an_address() {
+fn addresses_are_unique() {
     let mut seen: Vec<Ipv4Addr> = (0..1_000)
         .flat_map(|link| addresses_of(link).ends)
         .collect();
@@ -27,7 +27,7 @@ fn no_two_ends_share_an_address() {
 }
 
 #[test]
-fn a_node_has_a_device_for_each_of_its_links_and_no_other() {
+fn node_has_device_per_link() {
     let mut world = World::default();
     for node in ["a", "b", "c"] {
         world.nodes.insert(name(node), Node::default());

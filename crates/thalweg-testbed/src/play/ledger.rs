@@ -1,8 +1,8 @@
-//! What the nodes counted: drops by node, stream and cause, and payloads that were sealed or not.
+//! The nodes' counters: drops by node, stream and cause, and whether payloads were sealed.
 //!
-//! *The idea.* Nodes are asked again and again, for one that crashes takes its counters along, and none tells of a stream
-//! that was withdrawn: the last answer counts. Only the source says at the end what it counted to the end. What a node
-//! counts for a stream is of all its sinks together.
+//! Nodes are polled, because one that crashes loses its counters, and none reports a stream that was
+//! withdrawn; the last answer counts. Only the source reports final counts at the end. A node's
+//! counters of a stream cover all its sinks.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use thalweg_core::model::{NodeName, World};
 /// Counts by stream and cause.
 type Drops = BTreeMap<(Publication, &'static str), u64>;
 
-/// A stream's name, and its bytes on the wire: published anew, it is counted anew.
+/// A stream's name, and its id on the wire: a stream that is published again counts from zero.
 type Publication = (String, String);
 
-/// What nodes have counted so far.
+/// The nodes' counters so far.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     nodes: BTreeMap<NodeName, Row>,
@@ -24,16 +24,16 @@ pub struct Ledger {
 
 #[derive(Clone, Debug, Default)]
 struct Row {
-    /// Of processes of this node that are no more.
+    /// Of earlier processes of this node.
     before: Drops,
-    /// As the present process said last.
+    /// The current process's last answer.
     last: Drops,
-    /// Whether any payload went readable over a link on which others can listen, to whom.
+    /// The neighbours to which a readable payload went over an insecure link or to an untrusted node.
     exposed_to: Vec<String>,
 }
 
 impl Ledger {
-    /// Takes in what nodes said.
+    /// Records the nodes' answers.
     pub fn handle_status(&mut self, all: &BTreeMap<NodeName, Value>) {
         for (node, status) in all {
             let row = self.nodes.entry(node.clone()).or_default();
@@ -53,7 +53,7 @@ impl Ledger {
         }
     }
 
-    /// Takes in what a stream's source says of it at its end.
+    /// Records a source's final report of its stream.
     pub fn handle_summary(&mut self, node: &NodeName, stream: &str, summary: &Value) {
         let row = self.nodes.entry(node.clone()).or_default();
         let known = row.last.keys().map(|(publication, _)| publication);
@@ -65,7 +65,7 @@ impl Ledger {
         }
     }
 
-    /// Takes in that a node has a new process, which counts anew.
+    /// Records that a node has a new process, which counts from zero.
     pub fn handle_anew(&mut self, node: &NodeName) {
         if let Some(row) = self.nodes.get_mut(node) {
             for (key, count) in std::mem::take(&mut row.last) {
@@ -74,7 +74,7 @@ impl Ledger {
         }
     }
 
-    /// Returns what was dropped of a stream: node, cause, how many.
+    /// Returns the drops of a stream: node, cause, number.
     pub fn drops(&self, stream: &str) -> Vec<(String, DropCause, u64)> {
         let mut all = Vec::new();
         for (node, row) in &self.nodes {
@@ -94,7 +94,8 @@ impl Ledger {
 
     /// Returns a sentence for each link on which a payload was readable that should not have been.
     ///
-    /// Nodes count by link and not by stream, so this can be told only of worlds in which every stream is confidential.
+    /// Nodes count by link and not by stream, so this is possible only if every stream of the world is
+    /// confidential.
     pub fn exposures(&self, world: &World) -> Vec<String> {
         if !world.streams.iter().all(|stream| stream.needs.confidential) {
             return Vec::new();
@@ -120,7 +121,7 @@ fn drops(status: &Value) -> Drops {
     drops
 }
 
-/// Returns what is known of `dropped` in a node's counters of a stream.
+/// Returns the known causes in `dropped` of a node's counters of a stream.
 fn causes(counts: &Value) -> Vec<(&'static str, u64)> {
     let dropped = counts["dropped"].as_object().into_iter().flatten();
     let cause = |(name, count): (&String, &Value)| {
@@ -134,7 +135,7 @@ fn causes(counts: &Value) -> Vec<(&'static str, u64)> {
 
 #[cfg(test)]
 mod tests {
-    //! Proves that what a crashed node counted is not lost, nor counted twice.
+    //! Proves that a crashed node's counts are neither lost nor counted twice.
 
     use serde_json::json;
 
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_a_node_add_up() {
+    fn counts_of_restarted_node_add_up() {
         let mut ledger = Ledger::default();
         ledger.handle_status(&said(0));
         assert_eq!(ledger.drops("s"), []);
@@ -165,7 +166,7 @@ mod tests {
         ledger.handle_status(&said(2));
         assert_eq!(ledger.drops("s"), [("relay".into(), DropCause::Expired, 7)]);
         assert_eq!(ledger.drops("other"), []);
-        // A stream that was withdrawn is not told of any more; what was, stands.
+        // A withdrawn stream is not reported any more; its last counts stand.
         ledger.handle_status(&BTreeMap::from([(node(), json!({"streams": []}))]));
         assert_eq!(ledger.drops("s"), [("relay".into(), DropCause::Expired, 7)]);
         ledger.handle_summary(

@@ -1,15 +1,16 @@
-//! Plays a world on the real kernel, from its first packet to the report.
+//! Runs a world on the real kernel, from its first packet to the report.
 //!
-//! *The idea.* The order of things stands here and nowhere else, and it is the simulator's: nodes start, producers publish
-//! and sinks subscribe, and the world's time begins; links and nodes change when the world says; at its end producers
-//! end their streams, and what is under way is waited for. All times are bounded.
+//! The sequence is defined here alone, and is the simulator's: nodes start, producers publish and sinks
+//! subscribe, and the world's time begins; links and nodes change at the world's events; at its end
+//! producers end their streams, and what is in flight is waited for. All times are bounded.
 //!
 //! ```text
-//! network ─► nodes listen ─► roles ready ─► world begins … events … world ends ─► streams end ─► nodes stop ─► report
+//! network ─► nodes listen ─► roles ready ─► world begins … events … world ends
+//!         ─► streams end ─► nodes stop ─► report
 //! ```
 //!
-//! *What it does not do.* It waits for no plan: what a producer gives before there is one is told as `no-subscriber`, as
-//! the simulator tells it. A world that is not about its first seconds lets its streams start later.
+//! The run does not wait for plans: ADUs given before the first plan are reported as `no-subscriber`,
+//! as in the simulator. A world that is not about its first seconds starts its streams later.
 
 mod ledger;
 mod roles;
@@ -34,36 +35,37 @@ use crate::network::Network;
 use crate::score::{self, Score};
 use crate::system::clock;
 
-/// How often nodes are asked how they are, so that little is lost of one that crashes or of a stream that ends.
+/// Interval between status polls, short enough to lose little when a node crashes or a stream ends.
 const LOOK: StdDuration = StdDuration::from_millis(500);
 
-/// How long after the world's end its streams may end: a publisher waits twice 30 s for what has no deadline.
+/// How long after the world's end its streams may end: a publisher waits twice 30 s for ADUs without a
+/// deadline.
 const SETTLE_MAX: StdDuration = StdDuration::from_secs(70);
 
-/// The time between the word that the world begins and its beginning, so that all have heard it.
+/// Time between the `begin` line and the world's beginning, so that all roles have read it.
 const HEARING: Duration = Duration::from_millis(50);
 
-/// How a world is played.
+/// How a world is run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Determines what lines do to packets.
+    /// Determines the lines' random behaviour.
     pub seed: u64,
     /// The program `thalweg`.
     pub program: PathBuf,
-    /// Where the nodes' logs, and what roles wrote down, are to be kept.
+    /// Folder for the nodes' logs and the roles' notes.
     pub logs: Option<PathBuf>,
 }
 
-/// A world that was played.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Played {
-    /// What became of its streams.
+    /// The report on its streams.
     pub report: Report,
-    /// What a reader of the report should know of the run, a sentence each.
+    /// Remarks on the run for the report's reader, one sentence each.
     pub remarks: Vec<String>,
 }
 
-/// Films what the video streams of a world show.
+/// Films the video streams of a world.
 ///
 /// Fails   a layer is too small for the codec
 pub fn films(world: &World) -> anyhow::Result<Vec<Option<Arc<Film>>>> {
@@ -73,9 +75,10 @@ pub fn films(world: &World) -> anyhow::Result<Vec<Option<Arc<Film>>>> {
     Ok(films.collect::<Result<_, _>>()?)
 }
 
-/// Plays a world.
+/// Runs a world.
 ///
-/// Fails   the network cannot be built, a node does not start, a role does not answer; everything is taken down then
+/// Fails   the network cannot be built, a node does not start, or a role does not answer; everything is
+///         removed then
 pub async fn play(
     world: &World,
     name: &str,
@@ -96,7 +99,7 @@ pub async fn play(
     Ok(played)
 }
 
-/// Copies what the roles wrote down: `STREAM.0.notes` what was given, `STREAM.1.notes` what the first sink received.
+/// Copies the roles' notes: `STREAM.0.notes` of the producer, `STREAM.1.notes` of the first sink.
 fn keep_notes(network: &Network, folder: &Path) -> anyhow::Result<()> {
     for (place, stream) in network.world().streams.iter().enumerate() {
         for number in 0..=stream.to.len() {
@@ -177,7 +180,7 @@ async fn run(
     Ok(Played { report, remarks })
 }
 
-/// Lets the world run to its end, and its streams to theirs.
+/// Runs the world to its end, and its streams to theirs.
 async fn live(
     network: &Network,
     fabric: &mut Fabric<'_>,
@@ -216,10 +219,10 @@ async fn live(
     }
 }
 
-/// The links as they are, and the events that are to come.
+/// The current links, and the events to come.
 struct Weather {
     links: Vec<Link>,
-    /// The last is the next.
+    /// In reverse order: the last is the next.
     events: Vec<Event>,
 }
 

@@ -18,13 +18,13 @@ use crate::role::note::{self, Note};
 use crate::role::{BEGIN, OVER, READY, SUMMARY};
 use crate::system::inside;
 
-/// How long a role may take until it is ready, the filming of its pictures included.
+/// How long a role may take until it is ready, including filming its pictures.
 const READY_MAX: Duration = Duration::from_secs(20);
 
-/// How long subscribers may take to be given the last of a stream that has ended at its source.
+/// How long subscribers may take to receive the last of a stream that has ended at its source.
 const OVER_MAX: Duration = Duration::from_secs(3);
 
-/// How long a role may take to end when nothing more is wanted.
+/// How long a role may take to end.
 const END_MAX: Duration = Duration::from_secs(3);
 
 /// All roles of a world.
@@ -33,7 +33,7 @@ pub struct Roles {
     subscribers: Vec<Role>,
 }
 
-/// One role's process; it is killed when this is dropped.
+/// One role's process; it is killed on drop.
 struct Role {
     stream: String,
     node: NodeName,
@@ -84,7 +84,7 @@ impl Roles {
         Ok(())
     }
 
-    /// Tells all when the world begins.
+    /// Sends all roles the time at which the world begins.
     pub async fn begin(&mut self, at: Instant) -> anyhow::Result<()> {
         let line = format!("{BEGIN} {}\n", at.as_nanos());
         for role in self.all() {
@@ -101,12 +101,13 @@ impl Roles {
     /// Waits until every producer has ended its stream.
     pub async fn producers_end(&mut self) {
         for role in &mut self.producers {
-            // That its end cannot be waited for would mean that it has ended.
+            // An error here would mean that the process is gone already.
             let _ = role.child.wait().await;
         }
     }
 
-    /// Returns what each producer's node said at the end: the node, the stream, and its words. For when they have ended.
+    /// Returns the final report of each producer's node: node, stream and summary. Call it after the
+    /// producers have ended.
     pub async fn summaries(&mut self) -> Vec<(NodeName, String, Value)> {
         let mut all = Vec::new();
         for role in &mut self.producers {
@@ -122,18 +123,18 @@ impl Roles {
         all
     }
 
-    /// Waits until every subscriber has seen the end of its stream, or a little.
+    /// Waits until every subscriber has seen the end of its stream, for a limited time.
     pub async fn settle(&mut self) {
         let over = async {
             for role in &mut self.subscribers {
                 role.hears(OVER).await;
             }
         };
-        // A stream without a plan has no end that is heard.
+        // The end of a stream without a plan never arrives.
         let _ = tokio::time::timeout(OVER_MAX, over).await;
     }
 
-    /// Tells all that nothing more is wanted, and waits for them.
+    /// Closes all roles' inputs, and waits for them to end.
     pub async fn end(&mut self) {
         for role in self.all() {
             role.stdin = None;
@@ -149,7 +150,7 @@ impl Roles {
         }
     }
 
-    /// Returns what the producer of a stream gave.
+    /// Returns the notes of a stream's producer.
     pub fn given(&self, stream: &Stream) -> anyhow::Result<Vec<Note>> {
         let role = self
             .producers
@@ -158,7 +159,7 @@ impl Roles {
         note::read(&role.context("every stream has a producer")?.notes)
     }
 
-    /// Returns what the subscriber at a sink was given.
+    /// Returns the notes of the subscriber at a sink.
     pub fn received(&self, stream: &Stream, sink: &NodeName) -> anyhow::Result<Vec<Note>> {
         let mut roles = self.subscribers.iter();
         let role = roles.find(|role| role.stream == stream.name.as_str() && role.node == *sink);
@@ -211,7 +212,7 @@ impl Role {
         })
     }
 
-    /// Waits until the role says a word; returns false if it ends instead.
+    /// Waits until the role prints a word; returns false if it ends instead.
     async fn hears(&mut self, word: &str) -> bool {
         let mut line = String::new();
         while let Ok(1..) = self.out.read_line(&mut line).await {

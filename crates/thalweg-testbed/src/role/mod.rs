@@ -1,18 +1,16 @@
-//! What the program is for itself in its children: the producer of a stream, or a subscriber at one of its sinks.
+//! The program's roles in its children: the producer of a stream, or a subscriber at one of its sinks.
 //!
-//! *The idea.* A role talks to its node as any program does, by the local socket, and to the testbed by lines on its
-//! standard input and output. What it gave or was given it writes down, a line an ADU, with the time on the machine's one
-//! clock; who compares the two files knows everything. When its node goes it waits for the next.
+//! A role uses its node's local socket like any program, and exchanges lines with the testbed on its
+//! standard input and output. It writes a note per ADU to a file, with the time on the machine's one
+//! clock; comparing the files gives the results. When its node ends it waits for the next.
 //!
 //! ```text
 //! role → testbed   ready            it publishes, or has subscribed
-//! testbed → role   begin NANOS      the world began, or begins, then
-//! role → testbed   summary {…}      what the node says became of the stream; from a producer
+//! testbed → role   begin NANOS      when the world begins or began
+//! role → testbed   summary {…}      the node's final report of the stream; from a producer
 //! role → testbed   over             its stream has ended
-//! testbed → role   (end of file)    nothing more is wanted
+//! testbed → role   (end of file)    the role shall end
 //! ```
-//!
-//! *What it does not do.* It judges nothing.
 
 pub mod note;
 mod produce;
@@ -32,34 +30,34 @@ pub use subscribe::subscribe;
 
 use crate::system::clock;
 
-/// The role says that it can begin.
+/// The role can begin.
 pub const READY: &str = "ready";
 
-/// The testbed says when the world began.
+/// Gives the time at which the world begins.
 pub const BEGIN: &str = "begin";
 
-/// The role says what its node says of the stream.
+/// Carries the node's final report of the stream.
 pub const SUMMARY: &str = "summary";
 
-/// The role says that its stream has ended.
+/// The role's stream has ended.
 pub const OVER: &str = "over";
 
-/// How long a role waits before it looks for its node again.
+/// Interval between attempts to connect to the node.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What a role is told on its command line.
+/// The arguments of a role.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Part {
     /// The world, as JSON.
     #[arg(long)]
     pub world: PathBuf,
-    /// The place of the stream in the world.
+    /// The index of the stream in the world.
     #[arg(long)]
     pub stream: usize,
     /// The node's local socket.
     #[arg(long)]
     pub socket: PathBuf,
-    /// Where to write down what happened.
+    /// The file for the notes.
     #[arg(long)]
     pub notes: PathBuf,
 }
@@ -74,21 +72,21 @@ impl Part {
     }
 }
 
-/// Returns what tells payloads apart.
+/// Returns a fingerprint of a payload.
 pub fn fingerprint(payload: &Bytes) -> u64 {
     let hash = blake3::hash(payload);
     let head = hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
     u64::from_le_bytes(*head)
 }
 
-/// Says a word to the testbed.
+/// Prints a line for the testbed.
 fn say(word: &str) {
     println!("{word}");
 }
 
 /// Sleeps until a moment on the machine's clock, to a fraction of a millisecond.
 async fn sleep_until(moment: Instant) {
-    /// The run-time's timers go by milliseconds.
+    /// Longer than the granularity of the runtime's timers, which is a millisecond.
     const TICKS: Duration = Duration::from_millis(2);
     let left = || Duration::from(moment.saturating_since(clock::now()));
     if left() > TICKS {

@@ -1,4 +1,4 @@
-//! What a role writes down of an ADU: one line, numbers with spaces between.
+//! A role's note of an ADU: one line, numbers with spaces between.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -6,22 +6,22 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-/// An ADU that a producer gave, or that a subscriber was given.
+/// An ADU that a producer gave, or that a subscriber received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// When, on the machine's clock, in nanoseconds.
+    /// When, on the machine's clock, ns.
     pub at: u64,
-    /// When the ADU was due, likewise; 0 if that is not known here.
+    /// When the ADU was due, likewise; 0 at a subscriber, which does not know.
     pub due: u64,
-    /// Its time in the medium, in microseconds: with the layer it says which ADU of the stream it is.
+    /// Its time in the medium, µs: with the layer it identifies the ADU in its stream.
     pub media_us: u64,
     /// Its layer.
     pub layer: u8,
-    /// How much it matters.
+    /// Its importance.
     pub importance: u8,
     /// The length of its payload.
     pub bytes: usize,
-    /// What tells its payload from others.
+    /// The fingerprint of its payload.
     pub fingerprint: u64,
 }
 
@@ -29,7 +29,7 @@ pub struct Note {
 pub struct Notes(File);
 
 impl Notes {
-    /// Begins a file.
+    /// Creates a file.
     pub fn create(path: &Path) -> anyhow::Result<Self> {
         let file = File::create(path);
         Ok(Self(file.with_context(|| {
@@ -37,7 +37,7 @@ impl Notes {
         })?))
     }
 
-    /// Writes a note down at once, for the process may be killed at any time.
+    /// Writes a note at once, unbuffered, because the process may be killed at any time.
     pub fn write(&mut self, note: Note) -> io::Result<()> {
         self.0.write_all(note.line().as_bytes())
     }
@@ -72,7 +72,7 @@ impl Note {
     }
 }
 
-/// Reads a file of notes; a last line that was cut off is no note.
+/// Reads a file of notes; a truncated last line is skipped.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Note>> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("cannot read {}", path.display()))?;
@@ -82,12 +82,12 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Note>> {
 
 #[cfg(test)]
 mod tests {
-    //! Proves that a note is read as it was written.
+    //! Proves that a note round-trips.
 
     use super::Note;
 
     #[test]
-    fn a_line_gives_back_its_note() {
+    fn note_round_trips() {
         let note = Note {
             at: u64::MAX,
             due: 2,

@@ -1,4 +1,4 @@
-//! The producer of a stream: gives its node what the world says, when it is due.
+//! The producer of a stream: gives its node the world's ADUs when they are due.
 
 use std::sync::Arc;
 use std::time::Duration as StdDuration;
@@ -17,12 +17,13 @@ use super::note::{Note, Notes};
 use super::{AGAIN, BEGIN, OVER, Part, READY, SUMMARY, fingerprint, say, sleep_until};
 use crate::system::clock;
 
-/// How long a publisher may take to end its stream: it waits twice 30 s for what is under way without a deadline.
+/// How long a publisher may take to end its stream: it waits twice 30 s for in-flight ADUs without a
+/// deadline.
 const FINISH_MAX: StdDuration = StdDuration::from_secs(65);
 
-/// Plays the producer of a stream to the end of the world.
+/// Runs the producer of a stream to the end of the world.
 ///
-/// Fails   the testbed goes without a word, or the notes cannot be written
+/// Fails   the testbed ends without a `begin` line, or the notes cannot be written
 pub async fn produce(part: &Part) -> anyhow::Result<()> {
     let (world, stream) = part.load()?;
     let film = if stream.traffic.video {
@@ -47,7 +48,7 @@ pub async fn produce(part: &Part) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits to be told when the world begins.
+/// Waits for the time at which the world begins.
 async fn begin() -> anyhow::Result<Instant> {
     let mut line = String::new();
     let mut input = BufReader::new(tokio::io::stdin());
@@ -102,7 +103,7 @@ impl Work<'_> {
             let Some(node) = &mut publisher else {
                 publisher = self.publish(end).await;
                 let since = clock::now().saturating_since(self.begin);
-                // A camera that is off takes no pictures, and what comes back begins with a whole frame.
+                // A camera that is off takes no pictures, and a restarted one begins with a whole frame.
                 next = Some(due)
                     .into_iter()
                     .chain(&mut self.dues)
@@ -122,7 +123,7 @@ impl Work<'_> {
             next = self.dues.next();
         }
         if let Some(publisher) = publisher {
-            // What does not end by then is what the report calls unaccounted.
+            // ADUs that have not ended by then are unaccounted in the report.
             let summary = tokio::time::timeout(FINISH_MAX, publisher.finish()).await;
             if let Ok(Ok(summary)) = summary {
                 say(&format!("{SUMMARY} {summary}"));

@@ -1,4 +1,4 @@
-//! The subscriber at one sink of a stream: writes down what it is given.
+//! The subscriber at one sink of a stream: notes what it receives.
 
 use thalweg_core::needs::Order;
 use thalweg_node::local::{Client, LocalError, LocalSubscriber};
@@ -9,7 +9,7 @@ use super::note::{Note, Notes};
 use super::{AGAIN, OVER, Part, READY, fingerprint, say};
 use crate::system::clock;
 
-/// Plays a subscriber until the testbed closes its standard input.
+/// Runs a subscriber until the testbed closes its standard input.
 ///
 /// Fails   the notes cannot be written
 pub async fn subscribe(part: &Part) -> anyhow::Result<()> {
@@ -25,11 +25,11 @@ pub async fn subscribe(part: &Part) -> anyhow::Result<()> {
     }
 }
 
-/// Waits until nothing more is wanted.
+/// Waits until the input ends.
 async fn unwanted() {
     let mut input = tokio::io::stdin();
     let mut ignored = [0; 64];
-    // When the world began is nothing to a subscriber.
+    // A subscriber ignores the world's beginning.
     while let Ok(1..) = input.read(&mut ignored).await {}
 }
 
@@ -65,7 +65,7 @@ async fn receive(part: &Part, options: &SubscribeOptions, notes: &mut Notes) -> 
                 fingerprint: fingerprint(&adu.payload),
             })?;
         }
-        // The stream has ended, or the node: another of either may come.
+        // The stream or the node has ended, and another may come.
         if given > 0 {
             say(OVER);
         }

@@ -1,16 +1,15 @@
-//! What became of a stream on its way to one sink, from what was given and received.
+//! Compares what a producer gave with what one sink received.
 //!
-//! *The idea.* An ADU is known by its time in the medium and its layer, which no hop changes; so a stream that was
-//! published anew, and counts its sequence from zero, is still the same stream of the world. What was given and not
-//! received is missing, and the nodes' counters say why:
+//! An ADU is identified by its time in the medium and its layer, which no hop changes; so a stream that
+//! is published again, with sequence numbers from zero, is still the same stream of the world. The
+//! nodes' counters explain missing ADUs:
 //!
 //! ```text
 //! sent = delivered + cancelled + lost + unaccounted
 //! ```
 //!
-//! Nodes count a stream for all of its sinks together, so no more is taken from their counters than is missing here.
-//!
-//! *What it does not do.* It asks nobody: it is a function of two files and the counters.
+//! Nodes count a stream for all of its sinks together, so no more is taken from their counters than is
+//! missing here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,16 +27,16 @@ use crate::role::note::Note;
 #[cfg(test)]
 mod tests;
 
-/// What became of a stream.
+/// The results of a stream at one sink.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Score {
     /// In figures.
     pub stream: StreamReport,
-    /// What should never have happened, a sentence each.
+    /// What should never have happened, one sentence each.
     pub violations: Vec<String>,
 }
 
-/// Compares what a producer gave with what a subscriber was given; `drops` are the nodes' counters of the stream.
+/// Compares a producer's notes with a subscriber's; `drops` are the nodes' counters of the stream.
 ///
 /// Fails   only if pictures cannot be compared
 pub fn score(
@@ -103,12 +102,12 @@ pub fn score(
     })
 }
 
-/// Returns the number of an ADU's frame, from its time in the medium, which was rounded down to microseconds.
+/// Returns the index of an ADU's frame, from its time in the medium, which was rounded down to microseconds.
 fn frame(stream: &Stream, note: &Note) -> u64 {
     (note.media_us as f64 * stream.traffic.frames / 1e6).round() as u64
 }
 
-/// What should never happen, counted.
+/// Counts of what should never happen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     unknown: u64,

@@ -1,4 +1,4 @@
-//! Proves that every ADU is in one sum, and that each thing that should never happen is told.
+//! Proves that every ADU is in one sum, and that each thing that should never happen is reported.
 
 use thalweg_core::event::DropCause;
 use thalweg_core::model::{Layer, Stream, Traffic};
@@ -31,7 +31,7 @@ fn stream() -> Stream {
     }
 }
 
-/// The n-th ADU, given 1 ms late.
+/// Returns the n-th ADU, given 1 ms late.
 fn given(n: u64) -> Note {
     Note {
         at: 40 * n * MS + MS,
@@ -86,7 +86,7 @@ fn every_adu_is_in_one_sum() {
 }
 
 #[test]
-fn what_should_never_happen_is_told() {
+fn violations_are_reported() {
     for (what, notes) in [
         ("never given", vec![received(7, 1)]),
         (

@@ -1,7 +1,7 @@
-//! The machine's one clock, which all processes of a run read alike.
+//! The machine's monotonic clock, which all processes of a run share.
 //!
-//! *The idea.* `CLOCK_MONOTONIC` counts from the same moment for every process of a machine, in every network namespace,
-//! and nobody sets it. A time of day would jump.
+//! `CLOCK_MONOTONIC` counts from the same moment in every process and every network namespace of a
+//! machine, and cannot be set. A time of day could jump.
 
 use rustix::time::{ClockId, clock_gettime};
 use thalweg_core::time::Instant;

@@ -1,10 +1,9 @@
 //! Starts programs inside a node's namespace that do not outlive the run.
 //!
-//! *The idea.* Not the parent but the child arranges its end: the testbed starts itself as `inside`, which asks the
-//! kernel to be killed when its parent dies, enters the namespace, and becomes the program (`execve` keeps both). So
-//! there is no code between fork and exec, which would be `unsafe`, and no moment in which a child is not tied.
-//!
-//! *What it does not do.* A program with file capabilities, such as some `ping`, loses the tie on `execve`; whatever is
+//! The child itself arranges its end: the testbed starts itself as `inside`, which asks the kernel to
+//! be killed when its parent dies, enters the namespace, and becomes the program (`execve` keeps both).
+//! So no code runs between fork and exec, which would need `unsafe`, and a child is tied from the
+//! start. A program with file capabilities, such as some `ping`, loses the tie on `execve`; what is
 //! left in a namespace is killed with it ([`super::leftovers`]).
 //!
 //! *Sources.* `PR_SET_PDEATHSIG(2const)`, `setns(2)`.
@@ -21,7 +20,7 @@ use anyhow::Context as _;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// The word of the command line that leads here.
+/// The hidden command that leads here.
 pub const WORD: &str = "inside";
 
 /// Returns a command that runs a program in a network namespace as long as this process lives.
@@ -43,11 +42,11 @@ pub fn this_program() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("this program does not know its own path")
 }
 
-/// Becomes a program in a namespace, tied to the life of `parent`; returns only why it did not.
+/// Becomes a program in a namespace, tied to the life of `parent`; returns only on failure.
 pub fn become_program(namespace: &Path, parent: u32, words: &[String]) -> anyhow::Error {
     let enter = || -> io::Result<()> {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // If it died before the line above, nobody will tell us.
+        // If the parent died before the line above, no signal will come.
         let ours =
             getppid().is_some_and(|pid| u32::try_from(pid.as_raw_nonzero().get()) == Ok(parent));
         if !ours {

@@ -1,8 +1,9 @@
-//! Takes away what a run made, at its end or, if it was killed, at the start of the next.
+//! Removes what a run made, at its end or, if it was killed, at the start of the next.
 //!
-//! *The idea.* A run makes two kinds of things that outlive it: namespaces and one folder, both with its owner in their
-//! names. Processes in such a namespace are its own, whatever became of their parents. TUN devices and the line are the
-//! process's own and go with it. Two runs may sweep at once: what has gone meanwhile is gone.
+//! A run makes two kinds of things that outlive it: namespaces and one folder, both with its owner in
+//! their names. Processes in such a namespace belong to the run, whatever happened to their parents.
+//! TUN devices and lines end with the process. Two runs may sweep at once, so it is no error if
+//! something is gone meanwhile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,35 +15,35 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::owner::Owner;
 use super::program;
 
-/// Where `ip netns` keeps its namespaces.
+/// The folder of the namespaces of `ip netns`.
 const NAMESPACES: &str = "/run/netns";
 
-/// What was taken away.
+/// What was removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Whose it was: ids of processes.
+    /// The process ids of its owners.
     pub owners: Vec<u32>,
-    /// Namespaces.
+    /// Number of namespaces.
     pub namespaces: usize,
-    /// Processes that still ran in them.
+    /// Number of processes that still ran in them.
     pub processes: usize,
-    /// Folders.
+    /// Number of folders.
     pub folders: usize,
 }
 
-/// Returns the path of a namespace, for who wants to go there.
+/// Returns the path of a namespace.
 pub fn namespace_path(name: &str) -> PathBuf {
     Path::new(NAMESPACES).join(name)
 }
 
-/// Takes away what runs left that are no more.
+/// Removes what dead runs left.
 ///
 /// Fails   something of theirs cannot be removed
 pub fn sweep_dead() -> anyhow::Result<Swept> {
     sweep(|owner| !owner.lives())
 }
 
-/// Takes away all that one owner made.
+/// Removes everything of one owner.
 ///
 /// Fails   something cannot be removed
 pub fn sweep_of(of: Owner) -> anyhow::Result<Swept> {
@@ -84,26 +85,26 @@ fn sweep(mut is_prey: impl FnMut(Owner) -> bool) -> anyhow::Result<Swept> {
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    // Without the folder nothing is in it.
+    // A folder that does not exist is empty.
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect()
 }
 
-/// Kills what runs in a namespace.
+/// Kills the processes in a namespace; returns how many.
 fn empty(namespace: &str) -> usize {
     let list = program::run(Command::new("ip").args(["netns", "pids", namespace]), "");
     let pids = list.unwrap_or_default();
     let pids = pids.split_whitespace().filter_map(|pid| pid.parse().ok());
-    // It may have ended by itself in the meantime.
+    // A process may have ended by itself meanwhile.
     pids.filter_map(Pid::from_raw)
         .filter(|pid| kill_process(*pid, Signal::KILL).is_ok())
         .count()
 }
 
 impl Swept {
-    /// Returns what was taken away as one sentence; `None` if nothing was.
+    /// Returns what was removed as one sentence; `None` if nothing was.
     pub fn sentence(&self) -> Option<String> {
         if self.owners.is_empty() {
             return None;

@@ -1,6 +1,6 @@
-//! Programs that do one thing and end: `ip`, `iperf3`, `ping`.
+//! Runs programs that do one thing and end: `ip`, `iperf3`, `ping`.
 //!
-//! *The idea.* Each is given a time; what fails says which line was typed, and what it said.
+//! Each has a time limit; an error names the command line and the program's output.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -15,9 +15,9 @@ pub fn show(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Runs a program that ends by itself at once, with this on its standard input.
+/// Runs a short program to its end, with this on its standard input.
 ///
-/// Fails   it cannot be started, or ends with another code than 0; with what it said
+/// Fails   it cannot be started, or its exit code is not 0; with its output
 pub fn run(command: &mut Command, input: &str) -> anyhow::Result<String> {
     let shown = show(command);
     let failed = || format!("`{shown}` did not run");
@@ -32,9 +32,9 @@ pub fn run(command: &mut Command, input: &str) -> anyhow::Result<String> {
     read(&shown, &child.wait_with_output().with_context(failed)?)
 }
 
-/// Returns what a program printed.
+/// Returns a program's standard output.
 ///
-/// Fails   it ended with another code than 0
+/// Fails   its exit code is not 0
 pub fn read(shown: &str, output: &Output) -> anyhow::Result<String> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
@@ -49,7 +49,7 @@ pub fn read(shown: &str, output: &Output) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Runs a program that takes a while; it is killed when its time is over, or when nobody waits for it any more.
+/// Runs a long program; it is killed at its time limit, or when the future is dropped.
 ///
 /// Fails   as [`run`], or it takes longer than `most`
 pub async fn run_within(command: Command, most: Duration) -> anyhow::Result<String> {

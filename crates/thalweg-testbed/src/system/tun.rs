@@ -1,10 +1,9 @@
-//! A TUN device: a network interface whose cable is a file descriptor.
+//! A TUN device: a network interface with a file descriptor as its cable.
 //!
-//! *The idea.* `/dev/net/tun` is opened and named inside the namespace of the node that the device is for, by a thread
-//! that goes there and ends; the descriptor is then good anywhere. The device goes when the descriptor is closed, so a
-//! process that is killed leaves none behind.
-//!
-//! *What it does not do.* It asks for no offloads: packets come one by one, cut to the MTU and with their checksums.
+//! `/dev/net/tun` is opened and named inside the namespace of the device's node, by a thread that
+//! enters it and ends; the descriptor is then valid anywhere. The device disappears when the descriptor
+//! is closed, so a killed process leaves none behind. No offloads are enabled: packets come one by one,
+//! limited to the MTU and with their checksums.
 //!
 //! *Sources.* Linux `Documentation/networking/tuntap.rst`; `setns(2)`.
 #![expect(
@@ -22,10 +21,10 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::ioctl::{Updater, ioctl, opcode};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// The device through which TUN devices are made.
+/// The device that creates TUN devices.
 pub const CLONE_DEVICE: &str = "/dev/net/tun";
 
-/// `IFF_TUN | IFF_NO_PI`: IP packets, with nothing before them.
+/// `IFF_TUN | IFF_NO_PI`: IP packets without a header before them.
 const FLAGS: u16 = 0x0001 | 0x1000;
 
 /// `_IOW('T', 202, int)`.
@@ -41,12 +40,13 @@ struct Request {
 
 const _: () = assert!(size_of::<Request>() == 40, "the size of the kernel's ifreq");
 
-/// Makes a TUN device of this name in a network namespace, and returns its cable, which does not block.
+/// Creates a TUN device of this name in a network namespace, and returns its descriptor, which is
+/// non-blocking.
 ///
-/// Fails   no right to, a name that is taken or longer than 15 bytes
+/// Fails   no permission; a name that is taken or longer than 15 bytes
 pub fn open_in(namespace: &Path, name: &str) -> io::Result<OwnedFd> {
     let (namespace, name) = (namespace.to_owned(), name.to_owned());
-    // A namespace is a thread's own: this one goes there for good, and no other has to come back.
+    // A namespace is per thread: this thread enters it for good, so that no other has to come back.
     let there = thread::spawn(move || {
         let target = File::open(namespace)?;
         move_into_link_name_space(target.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -70,9 +70,9 @@ fn make(name: &str) -> io::Result<OwnedFd> {
     request.name[..name.len()].copy_from_slice(name.as_bytes());
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let cable = open(CLONE_DEVICE, flags, Mode::empty())?;
-    // SAFETY: TUNSETIFF reads and writes one `struct ifreq`, whose size and layout `Request` has.
+    // SAFETY: TUNSETIFF reads and writes one `struct ifreq`, of which `Request` has the size and layout.
     let set = unsafe { Updater::<{ TUNSETIFF }, Request>::new(&mut request) };
-    // SAFETY: the opcode is TUNSETIFF's, and the descriptor that of the device that understands it.
+    // SAFETY: the opcode is TUNSETIFF's, and the descriptor belongs to the device that implements it.
     unsafe { ioctl(&cable, set) }?;
     Ok(cable)
 }

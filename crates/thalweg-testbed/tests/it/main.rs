@@ -1,7 +1,7 @@
-//! The program `thalweg-testbed` from outside: what it refuses, what it builds, and that nothing of it stays.
+//! Tests of the program `thalweg-testbed`: what it refuses, what it builds, and that nothing of it stays.
 //!
-//! *The idea.* What needs root is run by root, as in CI; by anybody else these tests say so and prove the sentence
-//! instead. No test leaves the namespaces that it makes.
+//! Tests that need root run as root, as in CI; for other users they print that, and check the refusal
+//! instead. No test leaves namespaces behind.
 
 mod network;
 mod program;

@@ -1,4 +1,5 @@
-//! Proves that a network is the world's, that commands run inside it, and that it goes however a run ends.
+//! Proves that a network is the world's, that commands run inside it, and that it is removed however a
+//! run ends.
 
 use std::io::Read as _;
 
@@ -12,7 +13,7 @@ fn signal(held: &Held, signal: Signal) {
 }
 
 #[test]
-fn without_the_right_to_one_sentence_says_what_to_do() {
+fn unprivileged_run_says_what_to_do() {
     if is_possible() {
         println!("not run: this user may build a testbed");
         return;
@@ -28,7 +29,7 @@ fn without_the_right_to_one_sentence_says_what_to_do() {
 }
 
 #[test]
-fn a_command_runs_inside_its_node_and_its_code_is_the_runs() {
+fn command_runs_inside_its_node() {
     if !is_possible() {
         return;
     }
@@ -54,7 +55,7 @@ fn a_command_runs_inside_its_node_and_its_code_is_the_runs() {
         "it is of others: {}",
         inside.out
     );
-    // A neighbour is named in braces; who is further away has no address.
+    // A neighbour can be named in braces; other nodes have no address here.
     let named = run(&[&DEMO, "--node", "camera", "--", "echo", "{relay}", "{base}"]);
     assert_eq!(named.out, "10.77.0.2 {base}\n", "{}", named.err);
     let unknown = run(&[&DEMO, "--node", "nobody", "--", "true"]);
@@ -67,7 +68,7 @@ fn a_command_runs_inside_its_node_and_its_code_is_the_runs() {
 }
 
 #[test]
-fn a_run_that_is_asked_to_end_leaves_nothing() {
+fn terminated_run_leaves_nothing() {
     if !is_possible() {
         return;
     }
@@ -79,14 +80,14 @@ fn a_run_that_is_asked_to_end_leaves_nothing() {
         let status = held.child.wait().expect("it ends");
         assert_eq!(status.code(), Some(1));
         assert_eq!(namespaces_of(pid), [""; 0]);
-        // The command has gone with it: nobody holds the other end of its output.
+        // The command has ended too: no process holds the other end of its output.
         let mut rest = String::new();
         held.out.read_to_string(&mut rest).expect("text");
     }
 }
 
 #[test]
-fn what_a_killed_run_left_is_removed_by_the_next_and_a_living_one_is_left_alone() {
+fn next_run_sweeps_killed_run() {
     if !is_possible() {
         return;
     }
@@ -95,7 +96,7 @@ fn what_a_killed_run_left_is_removed_by_the_next_and_a_living_one_is_left_alone(
     killed.child.wait().expect("it ends");
     let next = run(&[&DEMO, "--node", "camera", "--", "true"]);
     assert_eq!(next.code, Some(0), "{}", next.err);
-    // Another test's run may have swept it already; whoever did has said so, and it is gone.
+    // Another test's run may have swept it already, and reported that; in any case it is gone.
     assert_eq!(namespaces_of(killed.child.id()), [""; 0]);
     assert_eq!(namespaces_of(living.child.id()).len(), 4);
     let mut rest = String::new();

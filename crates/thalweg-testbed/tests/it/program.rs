@@ -1,4 +1,4 @@
-//! Runs the program, and waits for what it says.
+//! Runs the program, and reads its output.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -8,14 +8,14 @@ use thalweg_core::model::NodeName;
 use thalweg_testbed::network::Network;
 use thalweg_testbed::system::privilege;
 
-/// The demo's world. Where clones share a target folder this program may be another clone's, so cargo is asked when it
-/// runs.
+/// The demo's world, located at run time: where clones share a target folder this program may be
+/// another clone's.
 pub static DEMO: LazyLock<String> = LazyLock::new(|| {
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
     format!("{here}/../../worlds/demo.toml")
 });
 
-/// A run that has ended: its code, and what it said on standard output and standard error.
+/// A run that has ended: its code, standard output and standard error.
 pub struct Run {
     pub code: Option<i32>,
     pub out: String,
@@ -40,7 +40,7 @@ pub fn run(arguments: &[&str]) -> Run {
     }
 }
 
-/// Returns whether this user and this machine can build a testbed; says so if not.
+/// Returns whether this user and this machine can build a testbed; prints the reason if not.
 pub fn is_possible() -> bool {
     match privilege::check(privilege::TO_RUN) {
         Ok(()) => true,
@@ -57,7 +57,7 @@ pub fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A program in a namespace, which dies with the test.
+/// A program in a namespace, which is killed on drop.
 pub struct Running(pub Child);
 
 impl Drop for Running {
@@ -68,7 +68,8 @@ impl Drop for Running {
     }
 }
 
-/// Returns a command that runs inside a node's namespace; the network's own asks this program to go there, which is a test.
+/// Returns a command that runs inside a node's namespace. `Network::command` cannot be used: it would
+/// re-run this test.
 pub fn inside(network: &Network, node: &NodeName, program: &str) -> Command {
     let namespace = network.namespace(node);
     let mut command = Command::new("ip");
@@ -78,13 +79,13 @@ pub fn inside(network: &Network, node: &NodeName, program: &str) -> Command {
     command
 }
 
-/// A run whose command inside the namespace has begun and does not end by itself.
+/// A run with a command inside the namespace that has begun and does not end by itself.
 pub struct Held {
     pub child: Child,
     pub out: BufReader<ChildStdout>,
 }
 
-/// Starts a run that holds its network up until it is ended.
+/// Starts a run that keeps its network up until it is ended.
 pub fn hold() -> Held {
     let words = [
         "--node",

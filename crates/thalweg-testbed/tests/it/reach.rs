@@ -1,14 +1,13 @@
-//! Proves that two nodes behind NATs find a direct way with the help of a relay over https, go back to the relay when that way is
-//! gone, and by another relay when the first is.
+//! Proves that two nodes behind NATs find a direct path with the help of an HTTPS relay, fall back to
+//! the relay when that path is gone, and to another relay when the first is.
 //!
 //! ```text
-//!  camera ── gate-a ──┐            gates: masquerade what leaves, and take in nothing that was not asked for
+//!  camera ── gate-a ──┐            gates: masquerade what leaves, and admit only replies
 //!                   town (two of iroh-relay, https and QUIC by certificates of the fabric's own)
 //!  base ──── gate-b ──┘
 //! ```
 //!
-//! *What it does not do.* It tries no NAT that gives each far end another port: through two of those there is no direct way, and the
-//! relay carries.
+//! Symmetric NATs are not tested: through two of those there is no direct path, and the relay carries.
 
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
@@ -25,10 +24,10 @@ use thalweg_testbed::system::program;
 
 use crate::program::{Running, inside, is_possible, turn};
 
-/// How long anything may take that has to come about.
+/// How long any awaited state may take.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Each of the four links, by its ends.
+/// The four links, by their ends.
 const LINKS: [[&str; 2]; 4] = [
     ["gate-a", "town"],
     ["gate-b", "town"],
@@ -36,7 +35,7 @@ const LINKS: [[&str; 2]; 4] = [
     ["base", "gate-b"],
 ];
 
-/// What a gate does, in the words of `nft`: what leaves bears its own address, and what comes unasked is dropped.
+/// Returns a gate's rules for `nft`: masquerade what leaves, drop what comes unasked.
 fn rules(inner: usize, outer: usize) -> String {
     format!(
         "table ip gate {{\n\
@@ -68,7 +67,7 @@ struct Site {
 impl Site {
     /// Builds the network, with its routes and gates.
     ///
-    /// Fails   this kernel translates no addresses, or there is no `nft`
+    /// Fails   the kernel has no NAT, or there is no `nft`
     fn build() -> anyhow::Result<Self> {
         let site = Self {
             network: Network::build(&world(), 1).expect("this user may"),
@@ -92,14 +91,14 @@ impl Site {
         inside(&self.network, &name(node), program)
     }
 
-    /// Has a namespace pass packets on.
+    /// Enables IP forwarding in a namespace.
     fn forward(&self, node: &str) {
         let mut set = self.command(node, "sh");
         set.args(["-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"]);
         program::run(&mut set, "").expect("root may");
     }
 
-    /// Has a namespace send by this neighbour what is for nobody on its own links.
+    /// Adds a default route through a neighbour in a namespace.
     fn route(&self, node: &str, via: Ipv4Addr) {
         let mut ip = self.command(node, "ip");
         ip.args(["route", "add", "default", "via", &via.to_string()]);
@@ -119,7 +118,7 @@ impl Site {
         Running(command.stderr(log).spawn().expect("it starts"))
     }
 
-    /// Starts the relays, with certificates by an authority whose own is in `ca.pem`.
+    /// Starts the relays, with certificates by an authority with its own certificate in `ca.pem`.
     fn start_relays(&self) -> [Running; 2] {
         let program = std::env::var("THALWEG_TEST_RELAY").expect(
             "this test needs a relay: run `cargo xtask test`, or `cargo xtask relay` and set THALWEG_TEST_RELAY to the \
@@ -162,7 +161,7 @@ impl Site {
         self.folder().join(name).to_str().expect("ours").to_owned()
     }
 
-    /// Starts two nodes that know each other by the relays alone.
+    /// Starts two nodes that know each other only through the relays.
     fn start_nodes(&self) -> [Running; 2] {
         let nodes = ["camera", "base"];
         let relays = [0, 1].map(|number| format!("\"https://{}\"", town(number)));
@@ -196,7 +195,7 @@ impl Site {
         })
     }
 
-    /// Returns by which addresses the camera's link goes that is up.
+    /// Returns the addresses used by the camera's link, if it is up.
     fn ways(&self) -> Vec<String> {
         let socket = self.path("camera.sock");
         let ls = program::run(&mut Self::thalweg(&["ls", "--json", "--node", &socket]), "");
@@ -234,7 +233,7 @@ fn town(number: usize) -> Ipv4Addr {
 }
 
 #[test]
-fn two_nodes_behind_nats_find_a_direct_way_and_without_it_go_by_a_relay_and_then_by_the_other() {
+fn nodes_behind_nats_fall_back_to_relays() {
     if !is_possible() {
         return;
     }
@@ -245,7 +244,7 @@ fn two_nodes_behind_nats_find_a_direct_way_and_without_it_go_by_a_relay_and_then
     };
     let relays = site.start_relays();
     let _nodes = site.start_nodes();
-    // The other's gate, where it has made a hole.
+    // The other node's gate, with its hole punched.
     let direct = format!("{}:", addresses_of(1).ends[0]);
     let is_direct = |way: &String| way.starts_with(&direct);
     let is_by = |number: usize| {
@@ -253,7 +252,7 @@ fn two_nodes_behind_nats_find_a_direct_way_and_without_it_go_by_a_relay_and_then
         move |way: &String| *way == relay
     };
     site.until("a direct way is found", |ways| ways.iter().any(is_direct));
-    // The hole is closed: what comes from the other gate is dropped.
+    // The hole is closed: packets from the other gate are dropped.
     let mut nft = site.command("gate-a", "nft");
     let closed = format!(
         "insert rule ip gate through ip saddr {} drop\n",

@@ -1,7 +1,8 @@
-//! Proves that a stream goes on when the node that sends it gets another address.
+//! Proves that a stream goes on when its source's node gets another address.
 //!
-//! *How.* The camera dials, its address is taken away and it is given another from which the studio can be reached, in a network
-//! without a default route. What it gives meanwhile is of no use after three seconds, and all of it has to arrive.
+//! *How.* The camera dials; then its address is replaced by another from which the studio is reachable,
+//! in a network without a default route. ADUs given meanwhile expire after three seconds, and all of
+//! them must arrive.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -21,13 +22,13 @@ use thalweg_testbed::system::program;
 
 use crate::program::{Running, inside, is_possible, turn};
 
-/// How long anything may take that has to come about.
+/// How long any awaited state may take.
 const PATIENCE: Time = Time::from_mins(1);
 
-/// The time between two ADUs.
+/// Interval between two ADUs.
 const PACE: Time = Time::from_millis(20);
 
-/// ADUs that are given before the address is another, and all in all.
+/// Number of ADUs before the address changes, and in total.
 const BEFORE: u32 = 50;
 const ALL: u32 = 150;
 
@@ -83,10 +84,10 @@ fn thalweg() -> PathBuf {
     testbed.with_file_name("thalweg")
 }
 
-/// Starts the nodes, by the files that were laid out for them.
+/// Starts the nodes with their prepared configuration files.
 fn start(network: &Network) -> [Running; 2] {
     let thalweg = thalweg();
-    // Names and files are in one order.
+    // Names and files are in the same order.
     let places = [("camera", "0.toml"), ("studio", "1.toml")];
     places.map(|(node, config)| {
         let mut command = inside(
@@ -114,7 +115,7 @@ async fn connect(fabric: &Fabric<'_>, node: &str) -> Client {
     }
 }
 
-/// Plays it; returns how many ADUs have arrived.
+/// Runs the stream; returns how many ADUs have arrived.
 async fn arrived(network: &Network, fabric: &Fabric<'_>) -> u32 {
     let client = connect(fabric, "studio").await;
     let options = SubscribeOptions {
@@ -154,7 +155,7 @@ async fn arrived(network: &Network, fabric: &Fabric<'_>) -> u32 {
     counted.await.expect("it counts")
 }
 
-/// Has a stream's source get another address; `camera` is what its configuration says besides.
+/// Changes the address of a stream's source; `camera` is appended to its configuration.
 fn move_source(camera: &str) {
     if !is_possible() {
         return;
@@ -175,11 +176,11 @@ fn move_source(camera: &str) {
 }
 
 #[test]
-fn stream_goes_on_from_the_new_address_of_its_source_and_nothing_is_lost() {
+fn moved_source_loses_nothing() {
     move_source("");
 }
 
 #[test]
-fn stream_of_a_confined_source_does_so_too() {
+fn moved_confined_source_loses_nothing() {
     move_source("\n[reach]\nconfined = true\n");
 }

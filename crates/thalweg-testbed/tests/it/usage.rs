@@ -1,9 +1,9 @@
-//! Proves what is refused before anything is built, with code and sentence.
+//! Proves the refusals before anything is built, with exit code and sentence.
 
 use crate::program::{DEMO, run};
 
 #[test]
-fn a_world_that_cannot_be_is_refused_with_file_line_and_key() {
+fn invalid_world_is_refused_with_place() {
     let folder = std::env::temp_dir().join(format!("testbed-usage-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("room");
     let file = folder.join("bad.toml");
@@ -23,7 +23,7 @@ fn a_world_that_cannot_be_is_refused_with_file_line_and_key() {
 }
 
 #[test]
-fn nothing_to_do_and_no_such_world_are_refused() {
+fn missing_input_is_refused() {
     for (arguments, word) in [
         (vec![], "--calibrate"),
         (vec!["/no/such/world.toml"], "/no/such/world.toml"),
@@ -37,7 +37,7 @@ fn nothing_to_do_and_no_such_world_are_refused() {
 }
 
 #[test]
-fn the_help_tells_the_exit_codes() {
+fn help_lists_exit_codes() {
     let help = run(&["--help"]);
     assert_eq!(help.code, Some(0));
     for part in [

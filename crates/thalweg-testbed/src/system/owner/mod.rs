@@ -1,15 +1,15 @@
-//! Who a namespace or a folder belongs to: a process by its id and the moment at which it started.
+//! The owner of a namespace or a folder: a process, by its id and its start time.
 //!
-//! *The idea.* Ids of processes come round again, starting times do not: together they name one process of this boot.
-//! They stand in the name of all that a run makes, `thalweg-ID-STARTED-…`, so two runs never meet, and whether an owner
-//! still lives can be asked of `/proc` alone.
+//! Process ids are reused, start times are not: together they identify one process of this boot. They
+//! are in the name of everything that a run makes, `thalweg-ID-STARTED-…`, so two runs never collide,
+//! and `/proc` alone shows whether an owner still lives.
 //!
 //! *Sources.* `proc(5)`, `/proc/pid/stat`.
 
 use std::fmt;
 use std::fs;
 
-/// What every name begins with.
+/// Prefix of every name.
 pub const PREFIX: &str = "thalweg";
 
 /// One process of this boot.
@@ -17,7 +17,7 @@ pub const PREFIX: &str = "thalweg";
 pub struct Owner {
     /// Its id.
     pub pid: u32,
-    /// When it started, in the kernel's ticks.
+    /// Its start time, in the kernel's ticks.
     started: u64,
 }
 
@@ -31,7 +31,7 @@ impl Owner {
         }
     }
 
-    /// Returns the owner that a name begins with, and the rest of the name.
+    /// Returns the owner at the beginning of a name, and the rest of the name.
     pub fn of_name(name: &str) -> Option<(Self, &str)> {
         let rest = name.strip_prefix(PREFIX)?.strip_prefix('-')?;
         let (pid, rest) = rest.split_once('-')?;
@@ -61,10 +61,10 @@ fn started(pid: u32) -> Option<u64> {
     started_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Returns the 22nd field; the second, the program's name, may hold spaces and parentheses of its own.
+/// Returns the 22nd field; the second, the program's name, may contain spaces and parentheses.
 fn started_of(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
-    // A process that has ended and is not waited for yet lives no longer.
+    // A zombie does not count as running.
     let mut fields = fields.split_whitespace();
     if matches!(fields.next()?, "Z" | "X") {
         return None;

@@ -1,9 +1,9 @@
-//! Proves that an owner is found in its names again, and that a process is not taken for another.
+//! Proves that an owner is parsed from its names, and that processes are not confused.
 
 use super::{Owner, started_of};
 
 #[test]
-fn a_name_gives_back_its_owner() {
+fn name_gives_back_its_owner() {
     let owner = Owner::this();
     let name = format!("{owner}-2-relay");
     assert_eq!(Owner::of_name(&name), Some((owner, "2-relay")));
@@ -14,7 +14,7 @@ fn a_name_gives_back_its_owner() {
 }
 
 #[test]
-fn a_later_process_of_the_same_id_is_another() {
+fn reused_pid_is_another_owner() {
     let this = Owner::this();
     assert!(this.lives());
     let earlier = Owner {
@@ -25,7 +25,7 @@ fn a_later_process_of_the_same_id_is_another() {
 }
 
 #[test]
-fn a_programs_name_does_not_shift_the_fields() {
+fn program_name_shifts_no_field() {
     let stat = "7 (a) b (c)) S 1 7 7 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 4242 0 0";
     assert_eq!(started_of(stat), Some(4242));
     assert_eq!(started_of(&stat.replace(" S ", " Z ")), None);

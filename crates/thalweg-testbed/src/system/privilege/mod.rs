@@ -1,11 +1,11 @@
-//! Whether this machine lets a testbed be built, and in one sentence what to do if not.
+//! Checks whether a testbed can be built on this machine, and says in one sentence what is missing.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::system::tun;
 
-/// A program that the testbed runs, and the Debian package that brings it.
+/// A program that the testbed runs, and its Debian package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tool {
     /// Its name.
@@ -14,13 +14,13 @@ pub struct Tool {
     pub package: &'static str,
 }
 
-/// What every run needs.
+/// The tools of every run.
 pub const TO_RUN: &[Tool] = &[Tool {
     name: "ip",
     package: "iproute2",
 }];
 
-/// What a run needs that also measures what TCP carries.
+/// The tools of a run that also measures TCP's goodput.
 pub const TO_MEASURE_TCP: &[Tool] = &[
     TO_RUN[0],
     Tool {
@@ -29,7 +29,7 @@ pub const TO_MEASURE_TCP: &[Tool] = &[
     },
 ];
 
-/// What calibration needs.
+/// The tools of a calibration.
 pub const TO_CALIBRATE: &[Tool] = &[
     TO_MEASURE_TCP[0],
     TO_MEASURE_TCP[1],
@@ -48,9 +48,9 @@ pub const TO_CALIBRATE: &[Tool] = &[
 #[error("{0}")]
 pub struct Missing(String);
 
-/// Returns `Ok` if all is there.
+/// Returns `Ok` if nothing is missing.
 ///
-/// Fails   with one sentence that names all that is missing and what to do
+/// Fails   with one sentence that names everything missing and what to do
 pub fn check(tools: &[Tool]) -> Result<(), Missing> {
     let absent: Vec<Tool> = tools
         .iter()
@@ -94,9 +94,9 @@ fn sentence(root: bool, tun: bool, absent: &[Tool]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("the testbed cannot be built here: {}", parts.join("; ")))
 }
 
-/// Returns where a program of this name is.
+/// Returns the path of a program.
 pub fn find(name: &str) -> Option<PathBuf> {
-    // A user's PATH may lack the folders of the system's own programs.
+    // A user's PATH may lack the folders of system programs.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     let mut folders = std::env::split_paths(&path).chain(usual);

@@ -1,14 +1,14 @@
-//! Proves that what is missing is said in one sentence, all of it at once, with what to do.
+//! Proves that everything missing is in one sentence, with what to do.
 
 use super::{TO_CALIBRATE, sentence};
 
 #[test]
-fn nothing_missing_nothing_said() {
+fn complete_machine_gives_no_message() {
     assert_eq!(sentence(true, true, &[]), None);
 }
 
 #[test]
-fn all_that_is_missing_is_in_one_sentence() {
+fn message_names_everything_missing() {
     let said = sentence(false, false, TO_CALIBRATE).expect("all is missing");
     for part in [
         "needs root",

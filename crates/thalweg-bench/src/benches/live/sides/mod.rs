@@ -6,10 +6,10 @@
 //!
 //! | name | file | transport | an expired ADU |
 //! |---|---|---|---|
-//! | `thalweg`, `thalweg_cubic` | `thalweg` | a `thalweg-net` link, importance as priority | as the link does |
-//! | `pace_k`, `pace_a` | `thalweg` | over TCP, paced by the kernel or by acknowledgements | as the link does |
+//! | `thalweg`, `thalweg_cubic` | `thalweg` | a `thalweg-net` link, importance is priority | by the link |
+//! | `pace_k`, `pace_a` | `thalweg` | over TCP, paced by kernel or acknowledgements | by the link |
 //! | `tcp_fifo_cubic`, `tcp_fifo_bbr` | `tcp` | one socket, default buffers, in order of arrival | dropped |
-//! | `tcp_priority_cubic`, `tcp_priority_bbr` | `tcp` | the same, the most important queued ADU first | dropped |
+//! | `tcp_priority_cubic`, `tcp_priority_bbr` | `tcp` | the same, most important first | dropped |
 //! | `srt` | `srt` | `srt-live-transmit`, latency 120 ms | dropped by SRT |
 //! | `quic_streams` | `quic` | quinn, a stream per ADU, importance as its priority | sent anyway |
 //!
