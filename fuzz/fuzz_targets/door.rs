@@ -1,4 +1,4 @@
-//! Runs [`thalweg_fuzz::door`] on whatever libFuzzer thinks of.
+//! Runs [`thalweg_fuzz::door`] on libFuzzer's inputs.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thalweg_fuzz::door(bytes));

@@ -1,10 +1,11 @@
-//! What each fuzz target does with a byte string. The targets call these, and so does the test that replays the corpora.
+//! The body of each fuzz target: a function over a byte string.
 //!
-//! *The idea.* A decoder is total: any byte string is a value or an error. And what decodes says the same after it is
-//! encoded and decoded again, so that a relay that rewrites a message changes nothing.
+//! The fuzz targets call these functions, and so does the test that replays the corpora. Decoders accept
+//! any byte string and return a value or an error. A decoded value is unchanged after it is encoded and
+//! decoded again, so a relay that rewrites a message changes nothing.
 //!
-//! *To add one:* a function here and its line in [`TARGETS`], a file in `fuzz_targets/` and its `[[bin]]`, and some
-//! files in `corpus/NAME/`. The replay test fails while one of them is missing.
+//! To add a target: a function here, its entry in [`TARGETS`], a file in `fuzz_targets/`, its `[[bin]]`
+//! and some files in `corpus/NAME/`. The replay test fails while one of them is missing.
 
 mod outbox;
 
@@ -25,7 +26,7 @@ use thalweg_lift::packet::{Packet, Pool};
 use thalweg_media::{layered, nal, picture, rtp, ts};
 use thalweg_world::Format;
 
-/// A target by its name.
+/// A target: its name and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
@@ -52,7 +53,7 @@ pub const TARGETS: &[Target] = &[
     ("outbox", outbox),
 ];
 
-/// The header of an ADU, as it stands at the head of a stream or datagram.
+/// The header of an ADU at the start of a stream or datagram.
 pub fn adu_header(bytes: &[u8]) {
     let now = Instant::ZERO;
     let Ok(Some(decoded)) = adu::decode_header(bytes, now) else {
@@ -93,21 +94,21 @@ pub fn control(bytes: &[u8]) {
     }
 }
 
-/// What an envelope holds.
+/// The body of a signed envelope.
 pub fn control_body(bytes: &[u8]) {
     if let Ok(body) = control::decode_body(bytes) {
         assert_eq!(control::decode_body(&control::encode_body(&body)), Ok(body));
     }
 }
 
-/// A node's record.
+/// A node record.
 pub fn record(bytes: &[u8]) {
     if let Ok(record) = record::decode(bytes) {
         assert_eq!(record::decode(&record::encode(&record)), Ok(record));
     }
 }
 
-/// A node's grant with its chain, and a revocation with its own.
+/// A credential and a revocation, each with its chain of grants.
 pub fn grant(bytes: &[u8]) {
     let mut again = Vec::new();
     if let Ok(credential) = admission::decode_credential(bytes) {
@@ -121,14 +122,14 @@ pub fn grant(bytes: &[u8]) {
     }
 }
 
-/// A ticket with its signature, without the text around it: it has one form, for the signature is over that.
+/// A ticket with its signature, without the text form. It has one encoding, because it is signed.
 pub fn ticket(bytes: &[u8]) {
     if let Ok(ticket) = admission::decode_ticket(bytes) {
         assert_eq!(admission::encode_ticket(&ticket), bytes);
     }
 }
 
-/// What is said and answered at a node's door.
+/// The messages of the admission protocol: a knock and its answers.
 pub fn door(bytes: &[u8]) {
     if let Ok(knock) = admission::decode_knock(bytes) {
         assert_eq!(
@@ -144,7 +145,7 @@ pub fn door(bytes: &[u8]) {
     }
 }
 
-/// What the ends of a file's transfer say: messages that say the same again, and a receiver that bears with them.
+/// The messages of a file transfer: they round-trip, and a receiver handles any of them.
 pub fn transfer(bytes: &[u8]) {
     let payload = Bytes::copy_from_slice(bytes);
     if let Ok(parcel) = Parcel::decode(&payload) {
@@ -176,12 +177,12 @@ pub fn transfer(bytes: &[u8]) {
     assert_eq!(Receipt::decode(&receipt.encode()), Ok(receipt));
 }
 
-/// Whatever is done to a link's queue: what was put in is accounted for, and nothing is left behind.
+/// Any sequence of operations on a link's queue: every ADU is accounted for, and nothing remains.
 pub fn outbox(bytes: &[u8]) {
     outbox::run(bytes);
 }
 
-/// What a peer says over TCP: frames that say the same again, and a session that bears with them.
+/// A peer's TCP bytes: frames round-trip, and a session handles any of them.
 pub fn pace(bytes: &[u8]) {
     let mut decoder = Decoder::default();
     decoder.handle_bytes(bytes);
@@ -222,7 +223,7 @@ pub fn pace(bytes: &[u8]) {
     }
 }
 
-/// Rates and sizes as a person writes them: `2 Mbit/s`, `64 KiB`.
+/// Rates and sizes in text form: `2 Mbit/s`, `64 KiB`.
 pub fn units(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -256,7 +257,7 @@ pub fn world(bytes: &[u8]) {
     }
 }
 
-/// A transport stream in uneven pieces, and the way back to one.
+/// A transport stream in pieces of uneven size, to ADUs and back.
 pub fn ts(bytes: &[u8]) {
     let (mut publisher, mut subscriber) = (ts::Publisher::new(), ts::Subscriber::new());
     let mut through = |publisher: &mut ts::Publisher| {
@@ -283,7 +284,7 @@ pub fn ts_unit(bytes: &[u8]) {
     }
 }
 
-/// RTP datagrams, each behind a byte that gives its length.
+/// RTP datagrams, each after a byte that gives its length.
 pub fn rtp(bytes: &[u8]) {
     let (mut depacketizer, mut port) = (rtp::Depacketizer::new(), rtp::Port::new());
     let mut rest = bytes;
@@ -291,7 +292,7 @@ pub fn rtp(bytes: &[u8]) {
         let (datagram, tail) = tail.split_at(usize::from(length).min(tail.len()));
         port.push(datagram);
         while port.poll_bytes().is_some() {}
-        // A datagram that is refused says so; the next may be good.
+        // A bad datagram is an error; the next may be valid.
         let _ = depacketizer.push(datagram);
         while depacketizer.poll_payload().is_some() {}
         rest = tail;
@@ -318,9 +319,9 @@ pub fn y4m(bytes: &[u8]) {
 
 /// The base layer of a picture.
 pub fn layered(bytes: &[u8]) {
-    // Larger pictures take longer to decode, and lead nowhere else.
+    // Larger pictures take longer to decode and cover no other code.
     if matches!(layered::peek_size(bytes), Ok((width, height)) if width * height <= 1 << 14) {
-        // Damaged packets give an error, or a picture that is wrong; both are values.
+        // Damaged packets give an error or a wrong picture; both are allowed.
         let _ = layered::decode(&[bytes]);
     }
 }
@@ -330,7 +331,7 @@ pub fn unpack(bytes: &[u8]) {
     pass(&mut Unpack::new(), Flags::PACKED, bytes);
 }
 
-/// A sealed payload; the key is known, and nothing that was not sealed with it may open.
+/// A sealed payload. The key is known; no payload that was not sealed with it may open.
 pub fn open(bytes: &[u8]) {
     let ring = KeyRing::with_key(KeyEpoch(1), StreamKey::new([1; 32]));
     let verdict = pass(&mut Open::new(StreamId(7), ring), Flags::SEALED, bytes);

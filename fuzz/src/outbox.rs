@@ -1,10 +1,10 @@
-//! What drives an outbox and its gate, step by step: pushes of any size and deadline, changes, chunks that are taken in part,
-//! and a transport that acknowledges and loses what it likes, whether it was sent or not.
+//! Runs an outbox and its gate on operations decoded from bytes.
 //!
-//! *The idea.* Beside it is kept what each ADU's ticket has come to. However it is driven, an ADU ends once, the sums are
-//! those of what was put in, the bounds hold, and once everyone reads again all that is left is handed over.
-//!
-//! *What it does not do.* The order is not looked at: `outbox/tests/model.rs` does.
+//! The operations are pushes of any size and deadline, changes, partly taken chunks, and a transport
+//! that acknowledges and reports lost anything, sent or not. For each ADU the state of its ticket is
+//! tracked. Every ADU must end exactly once, the counters must match the input, the limits must hold,
+//! and once all streams are read again everything left must be handed out. The order of ADUs is not
+//! checked here, but in `outbox/tests/model.rs`.
 
 use std::collections::HashMap;
 use std::num::NonZeroU8;
@@ -22,10 +22,10 @@ const ADUS_MAX: usize = 24;
 const BYTES_MAX: u64 = 60_000;
 const FLOWS_MAX: usize = 3;
 
-/// More credit than anything here has bytes.
+/// More credit than the bytes of any test.
 const PLENTY: DataSize = DataSize::from_kib(1 << 20);
 
-/// Numbers out of bytes; zero when there are no more.
+/// Numbers decoded from bytes; zero once they are used up.
 struct Numbers<'b>(&'b [u8]);
 
 /// How much of an ADU has been handed over.
@@ -36,25 +36,25 @@ struct Passed {
     is_whole: bool,
 }
 
-/// An outbox, and what is known of it from outside.
+/// An outbox and its expected state.
 struct Run {
     outbox: Outbox,
     gate: Gate,
     flows: Vec<FlowId>,
-    /// Those that have not ended.
+    /// The tickets that have not ended.
     live: HashMap<Ticket, Passed>,
-    /// The last tickets, of those that have ended too.
+    /// The latest tickets, ended ones included.
     tickets: Vec<Ticket>,
     pushed: u64,
     finished: u64,
     dropped: u64,
     refused: u64,
-    /// The transport gave something back, which counts again, whatever came meanwhile.
+    /// The transport reported a loss, so bytes may be counted twice.
     is_taken_back: bool,
     now: Instant,
 }
 
-/// Drives an outbox as the bytes say.
+/// Runs the operations that the bytes encode.
 pub fn run(bytes: &[u8]) {
     let mut numbers = Numbers(bytes);
     let mut run = Run::new();
@@ -111,7 +111,7 @@ impl Run {
         match numbers.byte() % 16 {
             0..=4 => self.push(numbers),
             5..=7 => {
-                // A chunk within the gate's credit, or any.
+                // A chunk within the gate's credit, or any chunk.
                 let credit = match numbers.byte() % 4 {
                     0 => self.gate.credit(),
                     1 => PLENTY,
@@ -141,7 +141,7 @@ impl Run {
                 }
             }
             12 => {
-                // A clock that steps, back too.
+                // The clock may step, also backwards.
                 self.now = Instant::ZERO + Duration::from_millis(numbers.any());
                 self.outbox.handle_timeout(self.now);
             }
@@ -226,7 +226,7 @@ impl Run {
                     self.tickets.remove(0);
                 }
             }
-            // What goes to a flow that is closed is nobody's.
+            // An ADU for a closed flow is not counted.
             Err(thalweg_core::outbox::Refused::UnknownFlow) => self.pushed -= 1,
             Err(_) => self.refused += 1,
         }
@@ -263,7 +263,7 @@ impl Run {
         assert_eq!(was_known, is_live, "only what has not ended is changed");
     }
 
-    /// What the transport says of its packets, true or not.
+    /// Reports of the transport about its packets, true or false.
     fn transport(&mut self, numbers: &mut Numbers<'_>) {
         let size = DataSize::from_bytes(numbers.any());
         match numbers.byte() % 6 {
@@ -337,7 +337,7 @@ impl Run {
         assert!(self.gate.credit() <= self.gate.limit());
     }
 
-    /// Everyone reads again, and all of every ADU is here: nothing is left.
+    /// Makes all ADUs complete and readable: nothing may remain.
     fn drain(&mut self) {
         let live: Vec<(Ticket, Passed)> = self
             .live

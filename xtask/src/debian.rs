@@ -1,9 +1,7 @@
-//! Programs that come from Debian's packages: installed where that can be done, named where not.
+//! Installs missing Debian packages that checks need.
 //!
-//! *The idea.* A check that needs a program should not fail on a new machine for want of it, if one command brings it. By
-//! root on Debian that command is run, and said to be; elsewhere whoever needs the program says what is missing.
-//!
-//! *What it does not do.* It never asks for a password, and installs nothing that is there already.
+//! Run as root on Debian it installs them with `apt-get` and says so; elsewhere the caller reports what
+//! is missing. It never asks for a password and installs nothing that is already there.
 
 use std::env;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,14 +10,14 @@ use std::process::Command;
 
 use crate::{Failure, place};
 
-/// Installs those of these programs, named with their packages, that are missing; `purpose` is for the person who reads.
+/// Installs the missing programs, given with their packages; `purpose` is for the message.
 pub fn install(purpose: &str, programs: &[(&str, &str)]) {
     let missing: Vec<&str> = programs
         .iter()
         .filter(|(program, _)| !is_there(program))
         .map(|(_, package)| *package)
         .collect();
-    // The owner of a process's folder is its effective user.
+    // The owner of a process's directory in /proc is its effective user.
     let is_root = Path::new("/proc/self")
         .metadata()
         .is_ok_and(|this| this.uid() == 0);
@@ -33,7 +31,7 @@ pub fn install(purpose: &str, programs: &[(&str, &str)]) {
     if get(&missing).is_ok() {
         return;
     }
-    // A new machine may not have the lists of packages yet.
+    // A new machine may not have the package lists yet.
     let _ = place::output(Command::new("apt-get").args(["update", "--quiet"]));
     if let Err(Failure::Broken(said) | Failure::Misuse(said)) = get(&missing) {
         println!("{said}");

@@ -1,14 +1,13 @@
-//! Draws the papers' figures anew from measurements: `cargo xtask figures FILE… [--out FOLDER] [--note TEXT]`.
+//! Draws the papers' figures from measurements: `cargo xtask figures FILE… [--out FOLDER] [--note TEXT]`.
 //!
-//! *The idea.* `thalweg-bench figures` draws; this builds it without nodes and sockets, and hands it the arguments.
-//!
-//! *What it does not do.* It measures nothing: the files are what `thalweg-bench ID --json` printed.
+//! Builds `thalweg-bench` without nodes and sockets, and runs `thalweg-bench figures` with the
+//! arguments. It measures nothing: the files are the output of `thalweg-bench ID --json`.
 
 use std::process::Command;
 
 use crate::{Failure, instructions, place};
 
-/// Builds the program and has it draw.
+/// Builds the program and runs it.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     if !arguments.iter().any(|word| !word.starts_with("--")) {
         let sentence = "figures of what? name files that `thalweg-bench ID --json` printed";
@@ -16,7 +15,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     let program = instructions::build()?;
     let mut bench = Command::new(&program);
-    // Where the task was called, so that files are found as they were typed.
+    // In the caller's folder, so that relative paths work.
     bench.arg("figures").args(arguments);
     print!("{}", place::output(&mut bench)?);
     Ok(())

@@ -1,9 +1,9 @@
-//! Runs the fuzz targets, on the stable toolchain.
+//! Runs the fuzz targets on the stable toolchain.
 //!
-//! *The idea.* `cargo-fuzz` is installed once into the cache folder; coverage instrumentation is a nightly flag, which
-//! `RUSTC_BOOTSTRAP=1` admits on stable, for the fuzz build alone. What a run finds grows in the cache; the committed
-//! corpus in `fuzz/corpus/TARGET/` is read only, stays small, and is replayed by an ordinary test. The fuzz crate takes
-//! the versions of the workspace's lock file.
+//! `cargo-fuzz` is installed once into the cache folder. Coverage instrumentation is a nightly flag;
+//! `RUSTC_BOOTSTRAP=1` allows it on stable, for the fuzz build alone. New inputs are stored in the
+//! cache. The committed corpus in `fuzz/corpus/TARGET/` is only read, stays small, and is replayed by
+//! an ordinary test. The fuzz crate uses the versions of the workspace's lock file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ const CARGO_FUZZ: &str = "cargo-fuzz";
 const CARGO_FUZZ_VERSION: &str = "0.13.2";
 const SECONDS: u64 = 60;
 
-/// What the command line asked for.
+/// The parsed command line.
 struct Asked {
     targets: Vec<String>,
     seconds: u64,
     list: bool,
 }
 
-/// Runs the asked targets one after the other.
+/// Runs the requested targets one after another.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     let known = targets()?;
     let asked = parse(arguments, &known)?;
@@ -97,7 +97,7 @@ fn targets() -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// Returns the folder of the cargo-fuzz program, installed now if it is not there yet.
+/// Returns the folder of the cargo-fuzz program; installs it if missing.
 fn install() -> Result<PathBuf, Failure> {
     let root = place::cache()?.join(format!("{CARGO_FUZZ}-{CARGO_FUZZ_VERSION}"));
     let program = root.join("bin").join(CARGO_FUZZ);
@@ -138,7 +138,7 @@ fn fuzz(target: &str, seconds: u64, program: &Path) -> Result<(), Failure> {
         .args(["fuzz", "run", "--target-dir"])
         .arg(cache.join("target"))
         .arg(target);
-    // The first folder receives what is new, the others are only read.
+    // libFuzzer writes new inputs to the first folder, and only reads the others.
     command
         .arg(&found)
         .arg(Path::new("fuzz/corpus").join(target))
@@ -146,7 +146,7 @@ fn fuzz(target: &str, seconds: u64, program: &Path) -> Result<(), Failure> {
     command
         .arg(format!("-max_total_time={seconds}"))
         .arg("-print_final_stats=1")
-        // Else each input that it keeps is a line: thousands, in which a reader of CI's output finds nothing.
+        // Otherwise each input that it keeps prints a line, and there are thousands.
         .arg("-verbosity=0")
         .arg("-timeout=10");
     command.arg(format!("-artifact_prefix={}/", crashes.display()));

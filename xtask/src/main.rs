@@ -1,10 +1,8 @@
-//! The tasks of the house, in Rust rather than in a shell: `cargo xtask COMMAND`.
+//! The project's tasks: `cargo xtask COMMAND`.
 //!
-//! *The idea.* One table of commands, [`COMMANDS`]; help, dispatch and the check of the documents' commands all read it.
-//! What CI runs is what a person runs.
-//!
-//! *What it does not do.* It is no part of the product: nothing depends on it, and it depends on no crate of the
-//! workspace (its test replays the fuzz corpora, and for that its dev-dependencies name the decoders' crates).
+//! [`COMMANDS`] is the one table of commands, read by help, dispatch and the check of commands in
+//! documents. CI runs the same tasks as developers. Nothing depends on this crate, and it depends on no
+//! crate of the workspace; only its test, which replays the fuzz corpora, needs the decoders' crates.
 
 mod debian;
 mod dist;
@@ -24,20 +22,20 @@ mod tidy;
 
 use std::process::ExitCode;
 
-/// One task, as the help shows it and as the documents may quote it.
+/// One task, as shown in the help; documents may mention it.
 pub struct Command {
     /// The word after `cargo xtask`.
     pub name: &'static str,
-    /// The rest of the line, for the help.
+    /// The rest of the command line, for the help.
     pub arguments: &'static str,
-    /// Flags that the command knows.
+    /// The flags that it accepts.
     pub flags: &'static [&'static str],
-    /// One sentence.
+    /// One sentence on what it does.
     pub about: &'static str,
     run: fn(&[String]) -> Result<(), Failure>,
 }
 
-/// Every task there is.
+/// Every task.
 pub const COMMANDS: &[Command] = &[
     Command {
         name: "test",
@@ -132,7 +130,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Why a task ended without success.
+/// Why a task failed.
 #[derive(Debug)]
 pub enum Failure {
     /// The command line was wrong: exit code 2.
@@ -161,7 +159,8 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
         print!("{}", help());
         return Err(Failure::Misuse("a command is missing".into()));
     };
-    // The testbed and the benchmarks have a help of their own, and its command after `--` may have one too.
+    // The testbed and the benchmarks have their own help, and the command after `--` may also take
+    // `--help`.
     let is_for_us = !["testbed", "bench"].contains(&name.as_str())
         && rest.iter().any(|a| a == "--help" || a == "-h");
     if matches!(name.as_str(), "--help" | "-h" | "help") || is_for_us {

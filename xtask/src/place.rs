@@ -1,7 +1,7 @@
-//! Where things are: the workspace, the cache folder, and programs to run.
+//! Paths and programs: the workspace, the cache folder, and commands to run.
 //!
-//! *The idea.* Nothing that a task downloads or builds lands in the clone; all of it lives under one cache folder that a
-//! person may delete at any time.
+//! Nothing that a task downloads or builds is written to the clone. It is all in one cache folder that
+//! may be deleted at any time.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,10 @@ use serde_json::Value;
 
 use crate::Failure;
 
-/// Returns the root of the workspace that this runs for.
+/// Returns the workspace's root.
 ///
-/// What `cargo run` says now goes before where this was compiled: clones that share a target folder share the program.
+/// The `CARGO_MANIFEST_DIR` of `cargo run` has priority over the compiled-in one, because clones that
+/// share a target folder share this program.
 pub fn root() -> PathBuf {
     let compiled = || env!("CARGO_MANIFEST_DIR").into();
     let manifest = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(compiled);
@@ -23,7 +24,7 @@ pub fn root() -> PathBuf {
         .to_owned()
 }
 
-/// Returns the folder for what tasks download and install: `$XDG_CACHE_HOME/thalweg`, else `~/.cache/thalweg`.
+/// Returns the folder for downloads and installations: `$XDG_CACHE_HOME/thalweg`, else `~/.cache/thalweg`.
 pub fn cache() -> Result<PathBuf, Failure> {
     let base = match (env::var_os("XDG_CACHE_HOME"), env::var_os("HOME")) {
         (Some(cache), _) if !cache.is_empty() => PathBuf::from(cache),
@@ -37,14 +38,14 @@ pub fn cache() -> Result<PathBuf, Failure> {
     Ok(base.join("thalweg"))
 }
 
-/// Returns a command that runs the same cargo as runs this task, at the root.
+/// Returns a command that runs the cargo that runs this task, at the root.
 pub fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
 }
 
-/// Asks cargo what it knows of the workspace, its dependencies apart; needs no network.
+/// Returns cargo's metadata of the workspace, without its dependencies; needs no network.
 pub fn metadata() -> Result<Value, Failure> {
     let mut cargo = cargo();
     cargo.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
@@ -52,7 +53,7 @@ pub fn metadata() -> Result<Value, Failure> {
         .map_err(|error| Failure::Broken(format!("cargo metadata is not JSON: {error}")))
 }
 
-/// Runs a program to its end and returns what it printed, or a sentence that says what it was and why it failed.
+/// Runs a program to its end; returns its output, or an error that names the program and the cause.
 pub fn output(command: &mut Command) -> Result<String, Failure> {
     let shown = show(command);
     let output = command
@@ -69,7 +70,7 @@ pub fn output(command: &mut Command) -> Result<String, Failure> {
     )))
 }
 
-/// Returns the command line as a person would type it.
+/// Returns the command line as typed in a shell.
 pub fn show(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let mut words = vec![
@@ -87,7 +88,7 @@ pub fn show(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Returns an I/O error with the path that it is about.
+/// Returns an I/O error with its path.
 pub fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::Broken(format!("{doing} {}: {error}", path.display()))
 }

@@ -1,22 +1,21 @@
-//! Brings the relay that the test of nodes without a way to one another speaks to.
+//! Installs the relay that the test of nodes without a direct path uses.
 //!
-//! *The idea.* It is the program of iroh's own crate, built once into the cache folder, apart from the workspace: linked into
-//! that it would bring a second cryptography with it. The folder's name holds the version, and with the program in it no network
-//! is needed. It is built without optimisation, for that is sooner done.
-//!
-//! *What it does not do.* It never leaves the test out: without the program and without a way to make it, it fails.
+//! It is the program of iroh's own crate, built once into the cache folder, apart from the workspace,
+//! which would otherwise link a second cryptography library. The folder's name contains the version;
+//! once the program exists no network is needed. It is built without optimisation, which is faster. If
+//! it is missing and cannot be built, the test fails; it is not skipped.
 
 use std::path::PathBuf;
 
 use crate::{Failure, place};
 
-/// The environment variable through which tests learn the program.
+/// The environment variable that tells tests the program.
 pub const VARIABLE: &str = "THALWEG_TEST_RELAY";
 
 const CRATE: &str = "iroh-relay";
 const VERSION: &str = "1.4.1";
 
-/// Sets up the program and says where it is.
+/// Sets up the program and prints its path.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(word) = arguments.first() {
         return Err(Failure::Misuse(format!(
@@ -30,7 +29,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the program, built now if it is not there yet.
+/// Returns the program; builds it if missing.
 pub fn program() -> Result<PathBuf, Failure> {
     let root = place::cache()?.join(format!("{CRATE}-{VERSION}"));
     let program = root.join("bin").join(CRATE);

@@ -1,21 +1,21 @@
-//! Made-up worlds in virtual time: a thousand of seconds and sixty of a minute in every check, and as many as there is time for in a
-//! soak.
+//! Simulates generated worlds: a fixed set in every check, and as many as time allows in a soak.
 //!
-//! *The idea.* Both run the example `soak` of `thalweg-sim`, a release build that links neither sockets nor the node. It
-//! stops at the first world that breaks a law and prints the line that replays it.
+//! The fixed set is 1,000 worlds of seconds and 60 of a minute. Both run the example `soak` of
+//! `thalweg-sim` as a release build that links neither sockets nor the node. It stops at the first
+//! violation and prints the command that replays the world.
 
 use crate::{Failure, place};
 
-/// Where a soak begins unless told: after the seeds that every check plays.
+/// The default first seed of a soak: after the seeds of the fixed set.
 const FIRST: u64 = 1_000;
 
-/// The seeds that every check plays.
+/// The seeds of the fixed set.
 const CHECKED: &str = "0..1000";
 
-/// The same of worlds of a minute, which take a hundred times as long.
+/// The seeds of the minute-long worlds, which take a hundred times as long.
 const CHECKED_LONG: &str = "0..60";
 
-/// What the command line asked for.
+/// The parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     minutes: u64,
@@ -23,7 +23,7 @@ struct Asked {
     is_long: bool,
 }
 
-/// Plays worlds for so many minutes.
+/// Simulates worlds for the requested minutes.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     let Asked {
         minutes,
@@ -38,7 +38,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     soak(&words)
 }
 
-/// Plays the worlds that every check plays.
+/// Simulates the fixed set.
 pub fn check() -> Result<(), Failure> {
     soak(&["--seeds", CHECKED])?;
     soak(&["--long", "--seeds", CHECKED_LONG])
@@ -106,7 +106,7 @@ fn soak(arguments: &[&str]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    //! Proves that a soak is told how long and from where, and nothing else.
+    //! Tests the parsing of the command line.
 
     use super::{Asked, FIRST, parse};
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_soak_knows_its_minutes_and_its_first_seed() {
+    fn command_line_is_parsed() {
         let asked = |minutes, first| Asked {
             minutes,
             first,

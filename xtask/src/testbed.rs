@@ -1,11 +1,9 @@
-//! `cargo xtask testbed`: builds the testbed and the program that it plays with, and becomes it.
+//! `cargo xtask testbed`: builds the testbed and the program that it runs, and then runs it.
 //!
-//! *The idea.* The testbed is a program with a command line of its own; this only sets up what it needs and gets out of
-//! the way. It *becomes* the program rather than waiting for it, so that Ctrl-C and a kill reach the one that cleans up.
-//! The programs that it runs come from three Debian packages; where `apt-get` and root are there, what is missing is
-//! installed, and said to be.
-//!
-//! *What it does not do.* It judges nothing: whether this machine can is the testbed's to say, in one sentence.
+//! The testbed has its own command line; this only prepares what it needs. It replaces this process
+//! (`exec`), so that Ctrl-C and signals reach the process that cleans up. The programs that it runs are
+//! in three Debian packages; as root with `apt-get` the missing ones are installed, with a message.
+//! Whether this machine can run the testbed is decided by the testbed itself.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +11,7 @@ use std::process::Command;
 
 use crate::{Failure, debian, place};
 
-/// Flags of the testbed's command line, for the check of the documents' commands.
+/// The testbed's flags, for the check of commands in documents.
 pub const FLAGS: &[&str] = &[
     "--calibrate",
     "--json",
@@ -27,17 +25,17 @@ pub const FLAGS: &[&str] = &[
     "--worlds",
 ];
 
-/// Programs that the testbed runs, and the Debian packages that bring them.
+/// Programs that the testbed runs, and their Debian packages.
 const PROGRAMS: [(&str, &str); 3] = [
     ("ip", "iproute2"),
     ("iperf3", "iperf3"),
     ("ping", "iputils-ping"),
 ];
 
-/// The exit code with which the testbed says that this machine or this user cannot.
+/// The testbed's exit code if this machine or user cannot run it.
 const MISSING: i32 = 5;
 
-/// Builds and becomes the testbed; returns only why it did not.
+/// Builds the testbed and replaces this process with it; returns only on failure.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     debian::install("the testbed", &PROGRAMS);
     let program = build(&[
@@ -48,19 +46,20 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     ])?;
     let mut command = Command::new(&program);
     command.args(arguments);
-    // Paths on the command line are the caller's, not the root's.
+    // Paths on the command line are relative to the caller's folder, not to the root.
     let error = command.exec();
     Err(place::failed("cannot run", &program, &error))
 }
 
-/// The world in which a relay is killed while pictures flow; all of it has to come. The mesh of five has a film in it, which debug
-/// builds are too slow to make.
+/// The world in which a relay is killed while frames flow; all of them must arrive. The mesh of five needs
+/// an encoded film, and debug builds are too slow to encode it.
 const KILL: &str = "worlds/continuity/relay-crash.toml";
 
-/// Calibrates the testbed and kills a relay in it, as a step of all checks: not run where the machine cannot, with the reason.
+/// Calibrates the testbed and kills a relay in it, as a step of `cargo xtask test`; skips if the
+/// machine cannot.
 pub fn check() -> Result<(), Failure> {
     debian::install("the testbed", &PROGRAMS);
-    // What the step before has built: another choice of targets would be another build.
+    // The targets of the build step: other targets would cause a second build.
     let program = build(&["--workspace", "--all-targets"])?;
     let world = place::root().join(KILL);
     let mut command = Command::new(&program);
@@ -73,7 +72,7 @@ pub fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Plays; returns whether the machine can.
+/// Runs the testbed; returns whether the machine can.
 fn play(mut command: Command) -> Result<bool, Failure> {
     let shown = place::show(&command);
     println!("$ {shown}");
@@ -90,7 +89,7 @@ fn play(mut command: Command) -> Result<bool, Failure> {
     }
 }
 
-/// Builds the testbed, and the program `thalweg` beside it, and returns where cargo put it.
+/// Builds the testbed and the program `thalweg`; returns the testbed's path.
 fn build(targets: &[&str]) -> Result<PathBuf, Failure> {
     let mut cargo = place::cargo();
     cargo.args(["build", "--quiet", "--locked", "--message-format=json"]);
@@ -110,12 +109,12 @@ fn build(targets: &[&str]) -> Result<PathBuf, Failure> {
 
 #[cfg(test)]
 mod tests {
-    //! Proves that the flags that documents may quote are those of the testbed.
+    //! Tests that the flags which documents may mention are those of the testbed.
 
     use super::{FLAGS, place};
 
     #[test]
-    fn the_flags_are_those_of_the_testbeds_command_line() {
+    fn flags_match_command_line() {
         let path = place::root().join("crates/thalweg-testbed/src/arguments/mod.rs");
         let source = std::fs::read_to_string(path).expect("the testbed is in the workspace");
         for flag in FLAGS {

@@ -1,12 +1,12 @@
-//! Holds the instructions of the hot paths to a committed file: `cargo xtask instructions [--write]`.
+//! Compares instruction counts of the hot paths with a committed file: `cargo xtask instructions [--write]`.
 //!
-//! *The idea.* `thalweg-bench` counts them under `callgrind`, and a count is the same on any day: so one that grew by
-//! more than two in a hundred is a change of the code, and is refused until somebody writes it down. Counts depend on
-//! the tools that made the program, so the file names those too; where other tools are at work nothing is compared, and
-//! that is said.
+//! `thalweg-bench` counts instructions under `callgrind`, and the counts repeat exactly. A count that
+//! grew by more than 2 % is a change of the code; the check refuses it until the new count is
+//! committed. Counts depend on the compilers and on valgrind, so the file records their versions; with
+//! other versions nothing is compared, and the output says so.
 //!
-//! *What it does not do.* Without valgrind, where it cannot install it, it fails with the command that brings it. It builds the
-//! benchmark program without nodes and sockets, which takes about a minute and a half on two cores, once.
+//! If valgrind is missing and cannot be installed, the check fails and names the command that installs
+//! it. It builds the benchmark program without nodes and sockets, once, in about 90 s on two cores.
 
 mod ratchet;
 #[cfg(test)]
@@ -21,13 +21,13 @@ use std::process::Command;
 use crate::{Failure, debian, dist, place};
 use ratchet::{Counts, Kind, Ratchet, Tools};
 
-/// Where the counts are written down.
+/// The committed counts.
 const FILE: &str = "crates/thalweg-bench/instructions.toml";
 
-/// The benchmark that counts.
+/// The benchmark's id.
 const ID: &str = "IC";
 
-/// Counts, and compares with the file or writes it.
+/// Counts, then compares with the file or writes it.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     let is_to_write = match arguments {
         [] => false,
@@ -63,7 +63,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     )))
 }
 
-/// Returns what the counts depend on beside our code.
+/// Returns the tool versions that the counts depend on.
 fn tools() -> Result<Tools, Failure> {
     debian::install("counting instructions", &[("valgrind", "valgrind")]);
     let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
@@ -88,7 +88,7 @@ fn tools() -> Result<Tools, Failure> {
     })
 }
 
-/// Builds the benchmark program, without nodes and sockets, and returns where cargo put it.
+/// Builds the benchmark program without nodes and sockets; returns its path.
 pub fn build() -> Result<PathBuf, Failure> {
     dist::build(&["thalweg-bench"], &[], "thalweg-bench")
 }
@@ -102,7 +102,7 @@ fn count(program: &PathBuf) -> Result<Counts, Failure> {
     counts.ok_or_else(|| Failure::Broken(format!("{ID} printed what is no count:\n{figures}")))
 }
 
-/// Reads a name and its count from a line like `{"metric":"instructions.keep","value":574.9,…}`.
+/// Parses a name and its count from a line like `{"metric":"instructions.keep","value":574.9,…}`.
 fn figure(line: &str) -> Option<(String, (Kind, f64))> {
     let figure: serde_json::Value = serde_json::from_str(line).ok()?;
     let (kind, name) = figure["metric"].as_str()?.split_once('.')?;

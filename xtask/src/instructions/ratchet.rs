@@ -1,11 +1,11 @@
-//! The file of counts as a value, and what it says of new counts.
+//! The file of committed counts, and the comparison with new ones.
 
 use std::collections::BTreeMap;
 
-/// By how much a count may grow.
+/// The relative growth that is allowed.
 const TOLERANCE: f64 = 0.02;
 
-/// The head of the file.
+/// The file's header.
 const HEAD: &str = "\
 # Instructions of one round of each hot path of thalweg-bench (an ADU, a record, a plan), modules at 1,000 bytes.
 # `cargo xtask instructions` refuses a count that is more than 2 % above; `--write` writes this file anew.
@@ -15,16 +15,16 @@ const HEAD: &str = "\
 /// Counts by name.
 pub type Counts = BTreeMap<String, (Kind, f64)>;
 
-/// What a path is made of.
+/// The languages of a path's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Rust alone.
+    /// Only Rust.
     Rust,
-    /// C or assembler has a part in it.
+    /// C or assembly in part.
     WithC,
 }
 
-/// What counts depend on beside our code.
+/// Tool versions that counts depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tools {
     pub rustc: String,
@@ -33,24 +33,24 @@ pub struct Tools {
     pub valgrind: String,
 }
 
-/// The file.
+/// The contents of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ratchet {
     pub tools: Tools,
     pub counts: Counts,
 }
 
-/// What a comparison comes to.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// To be read.
+    /// For information.
     pub notes: Vec<String>,
-    /// To be put right.
+    /// To be fixed.
     pub faults: Vec<String>,
 }
 
 impl Ratchet {
-    /// Reads the file's own few lines; others are passed over, and a count that is then missing is a fault.
+    /// Parses the file. Unknown lines are ignored; a count that is then missing is a fault.
     pub fn read(text: &str) -> Self {
         let mut ratchet = Self::default();
         let mut kind = None;
@@ -112,7 +112,7 @@ impl Tools {
         version.clone_into(place);
     }
 
-    /// Returns a sentence for each tool that is not the one of the file, with its name.
+    /// Returns the name of each tool whose version differs from the file's, with a message.
     fn other_than(&self, written: &Self) -> Vec<(&'static str, String)> {
         let pairs = self.named().into_iter().zip(written.named());
         pairs
@@ -122,7 +122,7 @@ impl Tools {
     }
 }
 
-/// Compares counts with those that are written down.
+/// Compares counts with the committed ones.
 pub fn compare(written: &Ratchet, now: &Ratchet) -> Verdict {
     let mut verdict = Verdict::default();
     let others = now.tools.other_than(&written.tools);

@@ -1,4 +1,4 @@
-//! Proves that growth is refused from both sides of the tolerance, and that nothing is left out without a sentence.
+//! Tests the tolerance on both sides, and that every skipped comparison is reported.
 
 use super::figure;
 use super::ratchet::{Kind, Ratchet, Tools, Verdict, compare};
@@ -25,7 +25,7 @@ fn against(now: &Ratchet) -> Verdict {
 }
 
 #[test]
-fn only_more_than_two_in_a_hundred_is_refused() {
+fn growth_over_two_percent_is_refused() {
     assert!(against(&ratchet(1020.0, 5100.0)).faults.is_empty());
     let verdict = against(&ratchet(1020.2, 5000.0));
     assert_eq!(verdict.faults.len(), 1, "{verdict:?}");
@@ -36,14 +36,14 @@ fn only_more_than_two_in_a_hundred_is_refused() {
 }
 
 #[test]
-fn what_is_better_is_a_hint_and_no_fault() {
+fn improvement_is_a_hint() {
     let verdict = against(&ratchet(900.0, 5000.0));
     assert!(verdict.faults.is_empty());
     assert!(verdict.notes[0].contains("-10.0 %") && verdict.notes[0].contains("--write"));
 }
 
 #[test]
-fn a_new_path_and_a_lost_one_are_to_be_written_down() {
+fn new_and_lost_paths_are_faults() {
     let mut now = ratchet(1000.0, 5000.0);
     now.counts.remove("keep");
     now.counts.insert("open".into(), (Kind::WithC, 1.0));
@@ -52,7 +52,7 @@ fn a_new_path_and_a_lost_one_are_to_be_written_down() {
 }
 
 #[test]
-fn with_another_compiler_nothing_is_compared_and_it_is_said() {
+fn other_rustc_compares_nothing() {
     let mut now = ratchet(9000.0, 9000.0);
     now.tools.rustc = "rustc 2".into();
     let verdict = against(&now);
@@ -63,7 +63,7 @@ fn with_another_compiler_nothing_is_compared_and_it_is_said() {
 }
 
 #[test]
-fn with_another_c_compiler_only_rust_is_compared_and_it_is_said() {
+fn other_cc_compares_only_rust() {
     let mut now = ratchet(1000.0, 9000.0);
     now.tools.cc = "cc 4".into();
     let verdict = against(&now);
@@ -77,7 +77,7 @@ fn with_another_c_compiler_only_rust_is_compared_and_it_is_said() {
 }
 
 #[test]
-fn a_line_of_the_benchmark_is_a_name_and_a_count() {
+fn benchmark_line_gives_name_and_count() {
     let line = r#"{"id":"IC","metric":"instructions_with_c.seal","value":7.5}"#;
     assert_eq!(figure(line), Some(("seal".into(), (Kind::WithC, 7.5))));
     assert_eq!(figure("a warning"), None);

@@ -1,12 +1,14 @@
-//! The exact planner against an integer programme: `cargo xtask oracle [--worlds N] [--seed S] [--jobs N]`.
+//! Checks the exact planner against an integer program: `cargo xtask oracle [--worlds N] [--seed S]
+//! [--jobs N]`.
 //!
-//! *The idea.* The planner is Rust, its judge is Python with `HiGHS` (folder `oracle`), and what lies between is text: world
-//! files and plan reports, a line each. `thalweg-bench` makes the worlds and plans them, a pipe takes them to the judge,
-//! and a verdict comes out; as many such pairs as there are jobs, each with its share of the seeds. The judge's packages
-//! are installed once, into an environment in the cache folder whose name holds their versions.
+//! The planner is Rust; the oracle is Python with `HiGHS` (folder `oracle`). Between them is text: world
+//! files and plan reports, one per line. `thalweg-bench` generates and plans the worlds, a pipe passes
+//! them to the oracle, and the oracle prints verdicts. Each job is one such pair with its share of the
+//! seeds. The oracle's packages are installed once, into an environment in the cache folder whose name
+//! contains their versions.
 //!
-//! *What it does not do.* It knows nothing of planning. As a step of all checks, where its environment cannot be had it says
-//! so and passes, but for CI, where it fails.
+//! As a step of `cargo xtask test` it is skipped with a message where the environment cannot be
+//! installed; in CI it then fails.
 
 #[cfg(test)]
 mod tests;
@@ -24,13 +26,13 @@ use std::time::Instant;
 use crate::{Failure, instructions, place};
 use verdict::{Tally, Verdict};
 
-/// Worlds of a run, and of the step of all checks: two idle cores judge so many in a minute.
+/// Worlds per run and in `cargo xtask test`: two idle cores check as many in a minute.
 const WORLDS: u64 = 1_000;
 
-/// The packages, at the versions that this was tried with.
+/// The packages, at tested versions.
 const REQUIREMENTS: &str = include_str!("../../../oracle/requirements.txt");
 
-/// What the command line asked for.
+/// The parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     worlds: u64,
@@ -38,13 +40,13 @@ struct Asked {
     jobs: u64,
 }
 
-/// Judges as many worlds as the command line asks for.
+/// Checks as many worlds as the command line requests.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     let asked = parse(arguments)?;
     judge(&environment()?, &asked)
 }
 
-/// Judges the worlds of all checks; not run where the environment cannot be had, with the reason.
+/// Checks the worlds of `cargo xtask test`; skips with a reason if the environment cannot be installed.
 pub fn check() -> Result<(), Failure> {
     let environment = match environment() {
         Err(Failure::Broken(sentence)) if env::var_os("CI").is_none() => {
@@ -88,7 +90,7 @@ fn parse(arguments: &[String]) -> Result<Asked, Failure> {
     Ok(asked)
 }
 
-/// Returns the environment's folder, made now if it is not there yet.
+/// Returns the environment's folder; makes it if missing.
 fn environment() -> Result<PathBuf, Failure> {
     let packages: Vec<&str> = REQUIREMENTS
         .lines()
@@ -104,12 +106,12 @@ fn environment() -> Result<PathBuf, Failure> {
         packages.join(" and "),
         folder.display()
     );
-    // An environment cannot be moved, so that it is whole is said by a file that comes last.
+    // An environment cannot be moved, so a file written last marks it complete.
     install(&folder, &packages)?;
     Ok(folder)
 }
 
-/// The file that stands in a whole environment.
+/// The file that marks a complete environment.
 const READY: &str = "ready";
 
 fn install(folder: &Path, packages: &[&str]) -> Result<(), Failure> {
@@ -135,7 +137,7 @@ fn install(folder: &Path, packages: &[&str]) -> Result<(), Failure> {
     fs::write(&ready, "").map_err(|error| place::failed("cannot write", &ready, &error))
 }
 
-/// Two programs with a pipe between: one plans, the other judges.
+/// Two programs connected by a pipe: planner and oracle.
 struct Job {
     planner: Child,
     judge: Child,
@@ -143,7 +145,7 @@ struct Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // Either has ended already, or nobody wants its words any more.
+        // Either has already ended, or its output is no longer needed.
         for child in [&mut self.planner, &mut self.judge] {
             let _ = child.kill();
             let _ = child.wait();
@@ -163,7 +165,7 @@ fn start(program: &Path, environment: &Path, asked: &Asked, at: u64) -> Result<J
         .map_err(broken)?;
     let plans = planner.stdout.take().expect("it was piped above");
     let judge = Command::new(environment.join("bin/python"))
-        // Without compiled files, which would land in the clone.
+        // No compiled files, which would be written to the clone.
         .arg("-B")
         .arg(place::root().join("oracle/main.py"))
         .arg("judge")
@@ -174,7 +176,7 @@ fn start(program: &Path, environment: &Path, asked: &Asked, at: u64) -> Result<J
     Ok(Job { planner, judge })
 }
 
-/// Sends what a job's judge says on, line by line.
+/// Forwards the lines of a job's oracle.
 fn listen(job: &mut Job, to: &Sender<String>) {
     let said = job.judge.stdout.take().expect("it was piped at the start");
     let to = to.clone();

@@ -1,4 +1,4 @@
-//! Proves that the command line is read, that verdicts are counted for what they are, and that a difference is told.
+//! Tests the command line, the count of verdicts, and the report of a difference.
 
 use super::verdict::{Tally, Verdict};
 use super::{Asked, WORLDS, parse};
@@ -15,7 +15,7 @@ fn verdict(rest: &str) -> Verdict {
 }
 
 #[test]
-fn the_command_line_names_worlds_seed_and_jobs() {
+fn command_line_is_parsed() {
     let asked = parse(&words("--jobs 2 --seed 9 --worlds 3")).expect("enough");
     assert_eq!(
         asked,
@@ -33,7 +33,7 @@ fn the_command_line_names_worlds_seed_and_jobs() {
 }
 
 #[test]
-fn a_difference_is_told_with_the_line_that_replays_it() {
+fn difference_names_replay_command() {
     let said = verdict(r#""differs":"the plan is late""#).sentence();
     assert_eq!(
         said.as_deref(),

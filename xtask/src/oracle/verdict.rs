@@ -1,25 +1,25 @@
-//! What the judge says of one world, and what all its verdicts come to.
+//! The oracle's verdict on one world, and the sum of all verdicts.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// What the judge says of one world.
+/// The oracle's verdict on one world.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     seed: u64,
     nodes: u64,
     has_plan: bool,
-    /// In what the planner and the programme differ.
+    /// How the planner and the integer program differ.
     differs: Option<String>,
-    /// Why it is not proved in whole numbers that nothing is cheaper.
+    /// Why there is no proof in whole numbers that no plan is cheaper.
     unproved: Option<String>,
     ilp_ms: f64,
     exact_us: f64,
 }
 
 impl Verdict {
-    /// Reads a line of the judge; nothing if it is no verdict.
+    /// Parses a line of the oracle; `None` if it is not a verdict.
     pub fn read(line: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(line).ok()?;
         let text = |key: &str| value[key].as_str().map(str::to_owned);
@@ -34,7 +34,7 @@ impl Verdict {
         })
     }
 
-    /// Returns what a person is to hear of it at once, with the line that replays it.
+    /// Returns the message for the user, if any, with the command that replays the world.
     pub fn sentence(&self) -> Option<String> {
         let Self { seed, nodes, .. } = self;
         let again = format!("to replay: cargo xtask oracle --worlds 1 --seed {seed}");
@@ -55,17 +55,17 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds one.
+    /// Adds a verdict.
     pub fn add(&mut self, verdict: Verdict) {
         self.verdicts.push(verdict);
     }
 
-    /// Returns how many worlds were judged.
+    /// Returns the number of worlds checked.
     pub fn worlds(&self) -> u64 {
         self.verdicts.len() as u64
     }
 
-    /// Returns in how many the planner and the programme differ.
+    /// Returns the number of worlds where the planner and the integer program differ.
     pub fn differing(&self) -> usize {
         self.count(|verdict| verdict.differs.is_some())
     }

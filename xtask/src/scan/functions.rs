@@ -1,7 +1,7 @@
 //! Finds functions and counts their lines of code.
 //!
-//! *The idea.* As clippy's `too_many_lines` counts: lines strictly inside the body that hold code; blank lines and
-//! comments are free, so that nobody is taught to explain less.
+//! Counts as clippy's `too_many_lines` does: lines strictly inside the body that contain code. Blank
+//! lines and comments do not count, so comments are never shortened to meet a limit.
 
 use super::{close, line, words};
 
@@ -10,13 +10,13 @@ use super::{close, line, words};
 pub struct Function {
     /// Its name.
     pub name: String,
-    /// The line, from 1, of its `fn`.
+    /// The line of its `fn`, from 1.
     pub line: usize,
     /// Lines of code inside its body.
     pub code_lines: usize,
 }
 
-/// Returns the functions of a file, given the code view of [`super::views`]; nested ones count for themselves too.
+/// Returns the functions in the code view of [`super::views`], nested ones included.
 pub fn functions(code: &str) -> Vec<Function> {
     words(code, "fn")
         .into_iter()
@@ -26,7 +26,7 @@ pub fn functions(code: &str) -> Vec<Function> {
 
 fn function(code: &str, at: usize) -> Option<Function> {
     let rest = code[at + 2..].trim_start();
-    // `fn(` is a pointer's type.
+    // `fn(` is a function pointer type.
     let name: String = rest
         .chars()
         .take_while(|c| c.is_alphanumeric() || *c == '_')

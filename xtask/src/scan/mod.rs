@@ -1,10 +1,8 @@
-//! Reads Rust source well enough to tell code from comments and strings, and to find functions, tests and paths.
+//! A minimal Rust lexer: separates code, comments and strings, and finds functions, tests and paths.
 //!
-//! *The idea.* A lexer, not a parser: every byte is code, comment or string. Each view keeps the length and the line
-//! breaks of the text and blanks the rest, so that an offset or a line number means the same in all of them, and a brace
-//! in a string can never unbalance a function.
-//!
-//! *What it does not do.* It expands no macro and resolves no name; what the compiler can check, clippy checks.
+//! Every byte is code, comment or string. Each view keeps the length and the line breaks of the text
+//! and blanks the rest, so an offset or a line number is the same in all views, and a brace in a string
+//! does not unbalance a function. It expands no macros and resolves no names.
 
 mod functions;
 mod paths;
@@ -14,9 +12,9 @@ mod tests;
 pub use functions::{Function, functions};
 pub use paths::{NamedPath, paths};
 
-/// One source file in two views of equal length.
+/// A source file in two views of equal length.
 pub struct Views {
-    /// Code, with comments blanked and the inside of strings and characters replaced by quotation marks.
+    /// Code, with comments blanked and the contents of strings and characters replaced by quotation marks.
     pub code: String,
     /// Comments, with everything else blanked.
     pub comments: String,
@@ -65,7 +63,7 @@ pub fn views(source: &str) -> Views {
     }
 }
 
-/// Returns the kind and the end of the token at `at`; a token of code is one character or one word.
+/// Returns the kind and the end of the token at `at`; a code token is one character or one word.
 fn token(bytes: &[u8], at: usize) -> (Kind, usize) {
     let rest = &bytes[at..];
     match rest[0] {
@@ -137,7 +135,7 @@ fn character(rest: &[u8]) -> Option<usize> {
     (rest.get(length) == Some(&b'\'')).then_some(length + 1)
 }
 
-/// Returns the code with every item behind `#[cfg(test)]` blanked.
+/// Returns the code with every `#[cfg(test)]` item blanked.
 pub fn without_tests(code: &str) -> String {
     let mut left = code.to_owned();
     let mut from = 0;
@@ -170,7 +168,7 @@ const ITEM_WORDS: [&str; 14] = [
     "use",
 ];
 
-/// Returns where the item ends that begins after `from`: behind its block, its semicolon, or before its comma.
+/// Returns the end of the item that starts after `from`: after its block or semicolon, or before its comma.
 fn item_end(code: &str, from: usize) -> usize {
     let first = code[from..]
         .find(|c: char| !c.is_whitespace())
@@ -203,7 +201,7 @@ fn item_end(code: &str, from: usize) -> usize {
     code.len()
 }
 
-/// Returns the length from an opening bracket to behind its partner.
+/// Returns the length from an opening bracket to the end of its closing bracket.
 fn close(code: &str, open: u8, shut: u8) -> usize {
     let mut depth = 0;
     for (at, byte) in code.bytes().enumerate() {

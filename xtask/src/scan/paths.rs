@@ -1,12 +1,13 @@
-//! Finds the paths that code names, with `use` trees unfolded: `use std::{fs, net::Ipv4Addr}` names `std::fs` and
-//! `std::net::Ipv4Addr`.
+//! Finds the paths in code, with `use` trees expanded.
+//!
+//! `use std::{fs, net::Ipv4Addr}` gives `std::fs` and `std::net::Ipv4Addr`.
 
 /// A path as written, without generics.
 #[derive(Debug, PartialEq)]
 pub struct NamedPath {
     /// `["std", "net", "Ipv4Addr"]`.
     pub segments: Vec<String>,
-    /// The line, from 1, of its last segment.
+    /// The line of its last segment, from 1.
     pub line: usize,
 }
 
@@ -17,7 +18,7 @@ enum Token<'a> {
     Other(char),
 }
 
-/// Returns the paths in a code view, in their order.
+/// Returns the paths in a code view, in order.
 pub fn paths(code: &str) -> Vec<NamedPath> {
     let tokens = tokens(code);
     let mut found = Vec::new();
@@ -55,7 +56,7 @@ fn tokens(code: &str) -> Vec<(Token<'_>, usize)> {
     found
 }
 
-/// Reads `a::b::c` and returns where it ends.
+/// Parses `a::b::c` and returns its end.
 fn plain(tokens: &[(Token<'_>, usize)], mut at: usize, found: &mut Vec<NamedPath>) -> usize {
     let mut path = NamedPath {
         segments: Vec::new(),
@@ -77,7 +78,7 @@ fn plain(tokens: &[(Token<'_>, usize)], mut at: usize, found: &mut Vec<NamedPath
     at
 }
 
-/// Reads one branch of a `use` tree and returns where it ends: at a comma, a closing brace or behind the semicolon.
+/// Parses one branch of a `use` tree; returns its end: at a comma or closing brace, or after the semicolon.
 fn tree(
     tokens: &[(Token<'_>, usize)],
     mut at: usize,

@@ -1,4 +1,4 @@
-//! Proves the scanner on both sides of each edge: what is code and what only looks like it.
+//! Tests the lexer on both sides of each rule.
 
 use super::{functions, line, paths, views, without_tests, words};
 
@@ -31,7 +31,7 @@ fn views_keep_length_and_line_breaks() {
 }
 
 #[test]
-fn comments_are_not_code_and_strings_are_neither() {
+fn comments_and_strings_are_not_code() {
     let views = views("a(); // dbg\nb(\"// no comment\"); /* x /* nested */ y */ c();");
     assert!(views.code.contains("a();") && views.code.contains("c();"));
     assert!(
@@ -42,7 +42,7 @@ fn comments_are_not_code_and_strings_are_neither() {
 }
 
 #[test]
-fn raw_strings_end_at_their_own_hashes_and_raw_identifiers_are_words() {
+fn raw_strings_and_raw_identifiers() {
     assert_eq!(words(&code("r#\"a \" todo \"# + todo"), "todo"), [17]);
     assert_eq!(words(&code("br##\"a \"# todo\"## + todo"), "todo"), [20]);
     assert_eq!(words(&code("let r#todo = 1;"), "todo"), [6]);
@@ -50,7 +50,7 @@ fn raw_strings_end_at_their_own_hashes_and_raw_identifiers_are_words() {
 }
 
 #[test]
-fn lifetimes_are_code_and_characters_are_not() {
+fn lifetimes_are_code_unlike_characters() {
     assert!(code("fn f<'a>(x: &'a str) -> &'a str { x }").contains("<'a>"));
     assert!(!code("let c = '{';").contains('{'));
     assert!(!code("let c = '\\'';").contains('\\'));
@@ -68,7 +68,7 @@ fn words_stand_alone() {
 }
 
 #[test]
-fn functions_count_code_inside_the_body_only() {
+fn only_code_in_body_counts() {
     let source = "\n/// fn no()\nfn one() {}\nfn two(\n    x: [u8; 2],\n) {\n    // why\n    a();\n\n    b(\"}\");\n}\n";
     assert_eq!(
         lines_of(source),
@@ -77,18 +77,18 @@ fn functions_count_code_inside_the_body_only() {
 }
 
 #[test]
-fn declarations_and_pointer_types_are_no_functions() {
+fn only_functions_with_body_count() {
     assert!(lines_of("trait T { fn a(&self); } type F = fn(u8) -> u8;").is_empty());
 }
 
 #[test]
-fn nested_functions_count_for_themselves_too() {
+fn nested_functions_count_twice() {
     let source = "fn a() {\n  fn b() {\n    c();\n  }\n}\n";
     assert_eq!(lines_of(source), [("a".into(), 1, 3), ("b".into(), 2, 1)]);
 }
 
 #[test]
-fn test_items_vanish_and_their_neighbours_stay() {
+fn only_test_items_are_removed() {
     let source = "fn a() {}\n#[cfg(test)]\nmod tests {\n  fn b() { x(\"}\") }\n}\nfn c() {}\n";
     let left = without_tests(&code(source));
     assert!(left.contains("fn a") && left.contains("fn c") && !left.contains("fn b"));
@@ -96,7 +96,7 @@ fn test_items_vanish_and_their_neighbours_stay() {
 }
 
 #[test]
-fn test_items_end_where_they_end() {
+fn item_end_is_exact() {
     for (source, kept) in [
         ("#[cfg(test)]\nmod tests;\nkept();", "kept();"),
         ("#[cfg(test)] use a::{b, c}; kept();", "kept();"),
@@ -117,7 +117,7 @@ fn test_items_end_where_they_end() {
 }
 
 #[test]
-fn use_trees_unfold() {
+fn use_trees_are_expanded() {
     assert_eq!(
         named("use std::{fs, net::{Ipv4Addr, self}, io as inout};"),
         ["std::fs", "std::net::Ipv4Addr", "std::net::self", "std::io"]

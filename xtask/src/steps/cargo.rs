@@ -1,4 +1,4 @@
-//! The steps that are one run of cargo, or of a tool beside it.
+//! The steps that run cargo, or a tool like it, once.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -7,18 +7,18 @@ use std::process::{Command, Stdio};
 use super::heard::Heard;
 use crate::{Failure, debian, media, place, relay};
 
-/// What one step leaves for the next.
+/// Results that one step leaves for the next.
 #[derive(Default)]
 pub struct Shared {
-    /// Folder of the test media, once set up.
+    /// The folder of the test media, once set up.
     pub media: Option<PathBuf>,
-    /// The relay's program, once it is there.
+    /// The relay's program, once set up.
     pub relay: Option<PathBuf>,
-    /// What the tests said, once they ran.
+    /// The results of the tests, once they ran.
     pub heard: Option<Heard>,
 }
 
-/// Runs a command in view; fails with the line to type for the same.
+/// Runs a command with its output shown; on failure the error contains the command line.
 fn visible(command: &mut Command) -> Result<(), Failure> {
     let shown = place::show(command);
     println!("$ {shown}");
@@ -36,7 +36,7 @@ fn run(arguments: &[&str]) -> Result<(), Failure> {
     visible(place::cargo().args(arguments))
 }
 
-/// Looks for what this cannot install, and for what it can.
+/// Installs missing tools, or reports those that it cannot install.
 pub fn tools(_: &mut Shared) -> Result<(), Failure> {
     debian::install("building the allocator", &[("make", "make")]);
     let cargo = place::cargo;
@@ -74,7 +74,7 @@ pub fn tools(_: &mut Shared) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Compares the formatting, the fuzz crate's too, which is a workspace of its own.
+/// Checks the formatting, also of the fuzz crate, which is a workspace of its own.
 pub fn format(_: &mut Shared) -> Result<(), Failure> {
     run(&["fmt", "--all", "--check"])?;
     run(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])
@@ -93,19 +93,19 @@ pub fn clippy(_: &mut Shared) -> Result<(), Failure> {
     ])
 }
 
-/// Builds every target once, so that the test step's time is the tests' own.
+/// Builds every target first, so that the time of the test step is the tests' alone.
 pub fn build(_: &mut Shared) -> Result<(), Failure> {
     run(&["build", "--workspace", "--all-targets", "--locked"])
 }
 
-/// Runs the tests and counts them; those that fail run once more, alone, and are named whatever comes of it.
+/// Runs and counts the tests; failed ones run once more, alone, and are named either way.
 pub fn test(shared: &mut Shared) -> Result<(), Failure> {
     shared.media = Some(shared.media.take().map_or_else(media::folder, Ok)?);
     shared.relay = Some(shared.relay.take().map_or_else(relay::program, Ok)?);
     debian::install("the test of nodes behind NATs", &PROGRAMS);
     let (mut heard, end) = listen(shared, &[])?;
     let again = match end {
-        // What else cargo failed at, and a storm of failures, no second run makes better.
+        // Other failures of cargo, and large numbers of failed tests, are not retried.
         Err(_) if (1..=AGAIN_MAX).contains(&heard.failures.len()) => {
             let names: Vec<String> = heard.failures.keys().cloned().collect();
             let (second, end) = listen(shared, &names)?;
@@ -126,10 +126,10 @@ pub fn test(shared: &mut Shared) -> Result<(), Failure> {
 /// Programs that tests run, and the Debian packages that bring them.
 const PROGRAMS: [(&str, &str); 2] = [("ip", "iproute2"), ("nft", "nftables")];
 
-/// How many tests that failed run once more; where there are more, it is not by chance.
+/// The largest number of failed tests that are retried; more are not failing by chance.
 const AGAIN_MAX: usize = 5;
 
-/// Runs all tests, or those of these names alone; returns what they said, and how cargo ended.
+/// Runs all tests, or the named ones; returns their results and cargo's.
 fn listen(shared: &Shared, names: &[String]) -> Result<(Heard, Result<(), Failure>), Failure> {
     let mut command = place::cargo();
     command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
@@ -164,7 +164,7 @@ fn listen(shared: &Shared, names: &[String]) -> Result<(Heard, Result<(), Failur
     Ok((heard, end))
 }
 
-/// Builds the reference; a broken link in it is an error.
+/// Builds the reference documentation; a broken link is an error.
 pub fn document(_: &mut Shared) -> Result<(), Failure> {
     let mut command = place::cargo();
     visible(

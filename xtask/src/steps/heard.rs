@@ -1,19 +1,17 @@
-//! What cargo's tests said: how many passed, which failed, and with what words.
+//! Collects the results of `cargo test`: counts, and each failed test with its output.
 //!
-//! *The idea.* A run prints thousands of lines, and only the last of them may be kept; so the names of the tests that failed
-//! and the first words of each are said again at the very end. A test that failed among all and passed alone is **unsteady**:
-//! it does not fail the run, for the machine may have been busy, but it is a defect, of the test or of what it tests, and is
-//! named as one.
-//!
-//! *What it does not do.* It runs nothing.
+//! A run prints thousands of lines, of which CI may keep only the last. The names of the failed tests
+//! and the first lines of each are therefore repeated at the end. A test that failed in the full run
+//! and passed alone is **unsteady**: it does not fail the run, since the machine may have been busy,
+//! but it is a defect of the test or of the code, and is reported as one.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How many lines of a failure are said again.
+/// How many lines of a failure are repeated.
 const WORDS_MAX: usize = 6;
 
-/// Tests that passed and failed.
+/// Numbers of passed and failed tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Passed.
@@ -23,7 +21,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds what a line such as `test result: ok. 3 passed; 0 failed; …` counts; any other line counts nothing.
+    /// Adds the counts of a line such as `test result: ok. 3 passed; 0 failed; …`; ignores other lines.
     pub fn add(&mut self, line: &str) {
         let Some((_, counts)) = line
             .strip_prefix("test result: ")
@@ -41,21 +39,21 @@ impl Counts {
     }
 }
 
-/// What the tests said.
+/// The results of a test run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heard {
-    /// How many passed and failed at the end.
+    /// The final counts.
     pub counts: Counts,
-    /// The tests that failed, by name, each with the first lines that it printed.
+    /// The failed tests by name, each with the first lines of its output.
     pub failures: BTreeMap<String, Vec<String>>,
-    /// Those that failed among all and passed alone.
+    /// The tests that failed in the full run and passed alone.
     pub unsteady: BTreeMap<String, Vec<String>>,
-    /// The test whose output is being printed.
+    /// The test whose output is being read.
     open: Option<String>,
 }
 
 impl Heard {
-    /// Takes in the next line.
+    /// Reads the next line.
     pub fn add(&mut self, line: &str) {
         self.counts.add(line);
         let failed = line
@@ -81,10 +79,10 @@ impl Heard {
         }
     }
 
-    /// Takes in what the tests that failed said when they ran again, alone.
+    /// Adds the results of the failed tests' second run, alone.
     pub fn add_second(&mut self, second: &Self) {
         let passed = |name: &str| !second.failures.contains_key(name);
-        // A name that no binary had this time has not passed.
+        // A test that did not run again has not passed.
         if second.counts.passed + second.counts.failed < self.counts.failed {
             return;
         }

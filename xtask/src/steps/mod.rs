@@ -1,11 +1,12 @@
-//! `cargo xtask test`: every check there is, step by step, each with its time and the command that repeats it.
+//! `cargo xtask test`: every check, step by step, each with its time and the command that repeats it.
 //!
-//! *The idea.* A person and CI run the same. All steps run even if one fails, so that one run shows all there is to put
-//! right; only what needs a failed step's result is left out, and is said to be. The last lines name the tests that failed and
-//! count them all.
+//! Developers and CI run the same steps. All steps run even if one fails, so that one run shows every
+//! fault; only a step that needs a failed step's result is left out, and reported as such. The last
+//! lines name the failed tests and give the counts.
 //!
-//! *What it does not do.* It installs nothing but the test media (see [`crate::media`]), a relay (see [`crate::relay`]), the oracle's packages (see
-//! [`crate::oracle`]) and, by root, the programs that measure (see [`crate::debian`]); any other missing tool is a sentence that says which command brings it.
+//! It installs only the test media ([`crate::media`]), a relay ([`crate::relay`]), the oracle's packages
+//! ([`crate::oracle`]) and, as root, programs that measure ([`crate::debian`]). For any other missing
+//! tool it prints the command that installs it.
 
 mod cargo;
 mod heard;
@@ -18,11 +19,11 @@ use std::time::{Duration, Instant};
 use crate::{Failure, fuzz, instructions, media, oracle, relay, soak, testbed, tidy};
 use cargo::Shared;
 
-/// One check, by the name that `cargo xtask test NAME` repeats.
+/// A check, by its name in `cargo xtask test NAME`.
 struct Step {
     name: &'static str,
     about: &'static str,
-    /// A step without whose success this one has nothing to work on.
+    /// A step that must have passed before this one can run.
     needs: Option<&'static str>,
     run: fn(&mut Shared) -> Result<(), Failure>,
 }
@@ -135,7 +136,7 @@ fn take_relay(shared: &mut Shared) -> Result<(), Failure> {
 enum Outcome {
     Passed,
     Failed,
-    /// Not run, because what it needs failed.
+    /// Left out, because a step that it needs failed.
     LeftOut,
 }
 
@@ -197,7 +198,7 @@ fn timed<'a>(step: &'a Step, shared: &mut Shared) -> (&'a Step, Outcome, Duratio
     (step, outcome, took)
 }
 
-/// Prints the table of steps, and what to do about those that failed.
+/// Prints the table of steps, and the commands that repeat failed ones.
 fn conclude(ends: &[(&Step, Outcome, Duration)]) -> Result<(), Failure> {
     println!("\n== all steps");
     for (step, outcome, took) in ends {
@@ -226,10 +227,10 @@ fn conclude(ends: &[(&Step, Outcome, Duration)]) -> Result<(), Failure> {
     )))
 }
 
-/// Seconds that each target has in CI: what a change broke shows at once or takes hours.
+/// Seconds per target in CI. A fault from a new change shows within seconds, or takes hours to find.
 const FUZZ_SECONDS: &str = "5";
 
-/// Runs every fuzz target for a few seconds where `CI` is set; elsewhere says that it was not, and what does.
+/// Runs every fuzz target for a few seconds if `CI` is set; otherwise says that it was not run.
 fn fuzz_in_ci() -> Result<(), Failure> {
     if std::env::var_os("CI").is_none() {
         println!("fuzzing was NOT RUN, for this is not CI: `cargo xtask fuzz` does it");

@@ -1,9 +1,8 @@
-//! Room on the disk for what the steps build, looked for before the first of them.
+//! Checks, before the first step, that the disk has space for what the steps build.
 //!
-//! *The idea.* A disk that becomes full in the middle fails one step after the other, each with words of its own. So what is
-//! free is compared with what is needed first; where it is short, what only makes the next build quicker goes, and only then a person is asked.
-//!
-//! *What it does not do.* It looks for nothing outside the target folder and the cache folder.
+//! A disk that fills up during a run makes step after step fail, with unrelated messages. If space is
+//! short, build results that only make the next build faster are deleted; if that is not enough, the
+//! user is asked to free some. Only the target folder and the cache folder are touched.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,16 +13,17 @@ use crate::{Failure, place};
 
 const GIB: u64 = 1 << 30;
 
-/// What all steps write where nothing is built yet: 17 GB were seen after many runs, without what incremental builds keep.
+/// What all steps write if nothing is built yet: 17 GB was measured after many runs, without
+/// incremental data.
 const WHOLE: u64 = 20 * GIB;
 
-/// What they may add where all is built already: mostly it is written over.
+/// What they may add if everything is already built: most of it is overwritten.
 const NEEDED_AGAIN: u64 = 3 * GIB;
 
-/// Fails if the disk lacks room for what the steps build, and nothing of theirs that may go makes it.
+/// Fails if the disk lacks the space, even after deleting what may be deleted.
 pub fn look(_: &mut Shared) -> Result<(), Failure> {
     let target = target()?;
-    // A folder that is yet to be made lies on the disk of the nearest one that there is.
+    // A folder that does not exist yet is on the disk of its nearest existing parent.
     let there = target.ancestors().find(|folder| folder.is_dir());
     let disk = there.unwrap_or(Path::new("/"));
     let built = size(&target) + size(&place::cache()?.join("fuzz/target"));
@@ -58,7 +58,7 @@ pub fn look(_: &mut Shared) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What may go, the cheapest to build again first.
+/// What may be deleted, the cheapest to rebuild first.
 fn leftovers(target: &Path) -> Result<[PathBuf; 4], Failure> {
     Ok([
         target.join("debug/incremental"),
@@ -68,16 +68,16 @@ fn leftovers(target: &Path) -> Result<[PathBuf; 4], Failure> {
     ])
 }
 
-/// Returns the folder that cargo builds into.
+/// Returns cargo's target folder.
 fn target() -> Result<PathBuf, Failure> {
     let known = place::metadata()?;
     let folder = known["target_directory"].as_str().unwrap_or("target");
     Ok(PathBuf::from(folder))
 }
 
-/// Returns the bytes that a folder takes on its disk; none, if it is not there or nothing can be said of it.
+/// Returns the disk usage of a folder; 0 if it is missing or cannot be read.
 fn size(folder: &Path) -> u64 {
-    // What `du` may not read, or what goes while it looks, makes it fail, and the sum is good enough all the same.
+    // `du` fails for files it may not read or that disappear meanwhile; its sum is good enough.
     let said = Command::new("du").arg("-sk").arg(folder).output();
     let said = said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let kib = said
@@ -86,7 +86,7 @@ fn size(folder: &Path) -> u64 {
     kib.unwrap_or(0).saturating_mul(1024)
 }
 
-/// Returns the bytes that are free on the disk of a folder.
+/// Returns the free bytes on a folder's disk.
 fn free(folder: &Path) -> Result<u64, Failure> {
     let mut df = Command::new("df");
     let said = place::output(df.args(["-P", "-k"]).arg(folder))?;
@@ -98,7 +98,8 @@ fn free(folder: &Path) -> Result<u64, Failure> {
     })
 }
 
-/// Reads the bytes that are free from what POSIX has `df -P -k` print: a heading, then a line of which the fourth word is KiB.
+/// Parses the free bytes from the output of `df -P -k` (POSIX): a heading, then a line with KiB as its
+/// fourth word.
 pub(super) fn available(said: &str) -> Option<u64> {
     let kib: u64 = said
         .lines()

@@ -1,4 +1,4 @@
-//! Proves that tests are counted from cargo's own words and from nothing else, and that steps name what exists.
+//! Tests the count of test results, the reports of failed tests, and that steps name existing steps.
 
 use super::STEPS;
 use super::heard::{Counts, Heard};
@@ -24,7 +24,7 @@ fn results_of_all_binaries_add_up() {
 }
 
 #[test]
-fn what_a_test_prints_counts_nothing() {
+fn test_output_is_not_counted() {
     assert_eq!(
         count("9 passed, 9 failed\n  test result: ok. 9 passed; 9 failed\n9 passed; 9 failed"),
         Counts::default()
@@ -32,7 +32,7 @@ fn what_a_test_prints_counts_nothing() {
 }
 
 #[test]
-fn a_step_needs_only_what_comes_before_it() {
+fn steps_need_only_earlier_steps() {
     for (at, step) in STEPS.iter().enumerate() {
         let found = step
             .needs
@@ -58,7 +58,7 @@ const FIRST: &str = "test a::whole ... ok\ntest a::late ... FAILED\ntest a::wron
                      test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s\n";
 
 #[test]
-fn tests_that_failed_are_named_with_their_words() {
+fn failed_tests_are_named_with_output() {
     let said = heard(FIRST).to_string();
     assert_eq!(
         said,
@@ -68,7 +68,7 @@ fn tests_that_failed_are_named_with_their_words() {
 }
 
 #[test]
-fn a_test_that_passes_alone_is_unsteady_and_one_that_does_not_has_failed() {
+fn test_that_passes_alone_is_unsteady() {
     let mut first = heard(FIRST);
     first.add_second(&heard(
         "test a::late ... ok\ntest a::wrong ... FAILED\n\
@@ -84,7 +84,7 @@ fn a_test_that_passes_alone_is_unsteady_and_one_that_does_not_has_failed() {
 }
 
 #[test]
-fn a_test_that_did_not_run_again_has_failed() {
+fn test_without_second_run_has_failed() {
     let mut first = heard(FIRST);
     first.add_second(&heard(
         "test a::late ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.1s\n",
@@ -93,7 +93,7 @@ fn a_test_that_did_not_run_again_has_failed() {
 }
 
 #[test]
-fn what_is_free_is_the_fourth_word_of_what_df_says_of_a_disk() {
+fn free_space_is_parsed_from_df() {
     let said = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/vda 263174212 96468992 24576 100% /\n";
     assert_eq!(available(said), Some(24_576 * 1_024));
     assert_eq!(

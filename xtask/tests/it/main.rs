@@ -1,4 +1,4 @@
-//! Replays the committed fuzz corpora, so that what a fuzzer once found is held by every ordinary test run.
+//! Replays the committed fuzz corpora, so that every ordinary test run covers what a fuzzer once found.
 
 #[path = "../../../fuzz/src/lib.rs"]
 mod bodies;
@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the fuzz crate. Where clones share a target folder this program may be another clone's, so cargo is asked when
-/// it runs.
+/// Returns the fuzz crate. Cargo is asked at run time, because clones that share a target folder may share
+/// this program.
 fn fuzz() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
     Path::new(&here).join("../fuzz")
@@ -35,7 +35,7 @@ fn names(folder: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_corpus_file_is_a_value_or_an_error() {
+fn corpus_files_decode_or_fail() {
     for (name, run) in bodies::TARGETS {
         let files = entries(&fuzz().join("corpus").join(name));
         assert!(
@@ -43,7 +43,7 @@ fn every_corpus_file_is_a_value_or_an_error() {
             "fuzz/corpus/{name}/ is empty: put a few valid inputs there"
         );
         for path in files {
-            // Shown only if the body panics: it names the culprit.
+            // Shown only if the body panics, to name the input.
             println!("{}", path.display());
             run(&fs::read(&path).expect("a committed file can be read"));
         }
@@ -51,7 +51,7 @@ fn every_corpus_file_is_a_value_or_an_error() {
 }
 
 #[test]
-fn every_target_has_a_body_a_file_a_bin_and_a_corpus() {
+fn targets_are_complete() {
     let bodies: BTreeSet<String> = bodies::TARGETS
         .iter()
         .map(|(name, _)| (*name).to_owned())
