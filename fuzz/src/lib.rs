@@ -60,13 +60,13 @@ pub fn adu_header(bytes: &[u8]) {
         return;
     };
     assert!(decoded.header_bytes <= bytes.len());
-    let mut again = Vec::new();
-    adu::encode_header(&decoded.header, decoded.payload_bytes, now, &mut again);
-    let again = adu::decode_header(&again, now)
+    let mut encoded = Vec::new();
+    adu::encode_header(&decoded.header, decoded.payload_bytes, now, &mut encoded);
+    let decoded_again = adu::decode_header(&encoded, now)
         .expect("what was encoded decodes")
         .expect("a whole header needs no more bytes");
-    assert_eq!(again.header, decoded.header);
-    assert_eq!(again.payload_bytes, decoded.payload_bytes);
+    assert_eq!(decoded_again.header, decoded.header);
+    assert_eq!(decoded_again.payload_bytes, decoded.payload_bytes);
     let trace = adu::decode_trace(bytes, &decoded, now);
     assert_eq!(trace.is_some(), decoded.trace_bytes > 0);
     let Some(trace) = trace.filter(Trace::has_room) else {
@@ -80,10 +80,10 @@ pub fn adu_header(bytes: &[u8]) {
         now,
         &mut onward,
     );
-    let again = adu::decode_header(&onward, now)
+    let decoded_again = adu::decode_header(&onward, now)
         .expect("what was encoded decodes")
         .expect("a whole header needs no more bytes");
-    let stamped = adu::decode_trace(&onward, &again, now).expect("it bears one stamp more");
+    let stamped = adu::decode_trace(&onward, &decoded_again, now).expect("it has one more stamp");
     assert_eq!(stamped.stamps()[..trace.stamps().len()], *trace.stamps());
 }
 
@@ -110,15 +110,15 @@ pub fn record(bytes: &[u8]) {
 
 /// A credential and a revocation, each with its chain of grants.
 pub fn grant(bytes: &[u8]) {
-    let mut again = Vec::new();
+    let mut encoded = Vec::new();
     if let Ok(credential) = admission::decode_credential(bytes) {
-        admission::encode_credential(&credential, &mut again);
-        assert_eq!(admission::decode_credential(&again), Ok(credential));
-        again.clear();
+        admission::encode_credential(&credential, &mut encoded);
+        assert_eq!(admission::decode_credential(&encoded), Ok(credential));
+        encoded.clear();
     }
     if let Ok(warrant) = admission::decode_warrant(bytes) {
-        admission::encode_warrant(&warrant, &mut again);
-        assert_eq!(admission::decode_warrant(&again), Ok(warrant));
+        admission::encode_warrant(&warrant, &mut encoded);
+        assert_eq!(admission::decode_warrant(&encoded), Ok(warrant));
     }
 }
 
@@ -163,9 +163,9 @@ pub fn transfer(bytes: &[u8]) {
     let node = NodeId([7; 32]);
     let mut receiver = Receiver::new(TransferId([0; 16]), node, StreamId(1));
     if let Ok(manifest) = Manifest::decode(bytes) {
-        let mut again = Vec::new();
-        manifest.encode(&mut again);
-        assert_eq!(Manifest::decode(&again).as_ref(), Ok(&manifest));
+        let mut encoded = Vec::new();
+        manifest.encode(&mut encoded);
+        assert_eq!(Manifest::decode(&encoded).as_ref(), Ok(&manifest));
         let blocks = manifest.layout().blocks();
         receiver = Receiver::new(manifest.id(), node, StreamId(1));
         assert!(receiver.handle_manifest(manifest));
@@ -173,7 +173,7 @@ pub fn transfer(bytes: &[u8]) {
     }
     let _ = receiver.handle_parcel(Instant::ZERO, 0, &payload);
     let receipt = receiver.poll_receipt(Instant::ZERO + Duration::from_secs(1));
-    let receipt = receipt.expect("something is always said after a second");
+    let receipt = receipt.expect("a receipt is due every second");
     assert_eq!(Receipt::decode(&receipt.encode()), Ok(receipt));
 }
 
@@ -187,11 +187,11 @@ pub fn pace(bytes: &[u8]) {
     let mut decoder = Decoder::default();
     decoder.handle_bytes(bytes);
     while let Ok(Some((frame, _))) = decoder.poll_frame() {
-        let mut again = Vec::new();
-        frame.encode(&mut again);
+        let mut encoded = Vec::new();
+        frame.encode(&mut encoded);
         let mut decoder = Decoder::default();
-        decoder.handle_bytes(&again);
-        let size = again.len() as u64;
+        decoder.handle_bytes(&encoded);
+        let size = encoded.len() as u64;
         assert_eq!(decoder.poll_frame(), Ok(Some((frame, size))));
     }
     let mut session = Session::new(Pacing::Acked, 1, Instant::ZERO);
@@ -250,9 +250,9 @@ pub fn world(bytes: &[u8]) {
     for format in [Format::Toml, Format::Json] {
         if let Ok(world) = thalweg_world::load_str(text, format, "world") {
             let json = thalweg_world::to_json(&world);
-            let again = thalweg_world::load_str(&json, Format::Json, "world")
+            let decoded_again = thalweg_world::load_str(&json, Format::Json, "world")
                 .expect("what was written reads");
-            assert_eq!(thalweg_world::to_json(&again), json);
+            assert_eq!(thalweg_world::to_json(&decoded_again), json);
         }
     }
 }

@@ -33,8 +33,8 @@ pub fn install(purpose: &str, programs: &[(&str, &str)]) {
     }
     // A new machine may not have the package lists yet.
     let _ = place::output(Command::new("apt-get").args(["update", "--quiet"]));
-    if let Err(Failure::Broken(said) | Failure::Misuse(said)) = get(&missing) {
-        println!("{said}");
+    if let Err(Failure::Broken(text) | Failure::Misuse(text)) = get(&missing) {
+        println!("{text}");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{Failure, instructions, place};
 /// Builds the program and runs it.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     if !arguments.iter().any(|word| !word.starts_with("--")) {
-        let sentence = "figures of what? name files that `thalweg-bench ID --json` printed";
+        let sentence = "`figures` needs files: the output of `thalweg-bench ID --json`";
         return Err(Failure::Misuse(sentence.into()));
     }
     let program = instructions::build()?;

@@ -16,7 +16,7 @@ const CARGO_FUZZ_VERSION: &str = "0.13.2";
 const SECONDS: u64 = 60;
 
 /// The parsed command line.
-struct Asked {
+struct Options {
     targets: Vec<String>,
     seconds: u64,
     list: bool,
@@ -25,8 +25,8 @@ struct Asked {
 /// Runs the requested targets one after another.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     let known = targets()?;
-    let asked = parse(arguments, &known)?;
-    if asked.list {
+    let options = parse(arguments, &known)?;
+    if options.list {
         println!("{}", known.join("\n"));
         return Ok(());
     }
@@ -34,19 +34,19 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     let lock = place::root().join("fuzz/Cargo.lock");
     fs::copy(place::root().join("Cargo.lock"), &lock)
         .map_err(|error| place::failed("cannot write", &lock, &error))?;
-    for target in &asked.targets {
-        fuzz(target, asked.seconds, &tools)?;
+    for target in &options.targets {
+        fuzz(target, options.seconds, &tools)?;
     }
     println!(
-        "fuzz: {} target(s), {} s each, nothing found",
-        asked.targets.len(),
-        asked.seconds
+        "fuzz: {} target(s), {} s each, no failures",
+        options.targets.len(),
+        options.seconds
     );
     Ok(())
 }
 
-fn parse(arguments: &[String], known: &[String]) -> Result<Asked, Failure> {
-    let mut asked = Asked {
+fn parse(arguments: &[String], known: &[String]) -> Result<Options, Failure> {
+    let mut options = Options {
         targets: Vec::new(),
         seconds: SECONDS,
         list: false,
@@ -54,17 +54,17 @@ fn parse(arguments: &[String], known: &[String]) -> Result<Asked, Failure> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--list" => asked.list = true,
+            "--list" => options.list = true,
             "--seconds" => {
                 let number = words
                     .next()
                     .and_then(|number| number.parse().ok())
                     .filter(|&number| number > 0);
                 let misuse = || Failure::Misuse("`--seconds` needs a whole number above 0".into());
-                asked.seconds = number.ok_or_else(misuse)?;
+                options.seconds = number.ok_or_else(misuse)?;
             }
             name if known.iter().any(|target| target == name) => {
-                asked.targets.push(name.to_owned());
+                options.targets.push(name.to_owned());
             }
             name => {
                 let sentence = format!(
@@ -75,10 +75,10 @@ fn parse(arguments: &[String], known: &[String]) -> Result<Asked, Failure> {
             }
         }
     }
-    if asked.targets.is_empty() {
-        asked.targets = known.to_vec();
+    if options.targets.is_empty() {
+        options.targets = known.to_vec();
     }
-    Ok(asked)
+    Ok(options)
 }
 
 /// Returns the names of the files in `fuzz/fuzz_targets`.
@@ -158,6 +158,6 @@ fn fuzz(target: &str, seconds: u64, program: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Broken(format!(
-        "`{target}` failed ({status}): if libFuzzer named a file above, copy it to fuzz/corpus/{target}/ under a name that says what it shows, and the replay test will hold you to the repair"
+        "`{target}` failed ({status}): if libFuzzer named a file above, copy it to fuzz/corpus/{target}/ under a name that describes the fault; the replay test then covers it"
     )))
 }

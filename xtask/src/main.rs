@@ -48,7 +48,7 @@ pub const COMMANDS: &[Command] = &[
         name: "tidy",
         arguments: "[--draw]",
         flags: &["--draw"],
-        about: "Tests the house itself: dependency directions, purity, ratchets, explained dependencies, documents",
+        about: "Checks the repository itself: dependency directions, purity, ratchets, explained dependencies, documents",
         run: tidy::run,
     },
     Command {
@@ -69,7 +69,7 @@ pub const COMMANDS: &[Command] = &[
         name: "peers",
         arguments: "[--install]",
         flags: &["--install"],
-        about: "Lists the relays of others that benchmarks compare with; --install brings those that have a package",
+        about: "Lists the other projects' relays that benchmarks compare with; --install installs those that have a package",
         run: peers::run,
     },
     Command {
@@ -90,42 +90,42 @@ pub const COMMANDS: &[Command] = &[
         name: "testbed",
         arguments: "WORLD [--json] | WORLD --node NAME -- COMMAND… | --calibrate | --ladder FOLDER",
         flags: testbed::FLAGS,
-        about: "Plays a world on the real kernel, by real nodes in network namespaces; needs root",
+        about: "Runs a world on the real kernel, with real nodes in network namespaces; needs root",
         run: testbed::run,
     },
     Command {
         name: "fuzz",
         arguments: "[TARGET…] [--seconds N] [--list]",
         flags: &["--seconds", "--list"],
-        about: "Runs the named fuzz targets, or all, for N seconds each (60 unless told)",
+        about: "Runs the named fuzz targets, or all, for N seconds each (default 60)",
         run: fuzz::run,
     },
     Command {
         name: "instructions",
         arguments: "[--write]",
         flags: &["--write"],
-        about: "Counts the hot paths' instructions (needs valgrind) and refuses more than are written down, or writes them",
+        about: "Counts the hot paths' instructions (needs valgrind) and fails if they grew beyond the committed counts, or writes those",
         run: instructions::run,
     },
     Command {
         name: "figures",
         arguments: "FILE… [--out FOLDER] [--note TEXT]",
         flags: &["--out", "--note"],
-        about: "Draws SVG figures from what `thalweg-bench ID --json` printed, into docs/figures unless told",
+        about: "Draws SVG figures from the output of `thalweg-bench ID --json`, by default into docs/figures",
         run: figures::run,
     },
     Command {
         name: "oracle",
         arguments: "[--worlds N] [--seed S] [--jobs N]",
         flags: &["--worlds", "--seed", "--jobs"],
-        about: "Compares the exact planner with an integer programme on made-up worlds of 10 to 30 nodes (1,000 unless told)",
+        about: "Compares the exact planner with an integer program on generated worlds of 10 to 30 nodes (default 1,000)",
         run: oracle::run,
     },
     Command {
         name: "soak",
         arguments: "--minutes N [--from SEED] [--long]",
         flags: &["--minutes", "--from", "--long"],
-        about: "Plays made-up worlds of seconds (--long: of a minute) in virtual time for N minutes, and stops at the first that breaks a law",
+        about: "Simulates generated worlds of seconds (--long: of a minute) for N minutes, and stops at the first violation",
         run: soak::run,
     },
 ];
@@ -161,9 +161,9 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
     };
     // The testbed and the benchmarks have their own help, and the command after `--` may also take
     // `--help`.
-    let is_for_us = !["testbed", "bench"].contains(&name.as_str())
+    let is_own_help = !["testbed", "bench"].contains(&name.as_str())
         && rest.iter().any(|a| a == "--help" || a == "-h");
-    if matches!(name.as_str(), "--help" | "-h" | "help") || is_for_us {
+    if matches!(name.as_str(), "--help" | "-h" | "help") || is_own_help {
         print!("{}", help());
         return Ok(());
     }
@@ -174,7 +174,8 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
 }
 
 fn help() -> String {
-    let mut text = String::from("Tasks of the house.\n\nUsage: cargo xtask COMMAND\n\nCommands:\n");
+    let mut text =
+        String::from("The project's tasks.\n\nUsage: cargo xtask COMMAND\n\nCommands:\n");
     for command in COMMANDS {
         text += &[
             "  ",
@@ -191,10 +192,10 @@ fn help() -> String {
 Examples:
   cargo xtask test                       everything, as CI does
   cargo xtask test fmt clippy            two steps only
-  cargo xtask tidy                       the test of the house, as `file:line: what, and what to do`
+  cargo xtask tidy                       checks the repository; prints `file:line: fault, remedy`
   cargo xtask testbed worlds/demo.toml   the demo's world on the real kernel
   cargo xtask fuzz adu_header --seconds 600
-  cargo xtask soak --minutes 60          an hour of worlds that nobody thought of
+  cargo xtask soak --minutes 60          an hour of generated worlds
 
 Exit codes: 0 done, 1 a check failed or a tool is missing, 2 the command line was wrong.
 "

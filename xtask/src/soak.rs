@@ -17,7 +17,7 @@ const CHECKED_LONG: &str = "0..60";
 
 /// The parsed command line.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct Options {
     minutes: u64,
     first: u64,
     is_long: bool,
@@ -25,7 +25,7 @@ struct Asked {
 
 /// Simulates worlds for the requested minutes.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
-    let Asked {
+    let Options {
         minutes,
         first,
         is_long,
@@ -44,8 +44,8 @@ pub fn check() -> Result<(), Failure> {
     soak(&["--long", "--seeds", CHECKED_LONG])
 }
 
-fn parse(arguments: &[String]) -> Result<Asked, Failure> {
-    let mut asked = Asked {
+fn parse(arguments: &[String]) -> Result<Options, Failure> {
+    let mut options = Options {
         minutes: 0,
         first: FIRST,
         is_long: false,
@@ -54,27 +54,27 @@ fn parse(arguments: &[String]) -> Result<Asked, Failure> {
     while let Some(word) = words.next() {
         let misuse = |sentence: &str| Failure::Misuse(format!("`{word}` {sentence}"));
         let slot = match word.as_str() {
-            "--minutes" => &mut asked.minutes,
-            "--from" => &mut asked.first,
+            "--minutes" => &mut options.minutes,
+            "--from" => &mut options.first,
             "--long" => {
-                asked.is_long = true;
+                options.is_long = true;
                 continue;
             }
             _ => {
                 return Err(misuse(
-                    "is no option of soak: there are --minutes, --from and --long",
+                    "is not an option of soak, which has --minutes, --from and --long",
                 ));
             }
         };
         let number = words.next().and_then(|number| number.parse().ok());
         *slot = number.ok_or_else(|| misuse("needs a whole number"))?;
     }
-    if asked.minutes == 0 {
+    if options.minutes == 0 {
         return Err(Failure::Misuse(
             "soak needs `--minutes N`, with N above 0".into(),
         ));
     }
-    Ok(asked)
+    Ok(options)
 }
 
 fn soak(arguments: &[&str]) -> Result<(), Failure> {
@@ -99,7 +99,7 @@ fn soak(arguments: &[&str]) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(Failure::Broken(format!(
-            "a world broke a law, see above: `{shown}` ({status})"
+            "violation, see above: `{shown}` ({status})"
         )))
     }
 }
@@ -108,7 +108,7 @@ fn soak(arguments: &[&str]) -> Result<(), Failure> {
 mod tests {
     //! Tests the parsing of the command line.
 
-    use super::{Asked, FIRST, parse};
+    use super::{FIRST, Options, parse};
 
     fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_owned).collect()
@@ -116,22 +116,22 @@ mod tests {
 
     #[test]
     fn command_line_is_parsed() {
-        let asked = |minutes, first| Asked {
+        let options = |minutes, first| Options {
             minutes,
             first,
             is_long: false,
         };
         assert_eq!(
             parse(&words("--minutes 5")).expect("enough"),
-            asked(5, FIRST)
+            options(5, FIRST)
         );
         assert_eq!(
             parse(&words("--from 9 --minutes 1")).expect("enough"),
-            asked(1, 9)
+            options(1, 9)
         );
-        let long = Asked {
+        let long = Options {
             is_long: true,
-            ..asked(2, FIRST)
+            ..options(2, FIRST)
         };
         assert_eq!(parse(&words("--long --minutes 2")).expect("enough"), long);
         for bad in [

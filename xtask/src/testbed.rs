@@ -82,7 +82,7 @@ fn play(mut command: Command) -> Result<bool, Failure> {
     match status.code() {
         Some(0) => Ok(true),
         Some(MISSING) => {
-            println!("the testbed was NOT RUN: see the sentence above");
+            println!("the testbed was NOT RUN: see above");
             Ok(false)
         }
         _ => Err(Failure::Broken(format!("`{shown}` failed ({status})"))),
@@ -103,7 +103,7 @@ fn build(targets: &[&str]) -> Result<PathBuf, Failure> {
     });
     let path = programs.find_map(|value| value["executable"].as_str().map(PathBuf::from));
     path.ok_or_else(|| {
-        Failure::Broken("the package thalweg-testbed builds no program of its name".into())
+        Failure::Broken("the package thalweg-testbed builds no program of that name".into())
     })
 }
 
@@ -119,7 +119,10 @@ mod tests {
         let source = std::fs::read_to_string(path).expect("the testbed is in the workspace");
         for flag in FLAGS {
             let field = format!("    {}: ", &flag[2..]);
-            assert!(source.contains(&field), "{flag} is no field of Arguments");
+            assert!(
+                source.contains(&field),
+                "{flag} is not a field of Arguments"
+            );
         }
     }
 }

@@ -16,8 +16,7 @@ pub(crate) fn is_installed() -> bool {
 }
 
 /// The message where instructions cannot be counted.
-pub(crate) const MISSING: &str =
-    "instructions are not counted, for valgrind is not installed: `apt-get install valgrind`";
+pub(crate) const MISSING: &str = "counting instructions needs valgrind: `apt-get install valgrind`";
 
 /// Returns the instructions of one round of a workload; the number of rounds is appended to its name.
 pub(crate) fn instructions_each(workload: &str, rounds: u64) -> anyhow::Result<f64> {
@@ -38,7 +37,7 @@ fn total(workload: &str, rounds: u64) -> anyhow::Result<u64> {
     if !output.status.success() {
         bail!("valgrind failed: {said}");
     }
-    collected(&said).with_context(|| format!("no total in what callgrind said: {said}"))
+    collected(&said).with_context(|| format!("no total in callgrind's output: {said}"))
 }
 
 /// Parses the total from a line like `==123== Collected : 4567`.

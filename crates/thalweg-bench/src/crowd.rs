@@ -62,7 +62,7 @@ impl Crowd {
         let mut outbox = Outbox::new(Settings::default());
         let flows = [0; FLOWS].map(|_| {
             let flow = outbox.open_flow(WEIGHT_USUAL, Order::Importance);
-            flow.expect("so few are allowed")
+            flow.expect("within the limit")
         });
         let mut crowd = Self {
             outbox,
@@ -82,7 +82,7 @@ impl Crowd {
         self.now = self.now + Duration::from_nanos(10);
         self.push();
         let chunk = self.outbox.poll_chunk(self.now, PLENTY);
-        let chunk = chunk.expect("one has just gone in");
+        let chunk = chunk.expect("one was just pushed");
         let has_ended = self.outbox.finish(chunk.ticket);
         assert!(has_ended, "an ADU is one chunk");
         chunk

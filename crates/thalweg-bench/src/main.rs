@@ -58,15 +58,15 @@ const WORSE: u8 = 3;
   cargo xtask bench relay --install-peers
   cargo xtask bench relay --peers socat,zenohd --json
 
-Every value is a median; `spread` is the distance of the quartiles in the value's own unit, `n` the number of samples.
-Figures are reported from a build by the profile `dist` only, which is what is shipped; --quick runs in any.
+Every value is a median; `spread` is the distance of the quartiles in the unit of the value, `n` the number of samples.
+Figures are reported from builds by the profile `dist` only, which is what is shipped; --quick runs in any.
 
-Exit codes: 0 measured; 1 a measurement failed; 2 the command line was wrong, or a file of figures; 3 it was compared,
-and a metric is worse by more than either run's spread."
+Exit codes: 0 measured; 1 a measurement failed; 2 the command line or a file of figures was wrong; 3 in a comparison a
+metric is worse by more than either run's spread."
 )]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a flag of the command line, and none excludes another"
+    reason = "independent command-line flags"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -77,7 +77,7 @@ struct Arguments {
     /// Print the ids, their groups, what they measure and their metrics.
     #[arg(long)]
     list: bool,
-    /// Print one JSON object a line instead of a table.
+    /// Print one JSON object per line instead of a table.
     #[arg(long)]
     json: bool,
     /// Take fewer samples: checks that it runs, not for publishing.
@@ -240,7 +240,7 @@ fn is_about_peers_only(arguments: &Arguments) -> Result<bool, Failure> {
 
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "it stands where a function of an error is wanted"
+    reason = "used as a function from an error"
 )]
 fn misuse(error: anyhow::Error) -> Failure {
     Failure::Misuse(format!("{error:#}"))
@@ -254,7 +254,7 @@ fn chosen(arguments: &Arguments, old: Option<&[Figure]>) -> Result<Vec<&'static 
         (words, _) => words.iter().map(String::as_str).collect(),
     };
     if words.is_empty() {
-        let sentence = "which benchmark? name an id or a group, or `all`; --list shows them";
+        let sentence = "no benchmark named: give an id or a group, or `all`; --list shows them";
         return Err(Failure::Misuse(sentence.to_owned()));
     }
     for word in &words {
@@ -277,7 +277,7 @@ fn unknown(word: &str) -> String {
     } else {
         format!(" (nearest: {})", near.join(", "))
     };
-    format!("no benchmark or group is called `{word}`{meant}; --list shows them")
+    format!("there is no benchmark or group `{word}`{meant}; --list shows them")
 }
 
 /// Refuses to report figures of another build than what is shipped; with `--quick` they are shown, and said to be of another.

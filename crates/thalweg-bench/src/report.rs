@@ -166,7 +166,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Figure>> {
         .map(|(at, line)| {
             serde_json::from_str(line).with_context(|| {
                 let (path, line) = (path.display(), at + 1);
-                format!("{path}:{line}: no figure as `--json` prints them")
+                format!("{path}:{line}: not a figure as printed by `--json`")
             })
         })
         .collect()

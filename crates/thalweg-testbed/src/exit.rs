@@ -6,8 +6,8 @@ use crate::system::privilege::Missing;
 pub const HELP: &str = "\
 Exit codes:
   0  done
-  1  it failed while running, a calibration figure is out of its bounds, or --whole and something is missing
-  2  bad usage or a world that cannot be; nothing was started
+  1  the run failed, a calibration figure is out of bounds, or with --whole something is missing
+  2  bad usage or an invalid world; nothing was started
   5  this machine or this user cannot build a testbed: no root, no `ip`, no /dev/net/tun
 With `-- COMMAND` the code is the command's own.";
 

@@ -33,7 +33,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
         [] => false,
         [word] if word == "--write" => true,
         [word, ..] => {
-            let sentence = format!("`instructions` knows no `{word}`: there is `--write`");
+            let sentence = format!("`instructions` does not accept `{word}`, only `--write`");
             return Err(Failure::Misuse(sentence));
         }
     };
@@ -58,7 +58,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Broken(format!(
-        "{}\nif that is as it should be: `cargo xtask instructions --write`, and say in the commit what it buys",
+        "{}\nif this is intended: run `cargo xtask instructions --write`, and give the reason in the commit",
         verdict.faults.join("\n")
     )))
 }
@@ -68,7 +68,7 @@ fn tools() -> Result<Tools, Failure> {
     debian::install("counting instructions", &[("valgrind", "valgrind")]);
     let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
     let valgrind = place::output(Command::new("valgrind").arg("--version")).map_err(|_| {
-        let sentence = "instructions are counted by valgrind, which is not installed: apt-get install valgrind (or your system's package of that name)";
+        let sentence = "counting instructions needs valgrind: apt-get install valgrind (or your system's package of that name)";
         Failure::Broken(sentence.into())
     })?;
     let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
@@ -99,7 +99,11 @@ fn count(program: &PathBuf) -> Result<Counts, Failure> {
     println!("$ {}", place::show(&bench));
     let figures = place::output(&mut bench)?;
     let counts: Option<BTreeMap<_, _>> = figures.lines().map(figure).collect();
-    counts.ok_or_else(|| Failure::Broken(format!("{ID} printed what is no count:\n{figures}")))
+    counts.ok_or_else(|| {
+        Failure::Broken(format!(
+            "{ID} printed a line that is not a count:\n{figures}"
+        ))
+    })
 }
 
 /// Parses a name and its count from a line like `{"metric":"instructions.keep","value":574.9,…}`.

@@ -7,9 +7,10 @@ const TOLERANCE: f64 = 0.02;
 
 /// The file's header.
 const HEAD: &str = "\
-# Instructions of one round of each hot path of thalweg-bench (an ADU, a record, a plan), modules at 1,000 bytes.
-# `cargo xtask instructions` refuses a count that is more than 2 % above; `--write` writes this file anew.
-# Counts depend on these tools; with another rustc or libc nothing is compared, with another cc or valgrind only [rust].
+# Instructions of one round of each hot path of thalweg-bench (an ADU, a record, a plan), modules at 1,000 B.
+# `cargo xtask instructions` refuses a count that is more than 2 % above; `--write` rewrites this file.
+# Counts depend on these tools. With another rustc or libc nothing is compared; with another cc or valgrind
+# only [rust].
 ";
 
 /// Counts by name.
@@ -130,7 +131,7 @@ pub fn compare(written: &Ratchet, now: &Ratchet) -> Verdict {
     if others.iter().any(|(name, _)| is_all(name)) {
         let sentences: Vec<&str> = others.iter().map(|(_, text)| text.as_str()).collect();
         verdict.notes.push(format!(
-            "instructions: nothing is compared, for the counts were written with other tools: {}; `cargo xtask instructions --write` on a commit that you trust writes them anew",
+            "instructions: nothing is compared, because the counts were made with other tools: {}; run `cargo xtask instructions --write` on a trusted commit",
             sentences.join("; ")
         ));
         return verdict;
@@ -139,17 +140,17 @@ pub fn compare(written: &Ratchet, now: &Ratchet) -> Verdict {
     for (name, (kind, count)) in &now.counts {
         match written.counts.get(name) {
             None => verdict.faults.push(format!(
-                "{name}: {count:.1} instructions, and none are written down"
+                "{name}: {count:.1} instructions, but no count is committed"
             )),
             Some(_) if *kind == Kind::WithC && !others.is_empty() => {
                 let (_, sentence) = &others[0];
                 verdict
                     .notes
-                    .push(format!("{name}: not compared, for {sentence}"));
+                    .push(format!("{name}: not compared, because {sentence}"));
             }
             Some((_, before)) => {
                 compared += 1;
-                verdict.hold(name, *before, *count);
+                verdict.compare_count(name, *before, *count);
             }
         }
     }
@@ -159,11 +160,11 @@ pub fn compare(written: &Ratchet, now: &Ratchet) -> Verdict {
         .filter(|name| !now.counts.contains_key(*name))
     {
         verdict.faults.push(format!(
-            "{name}: written down, and no hot path is called so any more"
+            "{name}: a count is committed, but there is no such hot path"
         ));
     }
     let sum = format!(
-        "instructions: {compared} counts compared, {} to put right",
+        "instructions: {compared} counts compared, {} faults",
         verdict.faults.len()
     );
     verdict.notes.push(sum);
@@ -171,15 +172,14 @@ pub fn compare(written: &Ratchet, now: &Ratchet) -> Verdict {
 }
 
 impl Verdict {
-    fn hold(&mut self, name: &str, before: f64, now: f64) {
+    fn compare_count(&mut self, name: &str, before: f64, now: f64) {
         let change = 100.0 * (now / before - 1.0);
-        let line =
-            format!("{name}: {now:.1} instructions, {before:.1} are written down ({change:+.1} %)");
+        let line = format!("{name}: {now:.1} instructions, {before:.1} committed ({change:+.1} %)");
         if now > before * (1.0 + TOLERANCE) {
             self.faults.push(line + ": more than 2 % worse");
         } else if now < before * (1.0 - TOLERANCE) {
             self.notes
-                .push(line + ": better; `cargo xtask instructions --write` keeps it so");
+                .push(line + ": better; `cargo xtask instructions --write` commits it");
         }
     }
 }

@@ -29,10 +29,7 @@ fn growth_over_two_percent_is_refused() {
     assert!(against(&ratchet(1020.0, 5100.0)).faults.is_empty());
     let verdict = against(&ratchet(1020.2, 5000.0));
     assert_eq!(verdict.faults.len(), 1, "{verdict:?}");
-    assert!(
-        verdict.faults[0]
-            .starts_with("keep: 1020.2 instructions, 1000.0 are written down (+2.0 %)")
-    );
+    assert!(verdict.faults[0].starts_with("keep: 1020.2 instructions, 1000.0 committed (+2.0 %)"));
 }
 
 #[test]

@@ -34,7 +34,7 @@ const REQUIREMENTS: &str = include_str!("../../../oracle/requirements.txt");
 
 /// The parsed command line.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct Options {
     worlds: u64,
     seed: u64,
     jobs: u64,
@@ -42,25 +42,25 @@ struct Asked {
 
 /// Checks as many worlds as the command line requests.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
-    let asked = parse(arguments)?;
-    judge(&environment()?, &asked)
+    let options = parse(arguments)?;
+    check_worlds(&environment()?, &options)
 }
 
 /// Checks the worlds of `cargo xtask test`; skips with a reason if the environment cannot be installed.
 pub fn check() -> Result<(), Failure> {
     let environment = match environment() {
         Err(Failure::Broken(sentence)) if env::var_os("CI").is_none() => {
-            println!("{sentence}\nthe oracle was NOT RUN: see above; `cargo xtask oracle` does it");
+            println!("{sentence}\nthe oracle was NOT RUN: see above; run `cargo xtask oracle`");
             return Ok(());
         }
         environment => environment?,
     };
-    judge(&environment, &parse(&[])?)
+    check_worlds(&environment, &parse(&[])?)
 }
 
-fn parse(arguments: &[String]) -> Result<Asked, Failure> {
+fn parse(arguments: &[String]) -> Result<Options, Failure> {
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-    let mut asked = Asked {
+    let mut options = Options {
         worlds: WORLDS,
         seed: 0,
         jobs: cores,
@@ -69,25 +69,25 @@ fn parse(arguments: &[String]) -> Result<Asked, Failure> {
     while let Some(word) = words.next() {
         let misuse = |sentence: &str| Failure::Misuse(format!("`{word}` {sentence}"));
         let slot = match word.as_str() {
-            "--worlds" => &mut asked.worlds,
-            "--seed" => &mut asked.seed,
-            "--jobs" => &mut asked.jobs,
+            "--worlds" => &mut options.worlds,
+            "--seed" => &mut options.seed,
+            "--jobs" => &mut options.jobs,
             _ => {
                 return Err(misuse(
-                    "is no option of oracle: there are --worlds, --seed and --jobs",
+                    "is not an option of oracle, which has --worlds, --seed and --jobs",
                 ));
             }
         };
         let number = words.next().and_then(|number| number.parse().ok());
         *slot = number.ok_or_else(|| misuse("needs a whole number"))?;
     }
-    if asked.worlds == 0 || asked.jobs == 0 {
+    if options.worlds == 0 || options.jobs == 0 {
         return Err(Failure::Misuse(
-            "oracle needs a world and a job at least".into(),
+            "oracle needs at least one world and one job".into(),
         ));
     }
-    asked.jobs = asked.jobs.min(asked.worlds);
-    Ok(asked)
+    options.jobs = options.jobs.min(options.worlds);
+    Ok(options)
 }
 
 /// Returns the environment's folder; makes it if missing.
@@ -140,31 +140,31 @@ fn install(folder: &Path, packages: &[&str]) -> Result<(), Failure> {
 /// Two programs connected by a pipe: planner and oracle.
 struct Job {
     planner: Child,
-    judge: Child,
+    oracle: Child,
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
         // Either has already ended, or its output is no longer needed.
-        for child in [&mut self.planner, &mut self.judge] {
+        for child in [&mut self.planner, &mut self.oracle] {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-fn start(program: &Path, environment: &Path, asked: &Asked, at: u64) -> Result<Job, Failure> {
+fn start(program: &Path, environment: &Path, options: &Options, at: u64) -> Result<Job, Failure> {
     let broken = |error| Failure::Broken(format!("the oracle did not start: {error}"));
-    let (first, count) = (asked.seed + at, asked.worlds - at);
-    let workload = format!("oracle:{first}:{count}:{}", asked.jobs);
+    let (first, count) = (options.seed + at, options.worlds - at);
+    let workload = format!("oracle:{first}:{count}:{}", options.jobs);
     let mut planner = Command::new(program)
         .args(["--workload", &workload])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .map_err(broken)?;
-    let plans = planner.stdout.take().expect("it was piped above");
-    let judge = Command::new(environment.join("bin/python"))
+    let plans = planner.stdout.take().expect("piped above");
+    let oracle = Command::new(environment.join("bin/python"))
         // No compiled files, which would be written to the clone.
         .arg("-B")
         .arg(place::root().join("oracle/main.py"))
@@ -173,15 +173,15 @@ fn start(program: &Path, environment: &Path, asked: &Asked, at: u64) -> Result<J
         .stdout(Stdio::piped())
         .spawn()
         .map_err(broken)?;
-    Ok(Job { planner, judge })
+    Ok(Job { planner, oracle })
 }
 
 /// Forwards the lines of a job's oracle.
-fn listen(job: &mut Job, to: &Sender<String>) {
-    let said = job.judge.stdout.take().expect("it was piped at the start");
+fn forward_lines(job: &mut Job, to: &Sender<String>) {
+    let output = job.oracle.stdout.take().expect("piped at the start");
     let to = to.clone();
     thread::spawn(move || {
-        for line in BufReader::new(said).lines().map_while(Result::ok) {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
             if to.send(line).is_err() {
                 return;
             }
@@ -189,13 +189,13 @@ fn listen(job: &mut Job, to: &Sender<String>) {
     });
 }
 
-fn judge(environment: &Path, asked: &Asked) -> Result<(), Failure> {
+fn check_worlds(environment: &Path, options: &Options) -> Result<(), Failure> {
     let program = instructions::build()?;
     let (to, from) = channel();
     let mut jobs = Vec::new();
-    for at in 0..asked.jobs {
-        let mut job = start(&program, environment, asked, at)?;
-        listen(&mut job, &to);
+    for at in 0..options.jobs {
+        let mut job = start(&program, environment, options, at)?;
+        forward_lines(&mut job, &to);
         jobs.push(job);
     }
     drop(to);
@@ -203,28 +203,28 @@ fn judge(environment: &Path, asked: &Asked) -> Result<(), Failure> {
     let mut tally = Tally::default();
     for line in from {
         let verdict = Verdict::read(&line)
-            .ok_or_else(|| Failure::Broken(format!("the oracle said `{line}`")))?;
+            .ok_or_else(|| Failure::Broken(format!("the oracle printed `{line}`")))?;
         if let Some(sentence) = verdict.sentence() {
             println!("{sentence}");
         }
         tally.add(verdict);
-        if tally.worlds() % (asked.worlds / 10).max(10) == 0 {
+        if tally.worlds() % (options.worlds / 10).max(10) == 0 {
             let seconds = start.elapsed().as_secs();
             println!(
                 "{} of {} worlds, {} differ, {seconds} s",
                 tally.worlds(),
-                asked.worlds,
+                options.worlds,
                 tally.differing()
             );
         }
     }
     println!("{tally}");
-    if tally.worlds() < asked.worlds {
-        let sentence = "not every world was judged: see above why the oracle ended";
+    if tally.worlds() < options.worlds {
+        let sentence = "not every world was checked: the oracle ended early, see above";
         return Err(Failure::Broken(sentence.into()));
     }
     if tally.differing() > 0 {
-        let sentence = "the exact planner and the integer programme differ: see above";
+        let sentence = "the exact planner and the integer program differ: see above";
         return Err(Failure::Broken(sentence.into()));
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Tests the command line, the count of verdicts, and the report of a difference.
 
 use super::verdict::{Tally, Verdict};
-use super::{Asked, WORLDS, parse};
+use super::{Options, WORLDS, parse};
 
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
@@ -16,10 +16,10 @@ fn verdict(rest: &str) -> Verdict {
 
 #[test]
 fn command_line_is_parsed() {
-    let asked = parse(&words("--jobs 2 --seed 9 --worlds 3")).expect("enough");
+    let options = parse(&words("--jobs 2 --seed 9 --worlds 3")).expect("enough");
     assert_eq!(
-        asked,
-        Asked {
+        options,
+        Options {
             worlds: 3,
             seed: 9,
             jobs: 2
@@ -34,16 +34,16 @@ fn command_line_is_parsed() {
 
 #[test]
 fn difference_names_replay_command() {
-    let said = verdict(r#""differs":"the plan is late""#).sentence();
+    let text = verdict(r#""differs":"the plan is late""#).sentence();
     assert_eq!(
-        said.as_deref(),
+        text.as_deref(),
         Some(
             "seed 7, 30 nodes: the plan is late\nto replay: cargo xtask oracle --worlds 1 --seed 7"
         )
     );
     assert_eq!(verdict(r#""differs":null"#).sentence(), None);
-    let said = verdict(r#""unproved":"too long""#).sentence();
-    assert!(said.is_some_and(|said| said.contains("not proved best: too long")));
+    let text = verdict(r#""unproved":"too long""#).sentence();
+    assert!(text.is_some_and(|text| text.contains("not proved best: too long")));
 }
 
 #[test]

@@ -37,13 +37,13 @@ impl Verdict {
     /// Returns the message for the user, if any, with the command that replays the world.
     pub fn sentence(&self) -> Option<String> {
         let Self { seed, nodes, .. } = self;
-        let again = format!("to replay: cargo xtask oracle --worlds 1 --seed {seed}");
+        let replay = format!("to replay: cargo xtask oracle --worlds 1 --seed {seed}");
         if let Some(differs) = &self.differs {
-            return Some(format!("seed {seed}, {nodes} nodes: {differs}\n{again}"));
+            return Some(format!("seed {seed}, {nodes} nodes: {differs}\n{replay}"));
         }
         let why = self.unproved.as_ref()?;
         Some(format!(
-            "seed {seed}, {nodes} nodes: equal, but not proved best: {why}\n{again}"
+            "seed {seed}, {nodes} nodes: equal, but not proved best: {why}\n{replay}"
         ))
     }
 }

@@ -3,7 +3,7 @@
 //! Counts as clippy's `too_many_lines` does: lines strictly inside the body that contain code. Blank
 //! lines and comments do not count, so comments are never shortened to meet a limit.
 
-use super::{close, line, words};
+use super::{bracket_length, line, words};
 
 /// A function with a body.
 #[derive(Debug, PartialEq)]
@@ -32,7 +32,7 @@ fn function(code: &str, at: usize) -> Option<Function> {
         .take_while(|c| c.is_alphanumeric() || *c == '_')
         .collect();
     let body = (!name.is_empty()).then(|| body(code, at))??;
-    let inside = code[body..body + close(&code[body..], b'{', b'}')]
+    let inside = code[body..body + bracket_length(&code[body..], b'{', b'}')]
         .lines()
         .collect::<Vec<_>>();
     let inner = inside.get(1..inside.len() - 1).unwrap_or_default();

@@ -174,7 +174,10 @@ fn item_end(code: &str, from: usize) -> usize {
         .find(|c: char| !c.is_whitespace())
         .map_or(code.len(), |at| from + at);
     if code[first..].starts_with("#[") {
-        return item_end(code, first + close(&code[first + 1..], b'[', b']') + 1);
+        return item_end(
+            code,
+            first + bracket_length(&code[first + 1..], b'[', b']') + 1,
+        );
     }
     let word: String = code[first..]
         .chars()
@@ -194,7 +197,7 @@ fn item_end(code: &str, from: usize) -> usize {
             b')' | b']' => depth -= 1,
             b',' if depth == 0 && !is_item => return at,
             b';' if depth == 0 => return at + 1,
-            b'{' if depth == 0 => return at + close(&code[at..], b'{', b'}'),
+            b'{' if depth == 0 => return at + bracket_length(&code[at..], b'{', b'}'),
             _ => {}
         }
     }
@@ -202,10 +205,10 @@ fn item_end(code: &str, from: usize) -> usize {
 }
 
 /// Returns the length from an opening bracket to the end of its closing bracket.
-fn close(code: &str, open: u8, shut: u8) -> usize {
+fn bracket_length(code: &str, open: u8, close: u8) -> usize {
     let mut depth = 0;
     for (at, byte) in code.bytes().enumerate() {
-        depth += i32::from(byte == open) - i32::from(byte == shut);
+        depth += i32::from(byte == open) - i32::from(byte == close);
         if depth == 0 {
             return at + 1;
         }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::heard::Heard;
+use super::results::Results;
 use crate::{Failure, debian, media, place, relay};
 
 /// Results that one step leaves for the next.
@@ -15,11 +15,11 @@ pub struct Shared {
     /// The relay's program, once set up.
     pub relay: Option<PathBuf>,
     /// The results of the tests, once they ran.
-    pub heard: Option<Heard>,
+    pub results: Option<Results>,
 }
 
 /// Runs a command with its output shown; on failure the error contains the command line.
-fn visible(command: &mut Command) -> Result<(), Failure> {
+fn run_shown(command: &mut Command) -> Result<(), Failure> {
     let shown = place::show(command);
     println!("$ {shown}");
     let status = command
@@ -33,7 +33,7 @@ fn visible(command: &mut Command) -> Result<(), Failure> {
 }
 
 fn run(arguments: &[&str]) -> Result<(), Failure> {
-    visible(place::cargo().args(arguments))
+    run_shown(place::cargo().args(arguments))
 }
 
 /// Installs missing tools, or reports those that it cannot install.
@@ -103,14 +103,14 @@ pub fn test(shared: &mut Shared) -> Result<(), Failure> {
     shared.media = Some(shared.media.take().map_or_else(media::folder, Ok)?);
     shared.relay = Some(shared.relay.take().map_or_else(relay::program, Ok)?);
     debian::install("the test of nodes behind NATs", &PROGRAMS);
-    let (mut heard, end) = listen(shared, &[])?;
-    let again = match end {
+    let (mut results, end) = run_tests(shared, &[])?;
+    let outcome = match end {
         // Other failures of cargo, and large numbers of failed tests, are not retried.
-        Err(_) if (1..=AGAIN_MAX).contains(&heard.failures.len()) => {
-            let names: Vec<String> = heard.failures.keys().cloned().collect();
-            let (second, end) = listen(shared, &names)?;
-            heard.add_second(&second);
-            let whole = if heard.failures.is_empty() {
+        Err(_) if (1..=RETRIES_MAX).contains(&results.failures.len()) => {
+            let names: Vec<String> = results.failures.keys().cloned().collect();
+            let (second, end) = run_tests(shared, &names)?;
+            results.add_second(&second);
+            let whole = if results.failures.is_empty() {
                 Ok(())
             } else {
                 Err(Failure::Broken("tests failed twice".into()))
@@ -119,18 +119,18 @@ pub fn test(shared: &mut Shared) -> Result<(), Failure> {
         }
         end => end,
     };
-    shared.heard = Some(heard);
-    again
+    shared.results = Some(results);
+    outcome
 }
 
-/// Programs that tests run, and the Debian packages that bring them.
+/// Programs that tests run, and their Debian packages.
 const PROGRAMS: [(&str, &str); 2] = [("ip", "iproute2"), ("nft", "nftables")];
 
 /// The largest number of failed tests that are retried; more are not failing by chance.
-const AGAIN_MAX: usize = 5;
+const RETRIES_MAX: usize = 5;
 
 /// Runs all tests, or the named ones; returns their results and cargo's.
-fn listen(shared: &Shared, names: &[String]) -> Result<(Heard, Result<(), Failure>), Failure> {
+fn run_tests(shared: &Shared, names: &[String]) -> Result<(Results, Result<(), Failure>), Failure> {
     let mut command = place::cargo();
     command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
     if !names.is_empty() {
@@ -149,10 +149,10 @@ fn listen(shared: &Shared, names: &[String]) -> Result<(Heard, Result<(), Failur
     println!("$ {shown}");
     let broken = |error| Failure::Broken(format!("`{shown}`: {error}"));
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(broken)?;
-    let mut heard = Heard::default();
-    for line in BufReader::new(child.stdout.take().expect("it was piped above")).lines() {
+    let mut results = Results::default();
+    for line in BufReader::new(child.stdout.take().expect("piped above")).lines() {
         let line = line.map_err(broken)?;
-        heard.add(&line);
+        results.add(&line);
         println!("{line}");
     }
     let status = child.wait().map_err(broken)?;
@@ -161,13 +161,13 @@ fn listen(shared: &Shared, names: &[String]) -> Result<(Heard, Result<(), Failur
     } else {
         Err(Failure::Broken(format!("`{shown}` failed ({status})")))
     };
-    Ok((heard, end))
+    Ok((results, end))
 }
 
 /// Builds the reference documentation; a broken link is an error.
 pub fn document(_: &mut Shared) -> Result<(), Failure> {
     let mut command = place::cargo();
-    visible(
+    run_shown(
         command
             .args(["doc", "--workspace", "--no-deps", "--locked"])
             .env("RUSTDOCFLAGS", "-D warnings"),

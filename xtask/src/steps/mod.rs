@@ -9,7 +9,7 @@
 //! tool it prints the command that installs it.
 
 mod cargo;
-mod heard;
+mod results;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -31,13 +31,13 @@ struct Step {
 const STEPS: &[Step] = &[
     Step {
         name: "room",
-        about: "the disk has room for what the steps build",
+        about: "the disk has space for what the steps build",
         needs: None,
-        run: room::look,
+        run: room::check,
     },
     Step {
         name: "tools",
-        about: "rustfmt, clippy, a C compiler and make are there",
+        about: "rustfmt, clippy, a C compiler and make are installed",
         needs: Some("room"),
         run: cargo::tools,
     },
@@ -45,17 +45,17 @@ const STEPS: &[Step] = &[
         name: "media",
         about: "FFmpeg and a real clip, in the cache folder",
         needs: Some("room"),
-        run: take_media,
+        run: set_up_media,
     },
     Step {
         name: "relay",
         about: "a relay for nodes behind NATs, in the cache folder",
         needs: Some("tools"),
-        run: take_relay,
+        run: set_up_relay,
     },
     Step {
         name: "fmt",
-        about: "the formatting is rustfmt's",
+        about: "the code is formatted by rustfmt",
         needs: Some("tools"),
         run: cargo::format,
     },
@@ -79,54 +79,54 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "oracle",
-        about: "the exact planner's plans are an integer programme's, in a thousand worlds of 10 to 30 nodes",
+        about: "the exact planner agrees with an integer program on a thousand worlds of 10 to 30 nodes",
         needs: Some("tools"),
         run: |_| oracle::check(),
     },
     Step {
         name: "simulate",
-        about: "a thousand made-up worlds of seconds and sixty of a minute keep every law in virtual time",
+        about: "a thousand generated worlds of seconds and sixty of a minute have no violations",
         needs: Some("tools"),
         run: |_| soak::check(),
     },
     Step {
         name: "testbed",
-        about: "the testbed's links are what their worlds say, and a stream is whole though its relay is killed; by root only",
+        about: "the testbed's links match their world, and a stream survives its relay's death; needs root",
         needs: Some("build"),
         run: |_| testbed::check(),
     },
     Step {
         name: "fuzz",
-        about: "a few seconds of hostile bytes for every decoder; in CI, for it builds them all again",
+        about: "every decoder is fuzzed for a few seconds; only in CI, because it rebuilds them all",
         needs: Some("tools"),
         run: |_| fuzz_in_ci(),
     },
     Step {
         name: "doc",
-        about: "the reference builds without a warning",
+        about: "the documentation builds without warnings",
         needs: Some("tools"),
         run: cargo::document,
     },
     Step {
         name: "instructions",
-        about: "no hot path takes more instructions than are written down",
+        about: "no hot path takes more instructions than committed",
         needs: Some("tools"),
         run: |_| instructions::run(&[]),
     },
     Step {
         name: "tidy",
-        about: "the test of the house",
+        about: "the repository follows its own rules",
         needs: Some("build"),
         run: |_| tidy::run(&[]),
     },
 ];
 
-fn take_media(shared: &mut Shared) -> Result<(), Failure> {
+fn set_up_media(shared: &mut Shared) -> Result<(), Failure> {
     shared.media = Some(media::folder()?);
     Ok(())
 }
 
-fn take_relay(shared: &mut Shared) -> Result<(), Failure> {
+fn set_up_relay(shared: &mut Shared) -> Result<(), Failure> {
     shared.relay = Some(relay::program()?);
     Ok(())
 }
@@ -164,7 +164,7 @@ pub fn run(names: &[String]) -> Result<(), Failure> {
         };
         let end = match step.needs.filter(|name| failed(name)) {
             Some(name) => {
-                println!("\n== {}: left out, for {name} failed", step.name);
+                println!("\n== {}: left out, because {name} failed", step.name);
                 (step, Outcome::LeftOut, Duration::ZERO)
             }
             None => timed(step, &mut shared),
@@ -172,8 +172,8 @@ pub fn run(names: &[String]) -> Result<(), Failure> {
         ends.push(end);
     }
     let result = conclude(&ends);
-    if let Some(heard) = &shared.heard {
-        println!("{heard}");
+    if let Some(results) = &shared.results {
+        println!("{results}");
     }
     result
 }
@@ -216,14 +216,14 @@ fn conclude(ends: &[(&Step, Outcome, Duration)]) -> Result<(), Failure> {
     if failed.is_empty() {
         return Ok(());
     }
-    let again: Vec<String> = failed
+    let commands: Vec<String> = failed
         .iter()
         .map(|name| format!("`cargo xtask test {name}`"))
         .collect();
     Err(Failure::Broken(format!(
         "failed: {}; to repeat: {}",
         failed.join(", "),
-        again.join(", ")
+        commands.join(", ")
     )))
 }
 
@@ -233,7 +233,7 @@ const FUZZ_SECONDS: &str = "5";
 /// Runs every fuzz target for a few seconds if `CI` is set; otherwise says that it was not run.
 fn fuzz_in_ci() -> Result<(), Failure> {
     if std::env::var_os("CI").is_none() {
-        println!("fuzzing was NOT RUN, for this is not CI: `cargo xtask fuzz` does it");
+        println!("fuzzing was NOT RUN, because this is not CI: run `cargo xtask fuzz`");
         return Ok(());
     }
     fuzz::run(&["--seconds".into(), FUZZ_SECONDS.into()])

@@ -15,19 +15,21 @@ const GIB: u64 = 1 << 30;
 
 /// What all steps write if nothing is built yet: 17 GB was measured after many runs, without
 /// incremental data.
-const WHOLE: u64 = 20 * GIB;
+const NEEDED_FOR_BUILD: u64 = 20 * GIB;
 
 /// What they may add if everything is already built: most of it is overwritten.
-const NEEDED_AGAIN: u64 = 3 * GIB;
+const NEEDED_FOR_REBUILD: u64 = 3 * GIB;
 
 /// Fails if the disk lacks the space, even after deleting what may be deleted.
-pub fn look(_: &mut Shared) -> Result<(), Failure> {
+pub fn check(_: &mut Shared) -> Result<(), Failure> {
     let target = target()?;
     // A folder that does not exist yet is on the disk of its nearest existing parent.
-    let there = target.ancestors().find(|folder| folder.is_dir());
-    let disk = there.unwrap_or(Path::new("/"));
+    let existing = target.ancestors().find(|folder| folder.is_dir());
+    let disk = existing.unwrap_or(Path::new("/"));
     let built = size(&target) + size(&place::cache()?.join("fuzz/target"));
-    let needed = WHOLE.saturating_sub(built).max(NEEDED_AGAIN);
+    let needed = NEEDED_FOR_BUILD
+        .saturating_sub(built)
+        .max(NEEDED_FOR_REBUILD);
     let mut free = free(disk)?;
     for folder in leftovers(&target)? {
         if free >= needed {
@@ -35,7 +37,7 @@ pub fn look(_: &mut Shared) -> Result<(), Failure> {
         }
         if folder.is_dir() {
             println!(
-                "removing {}, for the disk is nearly full; it is built again when it is needed",
+                "removing {}, because the disk is nearly full; it is rebuilt when needed",
                 folder.display()
             );
             fs::remove_dir_all(&folder)
@@ -44,14 +46,14 @@ pub fn look(_: &mut Shared) -> Result<(), Failure> {
         }
     }
     let sentence = format!(
-        "{} GiB are free where {} lies; what the steps build takes up to {}",
+        "{} GiB are free on the disk of {}; the steps need up to {}",
         free / GIB,
         target.display(),
         needed / GIB
     );
     if free < needed {
         return Err(Failure::Broken(format!(
-            "{sentence}: make room there, or set CARGO_TARGET_DIR to a folder on another disk"
+            "{sentence}: free some space, or set CARGO_TARGET_DIR to a folder on another disk"
         )));
     }
     println!("{sentence}");
@@ -78,21 +80,21 @@ fn target() -> Result<PathBuf, Failure> {
 /// Returns the disk usage of a folder; 0 if it is missing or cannot be read.
 fn size(folder: &Path) -> u64 {
     // `du` fails for files it may not read or that disappear meanwhile; its sum is good enough.
-    let said = Command::new("du").arg("-sk").arg(folder).output();
-    let said = said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let kib = said
+    let output = Command::new("du").arg("-sk").arg(folder).output();
+    let output = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let kib = output
         .ok()
-        .and_then(|said| said.split_whitespace().next()?.parse::<u64>().ok());
+        .and_then(|output| output.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0).saturating_mul(1024)
 }
 
 /// Returns the free bytes on a folder's disk.
 fn free(folder: &Path) -> Result<u64, Failure> {
     let mut df = Command::new("df");
-    let said = place::output(df.args(["-P", "-k"]).arg(folder))?;
-    available(&said).ok_or_else(|| {
+    let output = place::output(df.args(["-P", "-k"]).arg(folder))?;
+    available(&output).ok_or_else(|| {
         Failure::Broken(format!(
-            "`df -P -k {}` says nothing of what is free:\n{said}",
+            "`df -P -k {}` does not give the free space:\n{output}",
             folder.display()
         ))
     })
@@ -100,8 +102,8 @@ fn free(folder: &Path) -> Result<u64, Failure> {
 
 /// Parses the free bytes from the output of `df -P -k` (POSIX): a heading, then a line with KiB as its
 /// fourth word.
-pub(super) fn available(said: &str) -> Option<u64> {
-    let kib: u64 = said
+pub(super) fn available(output: &str) -> Option<u64> {
+    let kib: u64 = output
         .lines()
         .nth(1)?
         .split_whitespace()

@@ -1,7 +1,7 @@
 //! Tests the count of test results, the reports of failed tests, and that steps name existing steps.
 
 use super::STEPS;
-use super::heard::{Counts, Heard};
+use super::results::{Counts, Results};
 use super::room::available;
 
 fn count(text: &str) -> Counts {
@@ -45,10 +45,10 @@ fn steps_need_only_earlier_steps() {
     }
 }
 
-fn heard(text: &str) -> Heard {
-    let mut heard = Heard::default();
-    text.lines().for_each(|line| heard.add(line));
-    heard
+fn results(text: &str) -> Results {
+    let mut results = Results::default();
+    text.lines().for_each(|line| results.add(line));
+    results
 }
 
 const FIRST: &str = "test a::whole ... ok\ntest a::late ... FAILED\ntest a::wrong ... FAILED\n\nfailures:\n\n\
@@ -59,9 +59,9 @@ const FIRST: &str = "test a::whole ... ok\ntest a::late ... FAILED\ntest a::wron
 
 #[test]
 fn failed_tests_are_named_with_output() {
-    let said = heard(FIRST).to_string();
+    let text = results(FIRST).to_string();
     assert_eq!(
-        said,
+        text,
         "a::late: failed\n    thread 'a::late' panicked at a.rs:1:\n    not in time\n\
          a::wrong: failed\n    thread 'a::wrong' panicked at a.rs:9:\n    left: 1\n1 passed, 2 failed"
     );
@@ -69,33 +69,33 @@ fn failed_tests_are_named_with_output() {
 
 #[test]
 fn test_that_passes_alone_is_unsteady() {
-    let mut first = heard(FIRST);
-    first.add_second(&heard(
+    let mut first = results(FIRST);
+    first.add_second(&results(
         "test a::late ... ok\ntest a::wrong ... FAILED\n\
          test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.1s\n",
     ));
-    let said = first.to_string();
-    assert!(said.contains("a::late: UNSTEADY"), "{said}");
-    assert!(said.contains("a::wrong: failed"), "{said}");
+    let text = first.to_string();
+    assert!(text.contains("a::late: UNSTEADY"), "{text}");
+    assert!(text.contains("a::wrong: failed"), "{text}");
     assert!(
-        said.ends_with("2 passed, 1 failed, 1 of them unsteady"),
-        "{said}"
+        text.ends_with("2 passed, 1 failed, 1 of them unsteady"),
+        "{text}"
     );
 }
 
 #[test]
 fn test_without_second_run_has_failed() {
-    let mut first = heard(FIRST);
-    first.add_second(&heard(
+    let mut first = results(FIRST);
+    first.add_second(&results(
         "test a::late ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.1s\n",
     ));
-    assert_eq!(first, heard(FIRST));
+    assert_eq!(first, results(FIRST));
 }
 
 #[test]
 fn free_space_is_parsed_from_df() {
-    let said = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/vda 263174212 96468992 24576 100% /\n";
-    assert_eq!(available(said), Some(24_576 * 1_024));
+    let text = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/vda 263174212 96468992 24576 100% /\n";
+    assert_eq!(available(text), Some(24_576 * 1_024));
     assert_eq!(
         available("Filesystem 1024-blocks Used Available Capacity Mounted on\n"),
         None

@@ -39,7 +39,7 @@ pub(crate) fn run(_: &Settings, report: &mut Report) -> anyhow::Result<()> {
 pub(crate) fn workload(name: &str, rounds: u64) -> anyhow::Result<()> {
     let is_meant = |path: &&HotPath| path.name == name;
     let path = HOT_PATHS.iter().find(is_meant);
-    let path = path.with_context(|| format!("no hot path is called `{name}`"))?;
+    let path = path.with_context(|| format!("there is no hot path `{name}`"))?;
     (path.run)(rounds);
     Ok(())
 }

@@ -68,7 +68,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: modules::ID,
         group: "lift",
-        about: "cost of each module at 1,000 B, and a cost model that predicts chains, beside their measurement",
+        about: "cost of each module at 1,000 B, and a cost model that predicts chains, with measurements of the chains",
         metrics: modules::METRICS,
         run: modules::run,
     },
@@ -82,7 +82,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: trace_cost::ID,
         group: "outbox",
-        about: "cost of an ADU's way through a relay's sender with the stamps of a trace, against untraced",
+        about: "cost of an ADU in a relay's sender with a trace's stamps, against untraced",
         metrics: trace_cost::METRICS,
         run: trace_cost::run,
     },
@@ -106,7 +106,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: quality::ID,
         group: "quality",
-        about: "what a viewer sees over a slow link by what is done to the stream; needs root, for it is played by the testbed",
+        about: "what a viewer sees over a slow link, by adaptation of the stream; runs on the testbed, needs root",
         metrics: quality::METRICS,
         run: quality::run,
     },
@@ -114,7 +114,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: live::threshold::ID,
         group: "live",
-        about: "eight videos into a third of their rate: frames a second and quality by how old they may be, against TCP, SRT and QUIC streams; needs root",
+        about: "eight videos into a third of their rate: frames/s and quality by allowed latency, against TCP, SRT and QUIC streams; needs root",
         metrics: live::threshold::METRICS,
         run: live::threshold::run,
     },
@@ -130,7 +130,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: live::fairness::ID,
         group: "live",
-        about: "1 to 8 flows of ours against 1 to 8 of TCP on one line: shares, utilisation, overhead; needs root",
+        about: "1 to 8 of our flows against 1 to 8 TCP flows on one line: shares, utilisation, overhead; needs root",
         metrics: live::fairness::METRICS,
         run: live::fairness::run,
     },
@@ -138,7 +138,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: live::stall::ID,
         group: "live",
-        about: "worst latency when the line fails for a while, without fail-over; needs root",
+        about: "worst latency when the line fails temporarily, without fail-over; needs root",
         metrics: live::stall::METRICS,
         run: live::stall::run,
     },
@@ -146,7 +146,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: relay::ID,
         group: "relay",
-        about: "what a relay adds and computes, against socat, srt-live-transmit, zenohd, moq-relay and mediamtx",
+        about: "latency and CPU time that a relay adds, against socat, srt-live-transmit, zenohd, moq-relay and mediamtx",
         metrics: relay::METRICS,
         run: relay::run,
     },
@@ -154,7 +154,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: fan_out::ID,
         group: "relay",
-        about: "what a relay's core forwards to 50 sinks and ever more, and what becomes of them when it cannot, against moq-relay, zenohd and nats-server",
+        about: "what one core of a relay forwards to 50 and more sinks, and what they receive when it is saturated, against moq-relay, zenohd and nats-server",
         metrics: fan_out::METRICS,
         run: fan_out::run,
     },
@@ -162,7 +162,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: files::ID,
         group: "files",
-        about: "files of 100 KiB and 10 MiB over 1 to 3 hops of 2 Mbit/s, by the length of a block, against the bound that iperf3 measures; needs root",
+        about: "files of 100 KiB and 10 MiB over 1 to 3 hops of 2 Mbit/s, by block length, against the bound measured by iperf3; needs root",
         metrics: files::METRICS,
         run: files::run,
     },
@@ -170,7 +170,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: continuity::ID,
         group: "continuity",
-        about: "the way of a video of 25 pictures a second is cut: what is lost, twice, late, and how soon another is taken; needs root",
+        about: "the path of a video of 25 frames/s is cut: ADUs lost, duplicated and late, and the time until another path is used; needs root",
         metrics: continuity::METRICS,
         run: continuity::run,
     },
@@ -178,7 +178,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: recast::ID,
         group: "continuity",
-        about: "a stream that two want, one behind the other: copies on the line to the first, and how long the second gets nothing when the first leaves, against moq-relay and zenohd; needs root",
+        about: "a stream with two sinks, one behind the other: copies on the line to the first, and the gap at the second when the first leaves, against moq-relay and zenohd; needs root",
         metrics: recast::METRICS,
         run: recast::run,
     },
@@ -186,7 +186,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: map::ID_CONTROL,
         group: "map",
-        about: "control bytes a node and a second at rest and under noise, at 10 to 10,000 nodes, against plain flooding",
+        about: "control bytes per node and second, idle and under noise, at 10 to 10,000 nodes, against plain flooding",
         metrics: map::METRICS_CONTROL,
         run: map::run_control,
     },
@@ -194,7 +194,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: map::ID_CONVERGE,
         group: "map",
-        about: "time until a stream has another way and all know of a change, and memory, at 10 to 10,000 nodes, against light alone",
+        about: "time until a stream has another path and until all nodes know of a change, and memory, at 10 to 10,000 nodes, against light alone",
         metrics: map::METRICS_CONVERGE,
         run: map::run_converge,
     },
@@ -215,14 +215,14 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: planning::scale::ID,
         group: "planning",
-        about: "the exact planner on graphs of 10 to 10,000 nodes, trees of 10 and 100 sinks, memory, replanning; an integer programme beside it",
+        about: "the exact planner on graphs of 10 to 10,000 nodes, trees of 10 and 100 sinks, memory, replanning; compared with an integer program",
         metrics: planning::scale::METRICS,
         run: planning::scale::run,
     },
     Bench {
         id: instructions::ID,
         group: "instructions",
-        about: "instructions of each hot path, counted by callgrind; cargo xtask instructions holds them to a ratchet",
+        about: "instructions of each hot path, counted by callgrind; `cargo xtask instructions` limits their growth",
         metrics: instructions::METRICS,
         run: instructions::run,
     },
@@ -299,6 +299,6 @@ pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
         [crate::peers::nats::SINKS, sinks, port] => {
             fan_out::nats::sinks(sinks.parse()?, port.parse()?)
         }
-        _ => bail!("no workload is called `{workload}`"),
+        _ => bail!("there is no workload `{workload}`"),
     }
 }

@@ -180,6 +180,6 @@ mod tests {
         }
         let longest = STAMPS[STAMPS.len() - 1];
         let bytes = PAYLOAD_BYTES + ADU_HEADER_BYTES_MAX + 1 + (longest + 1) * STAMP_BYTES_MAX;
-        assert!(bytes <= 1_162, "it would go without stamps: {bytes}");
+        assert!(bytes <= 1_162, "it would have no stamps: {bytes}");
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let path = out.join(drawing.name).with_extension("svg");
         let Some(mut chart) = (drawing.chart)(&measured) else {
             println!(
-                "not drawn: {}, for the files hold none of its metrics",
+                "not drawn: {}, because the files have none of its metrics",
                 drawing.name
             );
             continue;

@@ -60,5 +60,5 @@ fn push(crowd: &mut Crowd, sequence: u64, bytes: usize) -> Ticket {
         depends_on: (!sequence.is_multiple_of(3)).then(|| Sequence(own + sequence - 1)),
     };
     let pushed = crowd.outbox.push(Instant::ZERO, crowd.flows[0], entry);
-    pushed.expect("there is room, and nothing before it is lost")
+    pushed.expect("there is room, and nothing earlier is dropped")
 }

@@ -10,7 +10,7 @@ use thalweg_core::units::Bitrate;
 
 /// Insecure and narrow in the middle, with a deadline: every adapter is a candidate on every node.
 pub(super) fn chain_of_6(plans: u64) {
-    let snapshot = snapshot().expect("the names are names");
+    let snapshot = snapshot().expect("the names are valid");
     let policy = Policy::default();
     let (_, shortfalls) = planner::plan(&snapshot, &policy);
     assert!(shortfalls.is_empty(), "the chain can be planned");

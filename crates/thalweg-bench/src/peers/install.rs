@@ -195,7 +195,9 @@ fn cache() -> anyhow::Result<PathBuf> {
     let base = set("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(set("HOME")?).join(".cache")))
-        .context("neither XDG_CACHE_HOME nor HOME is set: set one, for peers are kept there")?;
+        .context(
+            "neither XDG_CACHE_HOME nor HOME is set: set one; it is where peers are installed",
+        )?;
     Ok(base.join("thalweg").join("peers"))
 }
 

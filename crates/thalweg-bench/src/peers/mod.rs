@@ -158,7 +158,7 @@ impl Ready {
     pub(crate) fn link(&self, load: &Load) -> anyhow::Result<Chain> {
         let name = self.peer.name;
         let start = self.peer.chain;
-        let start = start.with_context(|| format!("relays of {name} find no ways"))?;
+        let start = start.with_context(|| format!("relays of {name} find no routes"))?;
         start(&self.programs, load).with_context(|| format!("{name} cannot be started"))
     }
 
@@ -182,7 +182,7 @@ pub(crate) fn named(names: &[String]) -> anyhow::Result<Vec<&'static Peer>> {
             .find(|peer| peer.name == name)
             .with_context(|| {
                 format!(
-                    "no peer is called `{name}`; there are {}",
+                    "there is no peer `{name}`; there are {}",
                     known().join(", ")
                 )
             })
@@ -206,13 +206,13 @@ pub(crate) fn install(peers: &[&'static Peer]) -> anyhow::Result<()> {
                 failed.push(format!("{error:#}"));
             } else if program.find().is_none() {
                 let name = program.name;
-                failed.push(format!("{name} was installed and still does not run"));
+                failed.push(format!("{name} was installed but still does not run"));
             }
         }
     }
     ensure!(
         failed.is_empty(),
-        "not all peers are there: {}",
+        "not all peers are installed: {}",
         failed.join("; ")
     );
     Ok(())

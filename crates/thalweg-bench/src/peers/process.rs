@@ -49,7 +49,7 @@ impl Process {
             .spawn()
             .with_context(|| format!("`{name}` did not start"))?;
         let said = Arc::new(Mutex::new(VecDeque::new()));
-        let stderr = child.stderr.take().expect("it was asked for above");
+        let stderr = child.stderr.take().expect("piped above");
         let kept = Arc::clone(&said);
         std::thread::spawn(move || keep(stderr, &kept));
         Ok(Self { name, child, said })
@@ -87,7 +87,7 @@ impl Process {
     pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(&path)
-            .with_context(|| format!("what {} holds cannot be read", self.name))?;
+            .with_context(|| format!("the memory of {} cannot be read", self.name))?;
         resident_bytes(&status).with_context(|| format!("{path} has no `VmRSS`"))
     }
 
@@ -105,7 +105,7 @@ impl Process {
         let bytes: Vec<u8> = said.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes).trim().to_owned();
         if text.is_empty() {
-            "it said nothing".to_owned()
+            "it printed nothing".to_owned()
         } else {
             text
         }
@@ -114,7 +114,7 @@ impl Process {
     /// Returns its processor time so far, in user space and in the kernel, all threads together.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         cpu(Path::new(&format!("/proc/{}", self.child.id())))
-            .with_context(|| format!("what {} computed cannot be read", self.name))
+            .with_context(|| format!("the CPU time of {} cannot be read", self.name))
     }
 }
 

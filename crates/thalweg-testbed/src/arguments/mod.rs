@@ -68,7 +68,7 @@ pub struct Arguments {
     #[arg(long, requires = "world", conflicts_with = "command")]
     whole: bool,
 
-    /// Print one JSON object instead of text for people.
+    /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
 
@@ -127,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let world = arguments.world.as_deref().map(load).transpose()?;
     if world.is_none() && !arguments.calibrate && arguments.ladder.is_none() {
         return Err(Failure::BadInput(
-            "name a world, --calibrate or --ladder; --help tells more".into(),
+            "give a world, --calibrate or --ladder; see --help".into(),
         ));
     }
     privilege::check(tools)?;
@@ -169,7 +169,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 async fn unless_asked_to_end(
     work: impl Future<Output = Result<u8, Failure>>,
 ) -> Result<u8, Failure> {
-    let hear = |kind| signal(kind).context("the system does not let this program hear signals");
+    let hear = |kind| signal(kind).context("cannot handle signals");
     let mut interrupt = hear(SignalKind::interrupt())?;
     let mut terminate = hear(SignalKind::terminate())?;
     let mut hangup = hear(SignalKind::hangup())?;
@@ -182,7 +182,7 @@ async fn unless_asked_to_end(
     };
     tokio::select! {
         done = work => done,
-        () = asked => Err(anyhow::anyhow!("asked to end; what was built has been taken down").into()),
+        () = asked => Err(anyhow::anyhow!("interrupted; the network has been removed").into()),
     }
 }
 
@@ -206,7 +206,7 @@ async fn calibrate(arguments: &Arguments) -> Result<u8, Failure> {
     if calibration.is_within() {
         return Ok(0);
     }
-    Err(anyhow::anyhow!("the instrument is out of its bounds; is the machine busy?").into())
+    Err(anyhow::anyhow!("a calibration figure is out of bounds; is the machine busy?").into())
 }
 
 async fn play(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
@@ -221,7 +221,9 @@ async fn play(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
     if arguments.whole {
         let broken = continuity::broken(world, &report);
         if !broken.is_empty() {
-            return Err(anyhow::anyhow!("not all came: {}", broken.join("; ")).into());
+            return Err(
+                anyhow::anyhow!("not everything arrived in time: {}", broken.join("; ")).into(),
+            );
         }
     }
     never(&report.violations)
@@ -262,7 +264,7 @@ async fn ladder(arguments: &Arguments) -> Result<u8, Failure> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {shown}"))?;
     let (mut rungs, mut violations) = (Vec::new(), Vec::new());
     for (world, path) in &worlds {
-        eprintln!("testbed: playing {}", path.display());
+        eprintln!("testbed: running {}", path.display());
         let mut rung = Rung::default();
         for seed in (arguments.seed..).take(arguments.rounds) {
             rung.testbed
@@ -284,7 +286,7 @@ fn never(violations: &[String]) -> Result<u8, Failure> {
         [] => Ok(0),
         [first, ..] => {
             let count = violations.len();
-            Err(anyhow::anyhow!("{count} thing(s) happened that never should: {first}").into())
+            Err(anyhow::anyhow!("{count} violation(s): {first}").into())
         }
     }
 }
@@ -313,7 +315,7 @@ async fn command(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
     let node = node.ok_or_else(|| {
         let choice = names.join(", ");
         Failure::BadInput(format!(
-            "a command runs inside a node: give --node and one of {choice}"
+            "a command needs a node: give --node and one of {choice}"
         ))
     })?;
     let words: Vec<String> = arguments

@@ -97,7 +97,7 @@ impl Subject {
     fn target(&self) -> String {
         let mut subjects = super::SUBJECTS.iter();
         let place = subjects.position(|other| other.name == self.name);
-        let place = place.expect("every subject is one of them");
+        let place = place.expect("every subject is in the list");
         addresses_of(place).ends[1].to_string()
     }
 
@@ -180,7 +180,7 @@ fn delay(subject: &Subject, said: &str) -> Measured {
     times.sort_by(f64::total_cmp);
     let median = times.get(times.len() / 2);
     let median =
-        median.with_context(|| format!("no echo came back on `{}`: {said}", subject.name))?;
+        median.with_context(|| format!("no echo was received on `{}`: {said}", subject.name))?;
     let own = subject.rate().time_for(ECHO).as_millis_f64();
     Ok(Figure::new(
         subject.name,
@@ -194,7 +194,7 @@ fn delay(subject: &Subject, said: &str) -> Measured {
 fn rate(subject: &Subject, said: &Value) -> Measured {
     let intervals = said["intervals"]
         .as_array()
-        .context("iperf3 tells no intervals")?;
+        .context("iperf3 reports no intervals")?;
     let inner = intervals
         .get(2..intervals.len().saturating_sub(2))
         .unwrap_or_default();
@@ -225,7 +225,7 @@ fn loss(subject: &Subject, said: &Value) -> Measured {
     let count = |key: &str| {
         sum[key]
             .as_f64()
-            .with_context(|| format!("iperf3 tells no {key}"))
+            .with_context(|| format!("iperf3 reports no {key}"))
     };
     let percent = count("lost_packets")? / count("packets")? * 100.0;
     Ok(Figure::new(

@@ -185,7 +185,7 @@ impl Subject {
     fn ends(&self) -> [NodeName; 2] {
         ["a", "b"].map(|end| {
             let name = format!("{}-{end}", self.name);
-            name.parse().expect("letters and a dash are a name")
+            name.parse().expect("a valid name")
         })
     }
 
@@ -194,7 +194,7 @@ impl Subject {
     }
 
     fn loss(&self) -> Ratio {
-        Ratio::new(f64::from(self.loss) / 1_000.0).expect("thousandths below one")
+        Ratio::new(f64::from(self.loss) / 1_000.0).expect("valid thousandths")
     }
 }
 

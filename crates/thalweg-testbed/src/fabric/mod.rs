@@ -96,7 +96,7 @@ impl<'n> Fabric<'n> {
         let program = self
             .program
             .to_str()
-            .context("the program's path is no UTF-8")?;
+            .context("the program's path is not UTF-8")?;
         let mut command = self.network.command(name, program)?;
         let place = self
             .places

@@ -44,7 +44,7 @@ impl Process {
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("`{shown}` did not run"))?;
-        let out = child.stdout.take().expect("it was piped above");
+        let out = child.stdout.take().expect("piped above");
         Ok(Self {
             child,
             out: BufReader::new(out),
@@ -59,9 +59,9 @@ impl Process {
         let said = tokio::time::timeout(START_MAX, self.out.read_line(&mut line)).await;
         match said {
             Ok(Ok(1..)) => Ok(()),
-            Ok(_) => bail!("it ended: {}", self.last_words()),
+            Ok(_) => bail!("it exited: {}", self.last_words()),
             Err(_) => bail!(
-                "it does not listen after {} s: {}",
+                "it did not listen within {} s: {}",
                 START_MAX.as_secs(),
                 self.last_words()
             ),
@@ -126,7 +126,7 @@ impl Process {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         log.lines()
             .next_back()
-            .unwrap_or("it said nothing")
+            .unwrap_or("it printed nothing")
             .to_owned()
     }
 }

@@ -207,12 +207,12 @@ async fn live(
             _ = look.tick() => {
                 ledger.handle_status(&fabric.status().await);
                 for (node, said) in fabric.fallen() {
-                    remarks.push(format!("node `{node}` ended although nothing told it to: {said}"));
+                    remarks.push(format!("node `{node}` exited unexpectedly: {said}"));
                 }
             }
             () = roles.producers_end(), if now >= end => return Ok(()),
             () = until(end + Duration::from(SETTLE_MAX)) => {
-                remarks.push(format!("not every stream ended within {} s of the world", SETTLE_MAX.as_secs()));
+                remarks.push(format!("not every stream ended within {} s after the world", SETTLE_MAX.as_secs()));
                 return Ok(());
             }
         }
@@ -306,18 +306,14 @@ fn remarks_before(world: &World) -> Vec<String> {
         } => Some(name),
         _ => None,
     });
-    let publishing = named(republished.collect()).map(|of| {
-        format!("the programs that publish on {of} live on: publishers that are killed are the simulator's")
-    });
-    let reading = named(stalled.collect()).map(|of| {
-        format!("no further program receives on {of}: those that take nothing are the simulator's")
-    });
-    let clocks = named(skewed.map(|(name, _)| name).collect()).map(|of| {
-        format!("the clock of {of} is this machine's: skewed clocks are the simulator's")
-    });
-    let passing = named(withholding.collect()).map(|of| {
-        format!("what {of} is to pass on is passed on: nodes that withhold it are the simulator's")
-    });
+    let publishing = named(republished.collect())
+        .map(|of| format!("killed publishers, as on {of}, exist only in the simulator"));
+    let reading = named(stalled.collect())
+        .map(|of| format!("stalled consumers, as on {of}, exist only in the simulator"));
+    let clocks = named(skewed.map(|(name, _)| name).collect())
+        .map(|of| format!("skewed clocks, as of {of}, exist only in the simulator"));
+    let passing = named(withholding.collect())
+        .map(|of| format!("withholding nodes, as {of}, exist only in the simulator"));
     clocks
         .into_iter()
         .chain(passing)

@@ -92,7 +92,7 @@ impl Roles {
                 stdin
                     .write_all(line.as_bytes())
                     .await
-                    .context("a role has gone")?;
+                    .context("a role has exited")?;
             }
         }
         Ok(())
@@ -182,7 +182,7 @@ impl Role {
         let program = inside::this_program()?;
         let program = program
             .to_str()
-            .context("this program's path is no UTF-8")?;
+            .context("this program's path is not UTF-8")?;
         let mut command = network.command(node, program)?;
         command.arg(word).arg("--world").arg(world);
         command.arg("--stream").arg(place.to_string());
@@ -200,7 +200,7 @@ impl Role {
             .kill_on_drop(true)
             .spawn()
             .context("cannot start a role")?;
-        let out = child.stdout.take().expect("it was piped above");
+        let out = child.stdout.take().expect("piped above");
         Ok(Self {
             stream: stream.name.to_string(),
             node: node.clone(),
@@ -228,7 +228,7 @@ impl Role {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         log.lines()
             .next_back()
-            .unwrap_or("it said nothing")
+            .unwrap_or("it printed nothing")
             .to_owned()
     }
 }

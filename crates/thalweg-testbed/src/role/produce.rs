@@ -59,7 +59,7 @@ async fn begin() -> anyhow::Result<Instant> {
         .and_then(|rest| rest.trim().parse().ok());
     nanos
         .map(Instant::from_nanos)
-        .context("the testbed has not said when the world begins")
+        .context("the testbed did not send the start time of the world")
 }
 
 struct Work<'p> {

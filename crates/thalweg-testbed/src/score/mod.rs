@@ -119,15 +119,12 @@ struct Faults {
 impl Faults {
     fn sentences(self, stream: &str, sink: &str) -> Vec<String> {
         let kinds = [
-            (self.unknown, "were never given by the producer"),
-            (
-                self.changed,
-                "had another payload than they were given with",
-            ),
+            (self.unknown, "were not published by the producer"),
+            (self.changed, "had a different payload than published"),
             (self.repeated, "were delivered more than once"),
             (
                 self.disordered,
-                "came after later ones although the stream is in sequence",
+                "arrived after later ones although the stream is in sequence",
             ),
         ];
         let found = kinds.into_iter().filter(|(count, _)| *count > 0);

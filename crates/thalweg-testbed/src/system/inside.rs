@@ -50,7 +50,7 @@ pub fn become_program(namespace: &Path, parent: u32, words: &[String]) -> anyhow
         let ours =
             getppid().is_some_and(|pid| u32::try_from(pid.as_raw_nonzero().get()) == Ok(parent));
         if !ours {
-            return Err(io::Error::other("whoever started it is gone"));
+            return Err(io::Error::other("its parent process has exited"));
         }
         let target = File::open(namespace)?;
         Ok(move_into_link_name_space(

@@ -26,7 +26,7 @@ pub fn run(command: &mut Command, input: &str) -> anyhow::Result<String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().with_context(failed)?;
-    let mut stdin = child.stdin.take().expect("it was piped above");
+    let mut stdin = child.stdin.take().expect("piped above");
     stdin.write_all(input.as_bytes()).with_context(failed)?;
     drop(stdin);
     read(&shown, &child.wait_with_output().with_context(failed)?)

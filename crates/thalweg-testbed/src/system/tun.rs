@@ -8,7 +8,7 @@
 //! *Sources.* Linux `Documentation/networking/tuntap.rst`; `setns(2)`.
 #![expect(
     unsafe_code,
-    reason = "TUNSETIFF has no safe wrapper; it is the one call in the crate that needs a proof"
+    reason = "TUNSETIFF has no safe wrapper; it is the only unsafe call in the crate"
 )]
 
 use std::fs::File;
@@ -54,7 +54,7 @@ pub fn open_in(namespace: &Path, name: &str) -> io::Result<OwnedFd> {
     });
     there
         .join()
-        .map_err(|_| io::Error::other("the thread that makes a TUN device died"))?
+        .map_err(|_| io::Error::other("the thread that creates a TUN device panicked"))?
 }
 
 fn make(name: &str) -> io::Result<OwnedFd> {

@@ -53,6 +53,6 @@ fn help_lists_exit_codes() {
             .out
             .lines()
             .any(|line| line.trim_start().starts_with(role));
-        assert!(!listed, "roles are not for people: {}", help.out);
+        assert!(!listed, "roles are hidden: {}", help.out);
     }
 }

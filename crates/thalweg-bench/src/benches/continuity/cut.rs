@@ -69,9 +69,9 @@ fn second_of_day(line: &str) -> Option<f64> {
 impl Cut {
     /// Combines the producer's notes, the subscriber's notes, and the nodes' logs, the source first.
     ///
-    /// Fails   no node noticed the break, or no other plan came into force
+    /// Fails   no node noticed the break, or no new plan came into force
     pub(super) fn new(given: &[Note], received: &[Note], said: &[Said]) -> anyhow::Result<Self> {
-        let first = given.first().context("the producer gave nothing")?;
+        let first = given.first().context("the producer published nothing")?;
         let began_s = first.due as f64 / 1e9 - START.as_secs_f64();
         let broken_s = began_s + BREAK.as_secs_f64();
         let mut came: BTreeMap<u64, u64> = BTreeMap::new();
@@ -99,13 +99,13 @@ impl Cut {
                 .reduce(f64::min)
         };
         let mut silences = said.iter().flat_map(|said| said.silences.iter().copied());
-        let detection_s = soonest(&mut silences, broken_s).context("nobody noticed the break")?;
+        let detection_s = soonest(&mut silences, broken_s).context("no node noticed the break")?;
         let mut plans = said
             .first()
             .into_iter()
             .flat_map(|said| said.plans.iter().copied());
         let repath_s =
-            soonest(&mut plans, broken_s + detection_s).context("no other plan came into force")?;
+            soonest(&mut plans, broken_s + detection_s).context("no new plan came into force")?;
         Ok(Self {
             lost: (given.len() - came.len()) as f64,
             twice: (received.len() - came.len()) as f64,

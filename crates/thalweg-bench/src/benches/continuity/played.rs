@@ -41,7 +41,11 @@ impl Testbed {
             .with_context(|| format!("cannot start {}", self.0.display()))?;
         if !output.status.success() {
             let words = String::from_utf8_lossy(&output.stderr);
-            bail!("the testbed ended with {}: {}", output.status, words.trim());
+            bail!(
+                "the testbed exited with {}: {}",
+                output.status,
+                words.trim()
+            );
         }
         let report = serde_json::from_slice(&output.stdout).context("the testbed's report")?;
         Ok(Played { folder, report })

@@ -183,7 +183,7 @@ async fn receive<R: Receiver>(batch: Batch, begun: u64, receiver: &mut R) -> any
     taken.received = received.into_inner();
     if !is_whole && batch.loss == Loss::None {
         let (count, lasted) = (taken.received, taken.lasted);
-        bail!("{batch:?}: nothing more came for {patience:?} after {count} in {lasted:?}");
+        bail!("{batch:?}: nothing arrived for {patience:?} after {count} ADUs in {lasted:?}");
     }
     Ok(taken)
 }

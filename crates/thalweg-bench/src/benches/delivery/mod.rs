@@ -149,7 +149,7 @@ pub(crate) fn workload(
     let cell = cells.find(|cell| {
         cell.line.side.word() == side && cell.line.hops == hops && cell.length_bytes == length_bytes
     });
-    let cell = cell.context("no way is like this")?;
+    let cell = cell.context("no such path")?;
     let taken = on_two_cores(async move {
         let mut tasks = JoinSet::new();
         let chain = thalweg::Chain::start(1 + hops, &mut tasks).await?;
@@ -161,7 +161,7 @@ pub(crate) fn workload(
     })?;
     let goodput_mbps = figures::goodput_mbps(length_bytes, &taken);
     let ns_per_byte = figures::cpu_ns_per_byte(length_bytes, &taken);
-    eprintln!("{side}: {goodput_mbps:.0} Mbit/s, {ns_per_byte:.2} ns of CPU a byte");
+    eprintln!("{side}: {goodput_mbps:.0} Mbit/s, {ns_per_byte:.2} ns of CPU per byte");
     Ok(())
 }
 
@@ -206,7 +206,7 @@ async fn measure(rounds: usize, mut cells: Vec<Cell>) -> anyhow::Result<Measured
 }
 
 async fn carry(ways: &mut BTreeMap<Line, Way>, cell: Cell, batch: Batch) -> anyhow::Result<Taken> {
-    let way = ways.remove(&cell.line).context("every line has its way")?;
+    let way = ways.remove(&cell.line).context("every line has its path")?;
     let (taken, way) = way.carry(batch).await.with_context(|| cell.name())?;
     ways.insert(cell.line, way);
     Ok(taken)

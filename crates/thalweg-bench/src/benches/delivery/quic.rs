@@ -49,7 +49,7 @@ pub(super) async fn way(
         .collect::<Result<Vec<_>, _>>()?;
     let (first, last) = (endpoints[0].clone(), endpoints[hops].clone());
     let mut hop = endpoints.windows(2);
-    let (outward, mut inward) = joined(hop.next().context("a way has a hop")?).await?;
+    let (outward, mut inward) = joined(hop.next().context("a path has a hop")?).await?;
     for ends in hop {
         let (next_outward, next_inward) = joined(ends).await?;
         let (from, endpoint) = (inward, ends[0].clone());

@@ -24,18 +24,18 @@ const NAMES: [&str; 5] = [
 pub(super) fn print(measured: &Measured) {
     let header: Vec<&str> = ["bytes / hops"].into_iter().chain(NAMES).collect();
     report::table(
-        "delivery latency, p50 / p99 in us, at 500 ADUs a second",
+        "delivery latency, p50 / p99 in us, at 500 ADUs/s",
         &header,
         &rows(&|cell| latency(measured, cell)),
     );
     adapters(measured);
     report::table(
-        "goodput in Mbit/s; lost share where some was",
+        "goodput in Mbit/s; and the lost share, if any",
         &header,
         &rows(&|cell| goodput(measured, cell)),
     );
     report::table(
-        "CPU: cores busy of two / ns a delivered byte, at that goodput",
+        "CPU: busy cores of two / ns per delivered byte, at that goodput",
         &header,
         &rows(&|cell| cores(measured, cell)),
     );
@@ -64,7 +64,7 @@ pub(super) fn print_hop(measured: &Measured, length_bytes: usize) {
     let tables: [(&str, Of); 3] = [
         ("p50 / p99 in us", latency),
         ("goodput in Mbit/s", goodput),
-        ("cores busy / ns a byte", cores),
+        ("busy cores / ns per byte", cores),
     ];
     for (title, of) in tables {
         report::table(title, &header, &rows(&|cell| of(measured, cell)));

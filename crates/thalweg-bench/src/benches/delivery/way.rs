@@ -67,7 +67,9 @@ pub(super) fn read(message: &[u8], length_bytes: usize) -> anyhow::Result<Messag
         "a message of {length_bytes} bytes arrived as {received}"
     );
     let number = |at: usize| {
-        let bytes = message[at..at + 8].try_into().expect("eight were taken");
+        let bytes = message[at..at + 8]
+            .try_into()
+            .expect("eight bytes were read");
         u64::from_be_bytes(bytes)
     };
     Ok(Message {

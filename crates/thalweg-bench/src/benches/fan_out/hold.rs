@@ -42,7 +42,9 @@ impl Hold {
         SAID.call_once(|| {
             progress::clear();
             let why = failed.map_or_else(String::new, |error| format!(": {error:#}"));
-            eprintln!("thalweg-bench: no relay can be held, so nothing is told of saturation{why}");
+            eprintln!(
+                "thalweg-bench: a relay cannot be limited, so saturation is not measured{why}"
+            );
         });
         None
     }

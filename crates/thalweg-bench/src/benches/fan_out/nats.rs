@@ -73,7 +73,7 @@ async fn take(sink: u32, port: u16, notes: &Notes) -> anyhow::Result<()> {
     loop {
         line.clear();
         if stream.read_line(&mut line).await? == 0 {
-            bail!("the server hung up on sink {sink}");
+            bail!("the server closed the connection of sink {sink}");
         }
         if line.starts_with("PING") {
             stream.write_all(b"PONG\r\n").await?;
@@ -100,7 +100,7 @@ async fn connect(port: u16) -> anyhow::Result<TcpStream> {
         }
     };
     let stream = tokio::time::timeout(LISTENING_MAX, trying).await;
-    let stream = stream.with_context(|| format!("nobody listens on {address}"))??;
+    let stream = stream.with_context(|| format!("nothing listens on {address}"))??;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

@@ -89,7 +89,7 @@ pub(super) fn play(
     drop(hold);
     if let Err(error) = &held {
         progress::clear();
-        eprintln!("thalweg-bench: nothing is told of a relay that was held: {error:#}");
+        eprintln!("thalweg-bench: the limited relay is not measured: {error:#}");
     }
     Ok(Played {
         free,
@@ -116,7 +116,7 @@ fn wait(tree: &mut Tree, sinks: u32) -> anyhow::Result<()> {
         }
         if begun.elapsed() > READY_MAX + READY_MAX_EACH * sinks {
             let (reached, said) = (reached.len(), tree.relay.said());
-            bail!("{reached} of {sinks} sinks get what is sent; of its relay: {said}");
+            bail!("{reached} of {sinks} sinks receive ADUs; from the relay: {said}");
         }
     }
 }

@@ -108,7 +108,7 @@ impl std::str::FromStr for Over {
 
     fn from_str(word: &str) -> anyhow::Result<Self> {
         let named = Self::ALL.into_iter().find(|over| over.word() == word);
-        named.with_context(|| format!("links go over nothing called `{word}`"))
+        named.with_context(|| format!("links have no transport `{word}`"))
     }
 }
 
@@ -321,7 +321,7 @@ impl Notes {
 /// Returns a beat that begins now.
 pub(super) fn beat(pace: Duration) -> Beat {
     Beat {
-        pace_nanos: u64::try_from(pace.as_nanos()).expect("a pace is shorter than 584 years"),
+        pace_nanos: u64::try_from(pace.as_nanos()).expect("an interval is shorter than 584 years"),
         due_nanos: clock::now().as_nanos(),
         number: 0,
     }

@@ -114,7 +114,7 @@ pub(super) fn names(hops: usize) -> Vec<NodeName> {
 ///
 /// Fails   the network cannot be built
 pub(super) fn lay(hops: usize, line: LineKind) -> anyhow::Result<Network> {
-    live::lay(&world(&names(hops), line), 1).context("the lines cannot be laid")
+    live::lay(&world(&names(hops), line), 1).context("the links cannot be built")
 }
 
 impl<'n> Chain<'n> {
@@ -157,7 +157,7 @@ impl<'n> Chain<'n> {
             }
             if begun.elapsed() > FOUND_MAX {
                 bail!(
-                    "the nodes do not know of each other after {} s",
+                    "the nodes do not know each other after {} s",
                     FOUND_MAX.as_secs()
                 );
             }
@@ -223,7 +223,7 @@ impl<'n> Chain<'n> {
         })?;
         for name in receivers {
             if std::fs::read(into(name).join("file"))? != content {
-                bail!("the file that came to {name} is another");
+                bail!("the file that arrived at {name} is different");
             }
         }
         let read = |received: &String| Transfer::read(&sent, received, started_unix);
@@ -276,7 +276,7 @@ pub(super) fn goodput_bps(said: &str) -> anyhow::Result<f64> {
     let said: Value = serde_json::from_str(said).context("iperf3 printed no JSON")?;
     let intervals = said["intervals"]
         .as_array()
-        .context("iperf3 tells no intervals")?;
+        .context("iperf3 reports no intervals")?;
     let inner = intervals.get(TCP_UNCOUNTED..intervals.len().saturating_sub(TCP_UNCOUNTED));
     let sum = |key: &str| -> f64 {
         let sums = inner.unwrap_or_default().iter();
@@ -285,7 +285,7 @@ pub(super) fn goodput_bps(said: &str) -> anyhow::Result<f64> {
     };
     let (bytes, seconds) = (sum("bytes"), sum("seconds"));
     if bytes <= 0.0 || seconds <= 0.0 {
-        bail!("iperf3 saw nothing arrive");
+        bail!("iperf3 received nothing");
     }
     Ok(bytes * 8.0 / seconds)
 }

@@ -93,7 +93,7 @@ pub(super) fn measure(
             } else {
                 by_wormhole(network, ready, &files)
             };
-            seconds.push(took.with_context(|| format!("{name} did not carry"))?);
+            seconds.push(took.with_context(|| format!("{name} failed"))?);
             files.compare()?;
         }
     }
@@ -138,7 +138,7 @@ impl Files {
 
     fn compare(&self) -> anyhow::Result<()> {
         if std::fs::read(self.path().join("in").join("file"))? != self.content {
-            bail!("the file that came is another");
+            bail!("the file that arrived is different");
         }
         Ok(())
     }
@@ -221,7 +221,7 @@ fn by_wormhole(network: &Network, ready: &Ready, files: &Files) -> anyhow::Resul
     std::thread::scope(|scope| {
         let sending = scope.spawn(|| run(send));
         let received = run(receive);
-        let sent = sending.join().expect("it returns what went wrong");
+        let sent = sending.join().expect("it returns the error");
         sent.and(received)
     })?;
     Ok(begun.elapsed().as_secs_f64())

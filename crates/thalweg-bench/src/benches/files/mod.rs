@@ -141,7 +141,9 @@ fn many(chain: &Chain<'_>, bytes: u64, rounds: usize, report: &mut Report) -> an
     let hops = chain.hops();
     let [mut one, mut all] = [Vec::new(), Vec::new()];
     for round in 0..rounds {
-        progress::show(format_args!("{ID}: one of {hops} and all, round {round}"));
+        progress::show(format_args!(
+            "{ID}: one of {hops} hops and all, round {round}"
+        ));
         one.push(chain.send(bytes, None)?.seconds);
         all.push(chain.send_to_all(bytes)?.seconds);
     }

@@ -18,7 +18,7 @@ fn excess_is_in_rtts_of_all_hops() {
 fn times_come_from_both_programs() {
     let sent = r#"{"began_unix": 100.5, "ended_unix": 143.0, "bytes": 1000, "bytes_given": 1100}"#;
     let received = r#"{"began_unix": 100.6, "ended_unix": 142.5}"#;
-    let read = Transfer::read(sent, received, 100.0).expect("they are whole");
+    let read = Transfer::read(sent, received, 100.0).expect("they are complete");
     assert!((read.seconds - 42.0).abs() < 1e-9 && (read.set_up_seconds - 0.5).abs() < 1e-9);
     assert!((read.again() - 0.1).abs() < 1e-9);
     assert!(Transfer::read("{}", received, 0.0).is_err());
@@ -29,7 +29,7 @@ fn tcp_edges_do_not_count() {
     let second = |bytes: u32| format!(r#"{{"sum": {{"bytes": {bytes}, "seconds": 1.0}}}}"#);
     let all: Vec<String> = [9, 9, 250_000, 250_000, 9, 9].map(second).into();
     let said = format!(r#"{{"intervals": [{}]}}"#, all.join(","));
-    assert!((goodput_bps(&said).expect("it is whole") - 2e6).abs() < 1.0);
+    assert!((goodput_bps(&said).expect("it is complete") - 2e6).abs() < 1.0);
     assert!(goodput_bps(r#"{"intervals": []}"#).is_err());
 }
 

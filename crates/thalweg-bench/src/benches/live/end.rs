@@ -165,7 +165,7 @@ pub(super) fn begin_when_told() -> anyhow::Result<Instant> {
     let nanos = line.trim().strip_prefix(BEGIN).map(str::trim);
     let nanos = nanos.and_then(|nanos| nanos.parse().ok());
     let begin = nanos.map(Instant::from_nanos);
-    begin.context("nobody has said when to begin")
+    begin.context("no start time was received")
 }
 
 impl Outlet {
@@ -201,7 +201,7 @@ impl Outlet {
     fn read<T: std::str::FromStr>(&self, word: &str) -> anyhow::Result<T> {
         match word.parse() {
             Ok(word) => Ok(word),
-            Err(_) => bail!("`{}` does not say where the receiver is", self.peer),
+            Err(_) => bail!("`{}` does not give the receiver's address", self.peer),
         }
     }
 }

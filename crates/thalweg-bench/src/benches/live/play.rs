@@ -122,9 +122,9 @@ fn take_down_when_asked() {
         let _held = BUILDING.lock();
         let swept = leftovers::sweep_of(Owner::this());
         crate::progress::clear();
-        eprintln!("thalweg-bench: asked to end; what was built has been taken down");
+        eprintln!("thalweg-bench: interrupted; the network has been removed");
         if let Err(error) = swept {
-            eprintln!("thalweg-bench: not all of it: {error:#}");
+            eprintln!("thalweg-bench: not completely: {error:#}");
         }
         std::process::exit(1);
     }
@@ -227,7 +227,7 @@ struct Stage {
 impl Stage {
     fn build(condition: Condition, lines: usize, seed: u64) -> anyhow::Result<Self> {
         Ok(Self {
-            network: lay(&condition.world(lines), seed).context("the line cannot be laid")?,
+            network: lay(&condition.world(lines), seed).context("the line cannot be built")?,
             program: inside::this_program()?,
             lines,
             is_alone: false,

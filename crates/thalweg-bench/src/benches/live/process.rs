@@ -25,7 +25,7 @@ impl Process {
             .spawn();
         let mut child = spawned.with_context(|| format!("the {name} did not start"))?;
         let input = child.stdin.take();
-        let output = child.stdout.take().context("it was asked for above")?;
+        let output = child.stdout.take().context("piped above")?;
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -53,11 +53,14 @@ impl Process {
                     }
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    bail!("the {} ended before it said `{word}`", self.name)
+                    bail!("the {} ended before it printed `{word}`", self.name)
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     let seconds = most.as_secs();
-                    bail!("the {} did not say `{word}` within {seconds} s", self.name)
+                    bail!(
+                        "the {} did not print `{word}` within {seconds} s",
+                        self.name
+                    )
                 }
             }
         }

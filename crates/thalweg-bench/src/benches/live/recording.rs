@@ -82,15 +82,15 @@ impl Arrivals {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{number} {} {bytes}", at.as_nanos());
         }
-        std::fs::write(path, text).context("what came cannot be written down")
+        std::fs::write(path, text).context("the recording cannot be written")
     }
 }
 
 /// Reads a receiver's arrivals from a file.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Arrival>> {
-    let text = std::fs::read_to_string(path).context("the receiver has written nothing down")?;
+    let text = std::fs::read_to_string(path).context("the receiver has written no recording")?;
     let arrivals: Option<Vec<Arrival>> = text.lines().map(of_line).collect();
-    arrivals.context("what the receiver has written down cannot be read")
+    arrivals.context("the receiver's recording cannot be read")
 }
 
 fn of_line(line: &str) -> Option<Arrival> {

@@ -67,7 +67,7 @@ impl Schedule {
     /// Reads a schedule from a file.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).context("the schedule cannot be read")?;
-        Self::of_text(&text).context("the schedule is none")
+        Self::of_text(&text).context("the schedule is invalid")
     }
 
     pub(super) fn text(&self) -> String {

@@ -137,7 +137,7 @@ impl<'s> Lab<'s> {
         let (_, before) = self
             .flood
             .active(source, stream)
-            .context("it is served")?
+            .context("it is planned")?
             .clone();
         let frames = self.flood.traffic_of_all().frames;
         let cut = self.flood.now();
@@ -221,7 +221,7 @@ impl<'s> Lab<'s> {
                 return Ok(self.flood.now());
             }
         }
-        anyhow::bail!("not everybody knows after {GIVEN}")
+        anyhow::bail!("not every node knows after {GIVEN}")
     }
 
     fn until_moved(
@@ -232,7 +232,7 @@ impl<'s> Lab<'s> {
     ) -> anyhow::Result<(Instant, Vec<thalweg_core::id::Epoch>)> {
         let give_up = self.flood.now() + GIVEN;
         loop {
-            let active = self.flood.active(source, stream).context("it is served")?;
+            let active = self.flood.active(source, stream).context("it is planned")?;
             if active.1 != before && !active.1.is_empty() || self.flood.now() >= give_up {
                 return Ok(active.clone());
             }

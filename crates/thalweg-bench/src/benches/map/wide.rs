@@ -208,7 +208,7 @@ fn weigh(nodes: usize) -> anyhow::Result<(f64, f64)> {
     let output = Command::new(program)
         .args(["--workload", &workload])
         .output()
-        .context("cannot run this program again")?;
+        .context("cannot run this program as a child")?;
     ensure!(output.status.success(), "{workload} failed");
     let text = String::from_utf8_lossy(&output.stdout);
     let mut numbers = text.split_whitespace().map(str::parse::<f64>);
@@ -238,7 +238,7 @@ pub(crate) fn workload(nodes: usize) -> anyhow::Result<()> {
             signature: [0; 64],
         };
         let news = directory.handle_record(record::decode(frame)?, signed, Instant::ZERO);
-        ensure!(news == News::Changed, "the directory takes it in");
+        ensure!(news == News::Changed, "the directory accepts it");
     }
     println!("{} {bytes}", highest_kb()?.saturating_sub(before));
     Ok(())

@@ -41,7 +41,7 @@ fn of_one(kind: &str, nodes: usize, seed: u64) -> anyhow::Result<f64> {
     let output = Command::new(program)
         .args(["--workload", &workload])
         .output()
-        .context("cannot run this program again")?;
+        .context("cannot run this program as a child")?;
     ensure!(output.status.success(), "{workload} failed");
     let text = String::from_utf8_lossy(&output.stdout);
     let kilobytes: f64 = text.trim().parse().context("it prints a number")?;

@@ -117,7 +117,7 @@ fn of_world(seed: u64, kind: &str, late: bool) -> anyhow::Result<Option<Times>> 
                 let start = Instant::now();
                 let (again, _) = black_box(replanner.plan(snapshot));
                 again_us = again_us.min(start.elapsed().as_nanos() as f64 / 1e3);
-                ensure!(again == anew, "planning again found another plan");
+                ensure!(again == anew, "replanning gave a different plan");
             }
             times.anew[change] += anew_us;
             times.again[change] += again_us;

@@ -42,7 +42,7 @@ pub(super) fn play(ready: &Ready, leaving: Leaving) -> anyhow::Result<Left> {
             break record;
         }
         if begun.elapsed() > READY_MAX {
-            bail!("nothing comes through the chain after {READY_MAX:?}");
+            bail!("nothing arrives through the chain after {READY_MAX:?}");
         }
         std::thread::sleep(Duration::from_millis(50));
     };

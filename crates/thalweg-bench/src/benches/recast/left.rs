@@ -27,7 +27,7 @@ pub(super) struct Left {
 impl Left {
     /// Evaluates the producer's and the subscriber's notes.
     pub(super) fn of_notes(given: &[Note], received: &[Note]) -> anyhow::Result<Self> {
-        let first = given.first().context("the producer gave nothing")?;
+        let first = given.first().context("the producer published nothing")?;
         let broken = first.due + BREAK.saturating_sub(START).as_nanos();
         let all: Vec<u64> = given.iter().map(|note| note.media_us).collect();
         let came = received.iter().map(|note| (note.media_us, note.at));
@@ -63,9 +63,9 @@ impl Left {
         let mut moments: Vec<u64> = times.values().filter_map(first).collect();
         moments.sort_unstable();
         let before = moments.iter().rposition(|moment| *moment < broken);
-        let before = before.context("nothing came before the break")?;
+        let before = before.context("nothing arrived before the break")?;
         let since = &moments[before..];
-        ensure!(since.len() > 1, "nothing came after the break");
+        ensure!(since.len() > 1, "nothing arrived after the break");
         let second = broken.saturating_sub(SECOND);
         let from = moments.partition_point(|moment| *moment < second);
         Ok(Self {

@@ -90,7 +90,7 @@ impl Measured {
             "relay_direct_p50_us" => each(direct, |round| round.p50_us),
             "relay_through_p50_us" => each(through, |round| round.p50_us),
             "relay_through_p99_us" => each(through, |round| round.p99_us),
-            other => unreachable!("{other} is none of the metrics"),
+            other => unreachable!("{other} is not a metric"),
         })
     }
 }

@@ -232,7 +232,7 @@ mod tests {
         let load = Load::of(1_000, 400, 8e6, Duration::from_millis(5));
         assert_eq!((load.count, load.pace), (5, Duration::from_millis(1)));
         let taken = carry(load, 7, &mut In(sender, 0), &mut Out(receiver));
-        let taken = taken.expect("memory does not fail");
+        let taken = taken.expect("encoding into memory does not fail");
         assert_eq!((taken.due, taken.latencies_us.len()), (5, 4));
     }
 

@@ -146,7 +146,7 @@ impl Side {
                     let (name, said) = (self.named.name, self.ends(way).said());
                     let due = taken.due;
                     bail!(
-                        "{name} carries {arrived} of {due} after {READY_MAX:?} ({way:?}): {said}"
+                        "{name} carries {arrived} of {due} ADUs after {READY_MAX:?} ({way:?}): {said}"
                     );
                 }
             }

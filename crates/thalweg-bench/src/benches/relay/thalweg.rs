@@ -70,7 +70,7 @@ pub(super) fn line(way: Way, runtime: &Runtime) -> anyhow::Result<Line> {
             let line = relay.first_line()?;
             let address = line
                 .parse()
-                .with_context(|| format!("the relay said `{line}`"))?;
+                .with_context(|| format!("the relay printed `{line}`"))?;
             open(Some((relay, address)), &THROUGH, runtime)
         }
     }

@@ -67,13 +67,11 @@ pub fn check(tools: &[Tool]) -> Result<(), Missing> {
 fn sentence(root: bool, tun: bool, absent: &[Tool]) -> Option<String> {
     let mut parts = Vec::new();
     if !root {
-        parts.push(
-            "it makes network namespaces and so needs root: run the same line with sudo".to_owned(),
-        );
+        parts.push("creating network namespaces needs root: run the command with sudo".to_owned());
     }
     if !tun {
         parts.push(format!(
-            "{} is not there: `modprobe tun`, or give the container the device",
+            "{} is missing: `modprobe tun`, or give the container the device",
             tun::CLONE_DEVICE
         ));
     }

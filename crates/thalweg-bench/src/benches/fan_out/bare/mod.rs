@@ -74,7 +74,7 @@ impl std::str::FromStr for Bare {
 
     fn from_str(word: &str) -> anyhow::Result<Self> {
         let named = Self::ALL.into_iter().find(|bare| bare.name() == word);
-        named.with_context(|| format!("nothing bare is called `{word}`"))
+        named.with_context(|| format!("there is no bare transport `{word}`"))
     }
 }
 

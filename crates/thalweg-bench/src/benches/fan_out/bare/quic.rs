@@ -35,7 +35,7 @@ pub(super) async fn relay() -> anyhow::Result<()> {
             });
         }
     }
-    bail!("the socket has gone")
+    bail!("the socket is closed")
 }
 
 /// Sends one ADU on its own stream if there is room for all of it; returns whether the connection is alive.

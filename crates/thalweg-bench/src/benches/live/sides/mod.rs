@@ -58,7 +58,7 @@ pub(super) trait Side: Sync {
     /// Opens `flows` connections, and sends as much as fits for the time of the budget.
     fn pour(&self, outlet: &Outlet) -> anyhow::Result<()> {
         let _ = outlet;
-        bail!("{} carries no bulk here", self.name())
+        bail!("{} does not send bulk here", self.name())
     }
 }
 
@@ -98,5 +98,5 @@ pub(super) const ALL: [&dyn Side; 10] = [
 pub(super) fn named(name: &str) -> anyhow::Result<&'static dyn Side> {
     let mut all = ALL.into_iter();
     let side = all.find(|side| side.name() == name);
-    side.with_context(|| format!("no side is called `{name}`"))
+    side.with_context(|| format!("there is no side `{name}`"))
 }

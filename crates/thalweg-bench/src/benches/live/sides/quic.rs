@@ -77,7 +77,7 @@ impl Side for Streams {
         let left = outlet.patience(begin).saturating_since(clock::now());
         let all = async {
             while let Some(sent) = sendings.join_next().await {
-                sent.context("a sending panicked")??;
+                sent.context("a sending task panicked")??;
             }
             anyhow::Ok(())
         };
@@ -147,7 +147,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 /// Returns the bytes of hexadecimal digits.
 pub(super) fn unhex(text: &str) -> anyhow::Result<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.is_ascii() {
-        bail!("`{text}` is no sequence of bytes");
+        bail!("`{text}` is not a sequence of bytes");
     }
     let pairs = (0..text.len()).step_by(2).map(|at| &text[at..at + 2]);
     let bytes: Result<Vec<u8>, _> = pairs.map(|pair| u8::from_str_radix(pair, 16)).collect();

@@ -47,7 +47,10 @@ const REPEATS: usize = 5;
 fn world(seed: u64, nodes: Option<usize>) -> anyhow::Result<(String, Snapshot)> {
     let text = serde_json::to_string(&worlds::world(seed, nodes)?)?;
     let world = load_str(&text, Format::Json, &format!("world {seed}"))?;
-    let stream = world.streams.first().context("a made world has a stream")?;
+    let stream = world
+        .streams
+        .first()
+        .context("a generated world has a stream")?;
     let snapshot = world.snapshot(&stream.name).context("it is its own")?;
     Ok((text, snapshot))
 }
@@ -80,7 +83,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         Ok(solver) => solver,
         Err(missing) => {
             progress::clear();
-            eprintln!("thalweg-bench: the integer programme is not measured: {missing:#}");
+            eprintln!("thalweg-bench: the integer program is not measured: {missing:#}");
             return Ok(());
         }
     };
@@ -133,13 +136,13 @@ fn check(plan: &Plan, solved: &Solved) -> anyhow::Result<()> {
         let apart = (cost - plan.cost).abs();
         ensure!(
             apart <= 1e-6,
-            "the plan costs {}, the programme's {cost}",
+            "the plan costs {}, the integer program's {cost}",
             plan.cost
         );
     }
     ensure!(
         solved.cost.is_some() || !solved.ended,
-        "the programme finds no plan"
+        "the integer program finds no plan"
     );
     Ok(())
 }

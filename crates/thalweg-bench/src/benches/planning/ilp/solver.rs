@@ -43,7 +43,7 @@ impl Solver {
         let python = python()?;
         ensure!(
             python.is_file(),
-            "{} is missing: `cargo xtask oracle --worlds 1` brings it",
+            "{} is missing: `cargo xtask oracle --worlds 1` installs it",
             python.display()
         );
         let mut child = Command::new(&python)
@@ -72,9 +72,9 @@ impl Solver {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         if line.is_empty() {
-            bail!("the integer programme ended: see above");
+            bail!("the integer program ended: see above");
         }
-        serde_json::from_str(&line).with_context(|| format!("the programme said `{line}`"))
+        serde_json::from_str(&line).with_context(|| format!("the solver printed `{line}`"))
     }
 }
 

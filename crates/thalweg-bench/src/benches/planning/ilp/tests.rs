@@ -8,7 +8,7 @@ use super::{world, worlds};
 #[test]
 fn seed_makes_same_valid_world() {
     for seed in 0..300 {
-        let (text, _) = world(seed, None).expect("a made world is read back");
+        let (text, _) = world(seed, None).expect("a generated world is valid");
         assert_eq!(text, world(seed, None).expect("it was just made").0);
         let nodes = worlds::world(seed, None).expect("as above").nodes.len();
         assert!((10..=30).contains(&nodes), "seed {seed}: {nodes} nodes");
@@ -18,7 +18,7 @@ fn seed_makes_same_valid_world() {
 #[test]
 fn requested_size_is_kept() {
     for nodes in [2, 10, 50] {
-        let made = worlds::world(7, Some(nodes)).expect("any size can be made");
+        let made = worlds::world(7, Some(nodes)).expect("any size can be generated");
         assert_eq!(made.nodes.len(), nodes);
     }
 }
@@ -27,7 +27,7 @@ fn requested_size_is_kept() {
 fn most_worlds_have_plans() {
     let (mut planned, mut late, mut bound) = (0, 0, 0);
     for seed in 0..100 {
-        let (_, mut snapshot) = world(seed, None).expect("a made world is read back");
+        let (_, mut snapshot) = world(seed, None).expect("a generated world is valid");
         let (best, _) = plan(&snapshot, &Policy::default());
         planned += usize::from(best.feasible);
         if snapshot.stream.needs.deadline == Duration::NEVER {

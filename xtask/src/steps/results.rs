@@ -41,7 +41,7 @@ impl Counts {
 
 /// The results of a test run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Heard {
+pub struct Results {
     /// The final counts.
     pub counts: Counts,
     /// The failed tests by name, each with the first lines of its output.
@@ -52,7 +52,7 @@ pub struct Heard {
     open: Option<String>,
 }
 
-impl Heard {
+impl Results {
     /// Reads the next line.
     pub fn add(&mut self, line: &str) {
         self.counts.add(line);
@@ -97,11 +97,14 @@ impl Heard {
     }
 }
 
-impl fmt::Display for Heard {
+impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (what, tests) in [
             ("failed", &self.failures),
-            ("UNSTEADY: failed among all, passed alone", &self.unsteady),
+            (
+                "UNSTEADY: failed in the full run, passed alone",
+                &self.unsteady,
+            ),
         ] {
             for (name, words) in tests {
                 writeln!(f, "{name}: {what}")?;
