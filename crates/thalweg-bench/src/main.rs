@@ -160,7 +160,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = dispatch(&arguments);
     #[cfg(feature = "nodes")]
-    benches::live::outlast_taking_down();
+    benches::live::wait_for_removal();
     progress::clear();
     match done {
         Ok(code) => code,
@@ -258,11 +258,11 @@ fn chosen(arguments: &Arguments, old: Option<&[Figure]>) -> Result<Vec<&'static 
         return Err(Failure::Misuse(sentence.to_owned()));
     }
     for word in &words {
-        if !BENCHES.iter().any(|bench| bench.is_meant_by(word)) {
+        if !BENCHES.iter().any(|bench| bench.is_named_by(word)) {
             return Err(Failure::Misuse(unknown(word)));
         }
     }
-    let is_meant = |bench: &&Bench| words.iter().any(|word| bench.is_meant_by(word));
+    let is_meant = |bench: &&Bench| words.iter().any(|word| bench.is_named_by(word));
     Ok(BENCHES.iter().filter(is_meant).collect())
 }
 

@@ -10,7 +10,7 @@
 //! `tests/it/congestion.rs` asserts the bounds; this program only prints.
 #![expect(
     clippy::disallowed_methods,
-    reason = "this program may read the clock: it prints how long it took"
+    reason = "this program may read the clock, because it prints its run time"
 )]
 
 use std::time::Instant as Wall;

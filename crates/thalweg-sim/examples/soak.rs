@@ -64,7 +64,9 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
             asked.length = Length::Minute;
             continue;
         }
-        let value = words.next().ok_or(format!("option `{word}` needs a value"))?;
+        let value = words
+            .next()
+            .ok_or(format!("option `{word}` needs a value"))?;
         let number = |text: &str| {
             text.parse::<u64>()
                 .map_err(|_| format!("`{text}` is not a number"))

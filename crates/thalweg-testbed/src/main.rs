@@ -20,11 +20,11 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(code) => ExitCode::from(code),
-        Err(failure) => complain(&failure),
+        Err(failure) => print_failure(&failure),
     }
 }
 
-fn complain(failure: &Failure) -> ExitCode {
+fn print_failure(failure: &Failure) -> ExitCode {
     eprintln!("testbed: {failure}");
     ExitCode::from(failure.code())
 }

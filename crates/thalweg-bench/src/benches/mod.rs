@@ -230,7 +230,7 @@ pub(crate) const BENCHES: &[Bench] = &[
 
 impl Bench {
     /// Returns whether a word on the command line means this benchmark.
-    pub(crate) fn is_meant_by(&self, word: &str) -> bool {
+    pub(crate) fn is_named_by(&self, word: &str) -> bool {
         word == "all" || word.eq_ignore_ascii_case(self.id) || word == self.group
     }
 }

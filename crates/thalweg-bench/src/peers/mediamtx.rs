@@ -36,7 +36,7 @@ pub(super) const PEER: Peer = Peer {
     programs: &[
         Program {
             name: "mediamtx",
-            package: Package::Nowhere,
+            package: Package::Unpackaged,
             version_flag: "--version",
         },
         Program {

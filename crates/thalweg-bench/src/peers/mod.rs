@@ -197,7 +197,7 @@ pub(crate) fn install(peers: &[&'static Peer]) -> anyhow::Result<()> {
     let mut failed = Vec::new();
     for peer in peers {
         for program in peer.programs.iter().filter(|p| p.find().is_none()) {
-            if let Package::Nowhere = program.package {
+            if let Package::Unpackaged = program.package {
                 eprintln!("thalweg-bench: {}: {}", program.name, program.advice());
                 continue;
             }

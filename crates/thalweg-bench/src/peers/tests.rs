@@ -65,7 +65,7 @@ static ABSENT: Peer = Peer {
         },
         Program {
             name: "thalweg-no-such-client",
-            package: Package::Nowhere,
+            package: Package::Unpackaged,
             version_flag: "--version",
         },
     ],

@@ -247,7 +247,7 @@ impl Fates {
                         continue;
                     }
                     let end = self.end_of_attempt((stream, adu), (*epoch, attempt), names);
-                    if let Some((cause, node)) = blame(&end, fates.source, names)
+                    if let Some((cause, node)) = cause_of_end(&end, fates.source, names)
                         && is_planned(cause)
                     {
                         let loss = (node, cause, Band::of(sent.importance));
@@ -377,13 +377,15 @@ impl Fates {
                 outcome.name(),
                 names[hop.to]
             )),
-            None => End::Unaccounted(format!("it was handed to {place}, which reported no outcome")),
+            None => End::Unaccounted(format!(
+                "it was handed to {place}, which reported no outcome"
+            )),
         }
     }
 }
 
 /// Returns the cause and the node of a loss, if the ADU was lost.
-fn blame(end: &End, source: usize, names: &[NodeName]) -> Option<(DropCause, usize)> {
+fn cause_of_end(end: &End, source: usize, names: &[NodeName]) -> Option<(DropCause, usize)> {
     match end {
         End::Dropped(cause, place) => {
             let node = place.split("->").next().unwrap_or_default();

@@ -151,7 +151,7 @@ impl Flood {
             });
         }
         for at in 0..flood.nodes.len() {
-            flood.boot(at);
+            flood.start_node(at);
         }
         for at in 0..flood.links.len() {
             flood.heal(at);
@@ -232,7 +232,7 @@ impl Flood {
 
     /// Restarts a crashed node and brings its links up.
     pub fn restart(&mut self, at: usize) {
-        self.boot(at);
+        self.start_node(at);
         for link in self.links_of(at) {
             self.heal(link);
         }
@@ -336,7 +336,7 @@ impl Flood {
         true
     }
 
-    fn boot(&mut self, at: usize) {
+    fn start_node(&mut self, at: usize) {
         if self.nodes[at].running.is_some() {
             return;
         }

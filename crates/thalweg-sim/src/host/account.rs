@@ -142,12 +142,14 @@ impl Host {
     }
 
     /// Counts an ADU that arrived with a mark; a new mark makes the report due at once.
-    pub(super) fn count_arrived(&mut self, came: Mark, header: &Header, now: Instant) {
-        self.count(header, now, |counts, band| counts.arrive(came, band));
+    pub(super) fn count_arrived(&mut self, incoming_mark: Mark, header: &Header, now: Instant) {
+        self.count(header, now, |counts, band| {
+            counts.arrive(incoming_mark, band)
+        });
         if let Some((_, last)) = self.accounts.plans.get_mut(&(header.stream, header.epoch))
-            && *last != came
+            && *last != incoming_mark
         {
-            *last = came;
+            *last = incoming_mark;
             self.wake_accounts(now);
         }
     }
@@ -202,7 +204,7 @@ impl Host {
         }
         let end = (ended, transit.header.mark());
         if transit.is_void {
-            self.count_void(transit.came, &transit.header, end, now);
+            self.count_void(transit.incoming_mark, &transit.header, end, now);
         } else {
             self.count_end(&transit.header, end, now);
         }
@@ -230,14 +232,14 @@ impl Host {
     /// the next node already has.
     pub(super) fn count_void(
         &mut self,
-        came: Mark,
+        incoming_mark: Mark,
         header: &Header,
         (ended, mark): (Ended, Mark),
         now: Instant,
     ) {
         match ended {
             Ended::Left => {
-                self.count_arrived(came, header, now);
+                self.count_arrived(incoming_mark, header, now);
                 self.count(header, now, |counts, band| counts.leave(mark, band));
             }
             Ended::Failed(_) => {

@@ -46,7 +46,7 @@ pub(super) struct Transit {
     /// The header as sent.
     pub(super) header: Header,
     /// The mark with which the ADU arrived.
-    pub(super) came: Mark,
+    pub(super) incoming_mark: Mark,
     is_ordered: bool,
     /// The reception that feeds it, if it is forwarded while it arrives.
     pub(super) via: Option<(usize, RecvId)>,
@@ -482,7 +482,7 @@ impl Host {
             weight: route.weight(),
             ..SendOptions::new(carriage)
         };
-        let came = header.mark();
+        let incoming_mark = header.mark();
         let is_acknowledged = carriage != hop::Carriage::Datagram;
         header.set_mark(self.outgoing_mark(&header, is_acknowledged));
         watch.handed([self.place, to], &header, payload_bytes, carriage);
@@ -492,14 +492,14 @@ impl Host {
         let neighbour = self
             .neighbours
             .get_mut(&to)
-            .expect("whoever hands has looked whether it is up");
+            .expect("the caller checks that it is up");
         let send = neighbour.port.send_adu(now, header, source, options);
         neighbour.pulse.handle_sent(now);
         self.wake_gauges(now);
         let transit = Transit {
             copy,
             header,
-            came,
+            incoming_mark,
             is_ordered: matches!(carriage, hop::Carriage::Ordered(_)),
             via: None,
             is_void: false,

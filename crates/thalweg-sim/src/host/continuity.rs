@@ -180,7 +180,7 @@ impl Host {
         watch.fates.handle_resent(stream);
         for epoch in from {
             // Plans that still feed others go on.
-            if !self.publishers[at].gives_under(*epoch) {
+            if !self.publishers[at].publishes_under(*epoch) {
                 self.recall(stream, *epoch, watch);
             }
         }

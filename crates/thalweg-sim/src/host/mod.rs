@@ -340,7 +340,7 @@ impl Host {
             .iter()
             .map(|publisher| publisher.poll_timeout(self.clock, self.now(watch)));
         let publishers = publishers.min().unwrap_or(Instant::NEVER);
-        self.unless_frozen(self.clock.world(local).min(publishers).max(watch.now))
+        self.delay_if_frozen(self.clock.world(local).min(publishers).max(watch.now))
     }
 
     /// Handles outputs and events until nothing is left to do at this moment.
@@ -395,7 +395,11 @@ impl Host {
         self.last = now;
         let records = self.controller.directory().records().count();
         if records > RECORDS_MAX {
-            watch.add_violation(self.place, None, format!("it holds {records} records, more than {RECORDS_MAX}"));
+            watch.add_violation(
+                self.place,
+                None,
+                format!("it holds {records} records, more than {RECORDS_MAX}"),
+            );
         }
         let flows = 2 * ADUS_IN_FLIGHT_MAX as usize * self.neighbours.len().max(1);
         let flowing = self.intakes.len().max(self.transits.len());
@@ -411,7 +415,11 @@ impl Host {
                 .as_ref()
                 .map_or(0, thalweg_lift::lift::Lift::packets_inside);
             if inside > INPUT_PACKETS_MAX {
-                watch.add_violation(self.place, None, format!("{inside} packets are queued in a lift"));
+                watch.add_violation(
+                    self.place,
+                    None,
+                    format!("{inside} packets are queued in a lift"),
+                );
             }
         }
         if let Some(most) = plans

@@ -104,7 +104,7 @@ impl Publisher {
     }
 
     /// Returns whether it gives ADUs under a plan.
-    pub(super) fn gives_under(&self, epoch: Epoch) -> bool {
+    pub(super) fn publishes_under(&self, epoch: Epoch) -> bool {
         self.given_under.iter().any(|given| given.epoch == epoch)
     }
 

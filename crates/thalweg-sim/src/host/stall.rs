@@ -122,7 +122,7 @@ impl Host {
     }
 
     /// Returns `due`, or never while the host is frozen.
-    pub(super) fn unless_frozen(&self, due: Instant) -> Instant {
+    pub(super) fn delay_if_frozen(&self, due: Instant) -> Instant {
         if self.frozen.is_some() {
             Instant::NEVER
         } else {

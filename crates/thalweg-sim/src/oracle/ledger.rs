@@ -37,9 +37,9 @@ type Key = (usize, Band, Option<DropCause>);
 impl Truth {
     /// Returns how a ledger differs from the truth; `place` maps a loss to its node's index.
     pub fn compare(&self, reading: &Reading, place: impl Fn(&Loss) -> usize) -> Option<String> {
-        let mut said: BTreeMap<Key, u64> = BTreeMap::new();
+        let mut reported: BTreeMap<Key, u64> = BTreeMap::new();
         for loss in reading.losses.iter().filter(|loss| is_planned(loss.cause)) {
-            *said
+            *reported
                 .entry(key((place(loss), loss.cause, loss.band)))
                 .or_default() += loss.adus;
         }
@@ -50,14 +50,14 @@ impl Truth {
         for (&(node, band), most) in &self.returned {
             let dependant = (node, band, Some(DropCause::Dependant));
             let right = known.get(&dependant).copied().unwrap_or_default();
-            if let Some(count) = said.get_mut(&dependant) {
+            if let Some(count) = reported.get_mut(&dependant) {
                 let taken_elsewhere = count.saturating_sub(right).min(*most);
                 *count -= taken_elsewhere;
-                *said.entry((node, band, None)).or_default() += taken_elsewhere;
+                *reported.entry((node, band, None)).or_default() += taken_elsewhere;
             }
         }
-        said.retain(|_, adus| *adus > 0);
-        let is_same = reading.delivered == self.delivered && said == known;
+        reported.retain(|_, adus| *adus > 0);
+        let is_same = reading.delivered == self.delivered && reported == known;
         (!is_same).then(|| self.describe(reading))
     }
 

@@ -39,12 +39,16 @@ fn deviation_from_plan_is_reported() {
         (header(2, Flags::SEALED), ends, "its layer is 2"),
         (header(1, Flags::NONE), ends, "not sealed, but"),
         (header(1, both), ends, "says not packed"),
-        (header(1, Flags::SEALED), [&hop.from, &c], "not on its plan's path"),
+        (
+            header(1, Flags::SEALED),
+            [&hop.from, &c],
+            "not on its plan's path",
+        ),
     ] {
-        let said = promises.handle_handed(&header, ends, 100);
+        let result = promises.handle_handed(&header, ends, 100);
         assert!(
-            said.as_ref().is_err_and(|said| said.contains(says)),
-            "{said:?}"
+            result.as_ref().is_err_and(|result| result.contains(says)),
+            "{result:?}"
         );
     }
     let good = header(1, Flags::SEALED);

@@ -225,7 +225,7 @@ fn app_limited_flow_keeps_window() {
 fn jitter_and_bursts_are_not_a_queue() {
     let text = include_str!("../../../../worlds/ladder/congested-wifi.toml");
     let world = thalweg_world::load_str(text, Format::Toml, "congested-wifi")
-        .expect("it is one of the repository's");
+        .expect("a world of the repository");
     let delivered_by = |congestion| {
         let mut delivered = vec![0; world.streams.len()];
         for seed in 1..=8 {
@@ -256,7 +256,7 @@ fn jitter_and_bursts_are_not_a_queue() {
 fn reordering_is_not_a_queue() {
     let text = include_str!("../../../../worlds/unordered.toml");
     let mut world = thalweg_world::load_str(text, Format::Toml, "unordered")
-        .expect("it is one of the repository's");
+        .expect("a world of the repository");
     for (loss, least) in [(0.0, 1.0), (0.05, 0.97)] {
         world.links[0].loss = Ratio::new(loss).expect("a share");
         let (mut sent, mut in_time) = (0, 0);
@@ -278,7 +278,7 @@ fn reordering_is_not_a_queue() {
 fn wide_jitter_is_not_a_queue() {
     let text = include_str!("../../../../worlds/scattered.toml");
     let world = thalweg_world::load_str(text, Format::Toml, "scattered")
-        .expect("it is one of the repository's");
+        .expect("a world of the repository");
     let (mut sent, mut in_time) = (0, 0);
     for seed in 1..=4 {
         for stream in run_by_law(&world, seed).report.streams {

@@ -23,7 +23,7 @@ macro_rules! continuity_world {
             Format::Toml,
             $name,
         )
-        .expect("it is one of the repository's")
+        .expect("a world of the repository")
     };
 }
 

@@ -299,7 +299,7 @@ fn forged_and_replayed_records_refused() {
     let repeated = 2 * shape.wires.len() as u64 * 3;
     assert!(
         spread <= repeated,
-        "what is refused goes no further: {spread}"
+        "refused records are not forwarded: {spread}"
     );
 }
 

@@ -11,7 +11,7 @@ macro_rules! rungs {
         #[test]
         fn $test() {
             let text = include_str!(concat!("../../../../worlds/ladder/", $file));
-            let world = thalweg_world::load_str(text, Format::Toml, $file).expect("it is one of the repository's");
+            let world = thalweg_world::load_str(text, Format::Toml, $file).expect("a world of the repository");
             for seed in 1..=2 {
                 let report = run(&world, seed).report;
                 assert_eq!(report.violations, [] as [&str; 0], "seed {seed}");

@@ -10,7 +10,7 @@ use thalweg_world::Format;
 use super::worlds::run;
 
 fn world(text: &str) -> World {
-    thalweg_world::load_str(text, Format::Toml, "world").expect("it is one of the repository's")
+    thalweg_world::load_str(text, Format::Toml, "world").expect("a world of the repository")
 }
 
 /// Runs a world of one stream without violations.

@@ -27,7 +27,7 @@ macro_rules! recast_world {
             Format::Toml,
             $name,
         )
-        .expect("it is one of the repository's")
+        .expect("a world of the repository")
     };
 }
 

@@ -10,67 +10,64 @@ use crate::worlds::generated;
 const SEEDS: [(u64, &str); 16] = [
     (
         278,
-        "a plan gives way without a word, and what its sink had told goes with the link: the source went by what was told, not by receipts",
+        "a plan is replaced silently and its sink's reports are lost with the link; the source ignored receipts",
     ),
     (
         3_389,
-        "a dependant that had left whole is given up and is there after all: it was looked for among those that are left out",
+        "a dependent ADU that was sent in full is given up but arrives: it was searched among dropped ones",
     ),
     (
         6_633,
-        "a sink stops, and what was under way to where it is copied for that comes when it is not copied any more",
+        "a sink stops, and ADUs in flight to its copying node arrive after the copying has ended",
     ),
     (
         38_300,
-        "as with 6633, where it had two links before it when the sink stopped, or was given before the source had heard of that",
+        "as 6633, with two links before the copying node, or ADUs published before the source knew",
     ),
     (
         6_965,
-        "a line takes all that is told of a stream's last ADUs, until the link is given up and their plan released",
+        "a link loses all reports on a stream's last ADUs until it is given up and their plan released",
     ),
     (
         8_329,
-        "sent again for one of two sinks, an ADU expires before the caster that had it before there was a cast",
+        "a resent ADU for one of two sinks expires before the copying node that received it before the cast",
     ),
     (
         10_172,
-        "a plan that is cast and not in force yet gives way to another: what its sink had by it was never told",
+        "a plan with a cast is replaced before it is in force: what its sink received was never reported",
     ),
-    (
-        11_867,
-        "as with 8329, where others that are sent again expire and arrive",
-    ),
+    (11_867, "as 8329, where other resent ADUs expire and arrive"),
     (
         1_022,
-        "datagrams wait in QUIC through an outage, past their deadlines, and nobody says so: `Departed` is the last word",
+        "datagrams wait in QUIC past their deadlines during an outage, and `Departed` is the last report",
     ),
     (
         5_406,
-        "a node that stops waited for its streams and not for its datagrams: what QUIC had not sent of them was gone",
+        "a stopping node waited for its streams but not its datagrams: unsent ones in QUIC were lost",
     ),
     (
         13_640,
-        "both ends of an ordered hop stop: what the one has handed to QUIC, the other was not there to take",
+        "both ends of an ordered hop stop: ADUs handed to QUIC by one were never read by the other",
     ),
     (
         28_193,
-        "a queue of eleven seconds brings ADUs of a stream when its source has given up their plan, and nothing is told of them",
+        "an 11 s queue delivers ADUs after the source gave up their plan, and they are never reported",
     ),
     (
         30_908,
-        "a sink that was cut off from a producer that is gone asks nobody, again and again: its world never ended",
+        "a sink cut off from a stopped producer retries forever: its world never ended",
     ),
     (
         17_418,
-        "a stream is found anew in the same moment in which ADUs of the old one arrive",
+        "a stream is rediscovered in the same instant as ADUs of the old one arrive",
     ),
     (
         79_887,
-        "a node is killed before its stream has an ADU: copies were looked for by the id that it had had then",
+        "a node is killed before its stream has an ADU: copies were looked up by its id at that time",
     ),
     (
         45_377,
-        "three datagrams that their source had packed are lost in one packet, and were longer than that before",
+        "three datagrams packed by their source are lost in one packet, and were longer before packing",
     ),
 ];
 
@@ -78,15 +75,15 @@ const SEEDS: [(u64, &str); 16] = [
 const LONG_SEEDS: [(u64, &str); 3] = [
     (
         801,
-        "an ADU without a deadline lets 8,174 of its stream pass on a slow line, and is then taken for a replay by who opens it",
+        "an ADU without a deadline is overtaken by 8,174 others on a slow line, then opening it fails as a replay",
     ),
     (
         1_736,
-        "ADUs wait for 24 s before a caster, and the plan that they are to be copied for had given way: nobody was given a copy",
+        "ADUs wait for 24 s before a copying node whose plan was replaced meanwhile: none was copied",
     ),
     (
         2_289,
-        "as with 1736, where the parts had lapsed by then that were to copy them",
+        "as 1736, where the parts that should copy them had expired",
     ),
 ];
 

@@ -21,7 +21,7 @@ macro_rules! routing_world {
             Format::Toml,
             $name,
         )
-        .expect("it is one of the repository's")
+        .expect("a world of the repository")
     };
 }
 

@@ -525,7 +525,7 @@ fn trace_is_same_in_another_process() {
     let output = std::process::Command::new(program)
         .args(["--exact", "transport::prints_trace_hash", "--nocapture"])
         .output()
-        .expect("this very program starts again");
+        .expect("this program starts as a child");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let trace = format!("trace {:016x}", story(21));
     assert!(said.contains(&trace), "{trace} is not in {said}");

@@ -134,7 +134,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     if let Some(sentence) = leftovers::sweep_dead()?.sentence() {
         eprintln!("testbed: {sentence}");
     }
-    runtime()?.block_on(unless_asked_to_end(async {
+    runtime()?.block_on(until_interrupted(async {
         match &world {
             None if arguments.ladder.is_some() => ladder(arguments).await,
             None => calibrate(arguments).await,
@@ -166,14 +166,12 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 /// Runs `work` until a signal asks the process to end; dropping `work` then removes what it built.
-async fn unless_asked_to_end(
-    work: impl Future<Output = Result<u8, Failure>>,
-) -> Result<u8, Failure> {
+async fn until_interrupted(work: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
     let hear = |kind| signal(kind).context("cannot handle signals");
     let mut interrupt = hear(SignalKind::interrupt())?;
     let mut terminate = hear(SignalKind::terminate())?;
     let mut hangup = hear(SignalKind::hangup())?;
-    let asked = async {
+    let interrupted = async {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
@@ -182,7 +180,7 @@ async fn unless_asked_to_end(
     };
     tokio::select! {
         done = work => done,
-        () = asked => Err(anyhow::anyhow!("interrupted; the network has been removed").into()),
+        () = interrupted => Err(anyhow::anyhow!("interrupted; the network has been removed").into()),
     }
 }
 
@@ -226,7 +224,7 @@ async fn play(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
             );
         }
     }
-    never(&report.violations)
+    check_violations(&report.violations)
 }
 
 /// Runs a world that was read from a path.
@@ -278,10 +276,10 @@ async fn ladder(arguments: &Arguments) -> Result<u8, Failure> {
         rungs.push(rung);
     }
     println!("{}\n\n{}", ladder::machine(), ladder::table(&rungs));
-    never(&violations)
+    check_violations(&violations)
 }
 
-fn never(violations: &[String]) -> Result<u8, Failure> {
+fn check_violations(violations: &[String]) -> Result<u8, Failure> {
     match violations {
         [] => Ok(0),
         [first, ..] => {

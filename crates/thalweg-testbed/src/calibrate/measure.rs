@@ -155,18 +155,18 @@ async fn iperf3(mut server: Command, mut client: Command, subject: &'static Subj
         tokio::time::sleep(LISTENING).await;
         program::run_within(client, PATIENCE).await
     };
-    let (said, _) = tokio::try_join!(program::run_within(server, PATIENCE), calling)?;
-    let said: Value = serde_json::from_str(&said).context("iperf3 printed no JSON")?;
+    let (output, _) = tokio::try_join!(program::run_within(server, PATIENCE), calling)?;
+    let output: Value = serde_json::from_str(&output).context("iperf3 printed no JSON")?;
     if subject.loss == 0 {
-        rate(subject, &said)
+        rate(subject, &output)
     } else {
-        loss(subject, &said)
+        loss(subject, &output)
     }
 }
 
 /// Parses the times of `ping`'s echoes.
-fn delay(subject: &Subject, said: &str) -> Measured {
-    let mut times: Vec<f64> = said
+fn delay(subject: &Subject, output: &str) -> Measured {
+    let mut times: Vec<f64> = output
         .lines()
         .filter_map(|line| {
             line.split_once("time=")?
@@ -180,7 +180,7 @@ fn delay(subject: &Subject, said: &str) -> Measured {
     times.sort_by(f64::total_cmp);
     let median = times.get(times.len() / 2);
     let median =
-        median.with_context(|| format!("no echo was received on `{}`: {said}", subject.name))?;
+        median.with_context(|| format!("no echo was received on `{}`: {output}", subject.name))?;
     let own = subject.rate().time_for(ECHO).as_millis_f64();
     Ok(Figure::new(
         subject.name,
@@ -191,8 +191,8 @@ fn delay(subject: &Subject, said: &str) -> Measured {
 }
 
 /// Parses what arrived, without the first and last seconds, in which the line was not full.
-fn rate(subject: &Subject, said: &Value) -> Measured {
-    let intervals = said["intervals"]
+fn rate(subject: &Subject, output: &Value) -> Measured {
+    let intervals = output["intervals"]
         .as_array()
         .context("iperf3 reports no intervals")?;
     let inner = intervals
@@ -220,8 +220,8 @@ fn rate(subject: &Subject, said: &Value) -> Measured {
     ))
 }
 
-fn loss(subject: &Subject, said: &Value) -> Measured {
-    let sum = &said["end"]["sum"];
+fn loss(subject: &Subject, output: &Value) -> Measured {
+    let sum = &output["end"]["sum"];
     let count = |key: &str| {
         sum[key]
             .as_f64()

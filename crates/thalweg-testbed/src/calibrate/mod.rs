@@ -124,7 +124,7 @@ pub async fn run(seed: u64) -> anyhow::Result<Calibration> {
         }
     }
     if let (Some(failure), Some(subject)) = (failures.pop(), left.first())
-        && known_of(&known, subject) < QUANTITIES
+        && known_count(&known, subject) < QUANTITIES
     {
         return Err(failure);
     }
@@ -151,7 +151,7 @@ fn keep_nearest(known: &mut Known, new: Figure) {
 }
 
 /// Returns how many quantities of a link are known.
-fn known_of(known: &Known, subject: &Subject) -> usize {
+fn known_count(known: &Known, subject: &Subject) -> usize {
     let links = known.keys();
     links.filter(|(link, _)| *link == subject.name).count()
 }
@@ -159,7 +159,7 @@ fn known_of(known: &Known, subject: &Subject) -> usize {
 /// Returns whether all quantities of a link are known and within their bounds.
 fn is_settled(known: &Known, subject: &Subject) -> bool {
     let mut figures = known.values().filter(|figure| figure.link == subject.name);
-    known_of(known, subject) == QUANTITIES && figures.all(Figure::is_within)
+    known_count(known, subject) == QUANTITIES && figures.all(Figure::is_within)
 }
 
 fn world() -> World {

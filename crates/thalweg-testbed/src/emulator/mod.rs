@@ -143,7 +143,7 @@ impl Shared {
 fn run(shared: &Shared, cables: &[[OwnedFd; 2]]) {
     // Both improve accuracy; without them packets are later, which is measured.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    let _ = go_first();
+    let _ = raise_priority();
     let mut buffer = vec![0; PACKET_BYTES_MAX];
     let mut wake = Instant::ZERO;
     loop {
@@ -155,14 +155,14 @@ fn run(shared: &Shared, cables: &[[OwnedFd; 2]]) {
             return;
         }
         for (link, end) in ready {
-            take(&mut state.lines[link][end], &cables[link][end], &mut buffer);
+            read_packets(&mut state.lines[link][end], &cables[link][end], &mut buffer);
         }
-        wake = give(&mut state, cables);
+        wake = deliver_due(&mut state, cables);
     }
 }
 
 /// Gives the calling thread priority over every ordinary one: it works for microseconds at a time.
-fn go_first() -> anyhow::Result<()> {
+fn raise_priority() -> anyhow::Result<()> {
     rustix::process::setpriority_process(None, -20)?;
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     program::run(
@@ -206,7 +206,7 @@ fn wait(shared: &Shared, cables: &[[OwnedFd; 2]], wake: Instant) -> Option<Vec<(
 }
 
 /// Moves packets from a device onto its line.
-fn take(line: &mut Line<Vec<u8>>, cable: &OwnedFd, buffer: &mut [u8]) {
+fn read_packets(line: &mut Line<Vec<u8>>, cable: &OwnedFd, buffer: &mut [u8]) {
     for _ in 0..BATCH {
         // A device that is not up yet has nothing to read either.
         let Ok(bytes @ 1..) = read(cable, &mut *buffer) else {
@@ -221,7 +221,7 @@ fn take(line: &mut Line<Vec<u8>>, cable: &OwnedFd, buffer: &mut [u8]) {
 }
 
 /// Delivers due packets, and returns when the next one is due.
-fn give(state: &mut State, cables: &[[OwnedFd; 2]]) -> Instant {
+fn deliver_due(state: &mut State, cables: &[[OwnedFd; 2]]) -> Instant {
     let mut next = Instant::NEVER;
     for (lines, cables) in state.lines.iter_mut().zip(cables) {
         for (line, target) in lines.iter_mut().zip([&cables[1], &cables[0]]) {

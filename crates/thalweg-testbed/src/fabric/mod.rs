@@ -121,7 +121,7 @@ impl<'n> Fabric<'n> {
                 self.spawn(name)?;
                 return Ok(true);
             }
-            (NodeAction::Start, Some(process)) if process.is_told_to_end() => {
+            (NodeAction::Start, Some(process)) if process.is_stopping() => {
                 process.stop().await;
                 self.spawn(name)?;
                 return Ok(true);
@@ -182,7 +182,7 @@ impl<'n> Fabric<'n> {
             if let Some(process) = &mut place.process
                 && let Some(said) = process.ended()
             {
-                if !process.is_told_to_end() {
+                if !process.is_stopping() {
                     fallen.push((name.clone(), said));
                 }
                 place.process = None;

@@ -26,7 +26,7 @@ pub struct Process {
     child: Child,
     out: BufReader<ChildStdout>,
     log: PathBuf,
-    is_told_to_end: bool,
+    is_stopping: bool,
 }
 
 impl Process {
@@ -49,21 +49,21 @@ impl Process {
             child,
             out: BufReader::new(out),
             log: log.to_owned(),
-            is_told_to_end: false,
+            is_stopping: false,
         })
     }
 
     /// Waits until the node reports that it listens.
     pub async fn listens(&mut self) -> anyhow::Result<()> {
         let mut line = String::new();
-        let said = tokio::time::timeout(START_MAX, self.out.read_line(&mut line)).await;
-        match said {
+        let read = tokio::time::timeout(START_MAX, self.out.read_line(&mut line)).await;
+        match read {
             Ok(Ok(1..)) => Ok(()),
-            Ok(_) => bail!("it exited: {}", self.last_words()),
+            Ok(_) => bail!("it exited: {}", self.last_log_line()),
             Err(_) => bail!(
                 "it did not listen within {} s: {}",
                 START_MAX.as_secs(),
-                self.last_words()
+                self.last_log_line()
             ),
         }
     }
@@ -71,17 +71,17 @@ impl Process {
     /// Returns the exit status and the last log line, if the node has ended.
     pub fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
-        Some(format!("{status}: {}", self.last_words()))
+        Some(format!("{status}: {}", self.last_log_line()))
     }
 
     /// Returns whether the node was asked to end.
-    pub const fn is_told_to_end(&self) -> bool {
-        self.is_told_to_end
+    pub const fn is_stopping(&self) -> bool {
+        self.is_stopping
     }
 
     /// Asks the node to end.
     pub fn terminate(&mut self) {
-        self.is_told_to_end = true;
+        self.is_stopping = true;
         self.signal(Signal::TERM);
     }
 
@@ -122,7 +122,7 @@ impl Process {
         let _ = self.child.kill().await;
     }
 
-    fn last_words(&self) -> String {
+    fn last_log_line(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         log.lines()
             .next_back()

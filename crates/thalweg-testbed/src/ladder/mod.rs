@@ -66,8 +66,8 @@ pub async fn simulate(thalweg: &Path, world: &Path, seed: u64) -> anyhow::Result
         "--seeds",
         &format!("{seed}..{}", seed + SEEDS),
     ]);
-    let said = program::run_within(command, SIMULATE_MAX).await?;
-    let reports = serde_json::Deserializer::from_str(&said).into_iter();
+    let output = program::run_within(command, SIMULATE_MAX).await?;
+    let reports = serde_json::Deserializer::from_str(&output).into_iter();
     reports
         .collect::<Result<_, _>>()
         .context("the simulator's reports cannot be read")

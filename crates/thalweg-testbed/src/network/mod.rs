@@ -86,7 +86,7 @@ impl Network {
             let mut ip = Command::new("ip");
             program::run(
                 ip.args(["-netns", &namespace, "-batch", "-"]),
-                &setting_up(world, name),
+                &setup_commands(world, name),
             )?;
         }
         let emulator = Emulator::start(cables, seed)?;
@@ -164,7 +164,7 @@ fn place_of(nodes: &[NodeName], name: &NodeName) -> usize {
 }
 
 /// Returns the lines for `ip -batch` that set up a node's interfaces.
-fn setting_up(world: &World, node: &NodeName) -> String {
+fn setup_commands(world: &World, node: &NodeName) -> String {
     let mut lines = String::from("link set lo up\n");
     for (number, link) in world.links.iter().enumerate() {
         for (end, _) in link

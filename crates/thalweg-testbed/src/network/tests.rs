@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use thalweg_core::model::{Link, Node, NodeName, World};
 use thalweg_core::units::Bitrate;
 
-use super::{addresses_of, setting_up};
+use super::{addresses_of, setup_commands};
 
 fn name(text: &str) -> NodeName {
     text.parse().expect("a valid name")
@@ -38,7 +38,7 @@ fn node_has_device_per_link() {
             .push(Link::new(ends.map(name), Bitrate::from_kbps(1)));
     }
     assert_eq!(
-        setting_up(&world, &name("a")),
+        setup_commands(&world, &name("a")),
         "link set lo up\n\
          address add 10.77.0.1/30 dev link0\nlink set link0 mtu 1500 txqueuelen 1000 up\n\
          address add 10.77.0.10/30 dev link2\nlink set link2 mtu 1500 txqueuelen 1000 up\n"

@@ -66,7 +66,7 @@ impl Ledger {
     }
 
     /// Records that a node has a new process, which counts from zero.
-    pub fn handle_anew(&mut self, node: &NodeName) {
+    pub fn handle_restart(&mut self, node: &NodeName) {
         if let Some(row) = self.nodes.get_mut(node) {
             for (key, count) in std::mem::take(&mut row.last) {
                 *row.before.entry(key).or_default() += count;
@@ -145,7 +145,7 @@ mod tests {
         "relay".parse().expect("a valid name")
     }
 
-    fn said(expired: u64) -> BTreeMap<NodeName, serde_json::Value> {
+    fn status(expired: u64) -> BTreeMap<NodeName, serde_json::Value> {
         let status = json!({
             "streams": [{"name": "s", "id": "00", "counts": {"dropped": {"expired": expired, "no such": 3}}}],
             "links": [{"name": "base", "secure": false, "trusted": true, "adus": {"plain": expired, "sealed": 0}}],
@@ -156,14 +156,14 @@ mod tests {
     #[test]
     fn counts_of_restarted_node_add_up() {
         let mut ledger = Ledger::default();
-        ledger.handle_status(&said(0));
+        ledger.handle_status(&status(0));
         assert_eq!(ledger.drops("s"), []);
         assert!(ledger.exposures(&World::default()).is_empty());
-        ledger.handle_status(&said(3));
-        ledger.handle_status(&said(5));
-        ledger.handle_anew(&node());
+        ledger.handle_status(&status(3));
+        ledger.handle_status(&status(5));
+        ledger.handle_restart(&node());
         assert_eq!(ledger.drops("s"), [("relay".into(), DropCause::Expired, 5)]);
-        ledger.handle_status(&said(2));
+        ledger.handle_status(&status(2));
         assert_eq!(ledger.drops("s"), [("relay".into(), DropCause::Expired, 7)]);
         assert_eq!(ledger.drops("other"), []);
         // A withdrawn stream is not reported any more; its last counts stand.

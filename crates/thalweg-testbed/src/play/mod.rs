@@ -43,7 +43,7 @@ const LOOK: StdDuration = StdDuration::from_millis(500);
 const SETTLE_MAX: StdDuration = StdDuration::from_secs(70);
 
 /// Time between the `begin` line and the world's beginning, so that all roles have read it.
-const HEARING: Duration = Duration::from_millis(50);
+const LEAD: Duration = Duration::from_millis(50);
 
 /// How a world is run.
 #[derive(Clone, Debug)]
@@ -125,11 +125,11 @@ async fn run(
     fabric.start_all().await?;
     let mut roles = Roles::start(network, fabric)?;
     roles.ready().await?;
-    let begin = clock::now() + HEARING;
+    let begin = clock::now() + LEAD;
     roles.begin(begin).await?;
     let mut ledger = Ledger::default();
-    let mut remarks = remarks_before(world);
-    live(
+    let mut remarks = initial_remarks(world);
+    run_events(
         network,
         fabric,
         &mut roles,
@@ -181,7 +181,7 @@ async fn run(
 }
 
 /// Runs the world to its end, and its streams to theirs.
-async fn live(
+async fn run_events(
     network: &Network,
     fabric: &mut Fabric<'_>,
     roles: &mut Roles,
@@ -189,19 +189,19 @@ async fn live(
     remarks: &mut Vec<String>,
     begin: Instant,
 ) -> anyhow::Result<()> {
-    let mut weather = Weather::new(network.world());
+    let mut events = WorldEvents::new(network.world());
     let end = begin + network.world().length();
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let now = clock::now();
         let until = |moment: Instant| tokio::time::sleep(moment.saturating_since(now).into());
-        let next = weather.next().map_or(end, |time| begin + time);
+        let next = events.next().map_or(end, |time| begin + time);
         tokio::select! {
             biased;
             () = until(next), if next < end || now < end => {
-                while let Some(event) = weather.due(clock::now().saturating_since(begin)) {
-                    change(network, fabric, ledger, &mut weather, &event).await?;
+                while let Some(event) = events.due(clock::now().saturating_since(begin)) {
+                    change(network, fabric, ledger, &mut events, &event).await?;
                 }
             }
             _ = look.tick() => {
@@ -220,13 +220,13 @@ async fn live(
 }
 
 /// The current links, and the events to come.
-struct Weather {
+struct WorldEvents {
     links: Vec<Link>,
     /// In reverse order: the last is the next.
     events: Vec<Event>,
 }
 
-impl Weather {
+impl WorldEvents {
     fn new(world: &World) -> Self {
         let mut events = world.events.clone();
         events.sort_by_key(|event| event.time);
@@ -251,12 +251,12 @@ async fn change(
     network: &Network,
     fabric: &mut Fabric<'_>,
     ledger: &mut Ledger,
-    weather: &mut Weather,
+    events: &mut WorldEvents,
     event: &Event,
 ) -> anyhow::Result<()> {
     match &event.change {
         Change::Link { ends, set } => {
-            for (number, link) in weather.links.iter_mut().enumerate() {
+            for (number, link) in events.links.iter_mut().enumerate() {
                 if link.joins(ends) {
                     link.apply(set);
                     network.emulator().set(number, Impairment::from(&*link));
@@ -269,14 +269,14 @@ async fn change(
             }
             let acted = fabric.act(name, *action).await;
             if acted.with_context(|| format!("node `{name}`"))? {
-                ledger.handle_anew(name);
+                ledger.handle_restart(name);
             }
         }
     }
     Ok(())
 }
 
-fn remarks_before(world: &World) -> Vec<String> {
+fn initial_remarks(world: &World) -> Vec<String> {
     let named = |names: Vec<&NodeName>| {
         let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
         (!names.is_empty()).then(|| names.join(", "))

@@ -73,11 +73,11 @@ impl Roles {
     pub async fn ready(&mut self) -> anyhow::Result<()> {
         for role in self.all() {
             let (stream, node) = (role.stream.clone(), role.node.clone());
-            let ready = tokio::time::timeout(READY_MAX, role.hears(READY)).await;
+            let ready = tokio::time::timeout(READY_MAX, role.wait_for_line(READY)).await;
             if !matches!(ready, Ok(true)) {
                 bail!(
                     "the role of `{stream}` at `{node}` is not ready: {}",
-                    role.last_words()
+                    role.last_log_line()
                 );
             }
         }
@@ -127,7 +127,7 @@ impl Roles {
     pub async fn settle(&mut self) {
         let over = async {
             for role in &mut self.subscribers {
-                role.hears(OVER).await;
+                role.wait_for_line(OVER).await;
             }
         };
         // The end of a stream without a plan never arrives.
@@ -213,7 +213,7 @@ impl Role {
     }
 
     /// Waits until the role prints a word; returns false if it ends instead.
-    async fn hears(&mut self, word: &str) -> bool {
+    async fn wait_for_line(&mut self, word: &str) -> bool {
         let mut line = String::new();
         while let Ok(1..) = self.out.read_line(&mut line).await {
             if line.trim() == word {
@@ -224,7 +224,7 @@ impl Role {
         false
     }
 
-    fn last_words(&self) -> String {
+    fn last_log_line(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         log.lines()
             .next_back()

@@ -43,7 +43,7 @@ pub const SUMMARY: &str = "summary";
 pub const OVER: &str = "over";
 
 /// Interval between attempts to connect to the node.
-const AGAIN: Duration = Duration::from_millis(50);
+const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// The arguments of a role.
 #[derive(Clone, Debug, clap::Args)]
@@ -80,7 +80,7 @@ pub fn fingerprint(payload: &Bytes) -> u64 {
 }
 
 /// Prints a line for the testbed.
-fn say(word: &str) {
+fn print_line(word: &str) {
     println!("{word}");
 }
 

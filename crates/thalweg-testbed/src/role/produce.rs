@@ -14,7 +14,7 @@ use thalweg_sim::traffic::{self, Due, Producer};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::note::{Note, Notes};
-use super::{AGAIN, BEGIN, OVER, Part, READY, SUMMARY, fingerprint, say, sleep_until};
+use super::{BEGIN, OVER, Part, READY, RETRY_AFTER, SUMMARY, fingerprint, print_line, sleep_until};
 use crate::system::clock;
 
 /// How long a publisher may take to end its stream: it waits twice 30 s for in-flight ADUs without a
@@ -31,7 +31,7 @@ pub async fn produce(part: &Part) -> anyhow::Result<()> {
     } else {
         None
     };
-    let mut work = Work {
+    let mut producer = StreamProducer {
         part,
         notes: Notes::create(&part.notes)?,
         film,
@@ -40,11 +40,11 @@ pub async fn produce(part: &Part) -> anyhow::Result<()> {
         world,
         begin: Instant::ZERO,
     };
-    let publisher = work.publish(Instant::NEVER).await;
-    say(READY);
-    work.begin = begin().await?;
-    work.run(publisher).await?;
-    say(OVER);
+    let publisher = producer.publish(Instant::NEVER).await;
+    print_line(READY);
+    producer.begin = begin().await?;
+    producer.run(publisher).await?;
+    print_line(OVER);
     Ok(())
 }
 
@@ -62,7 +62,7 @@ async fn begin() -> anyhow::Result<Instant> {
         .context("the testbed did not send the start time of the world")
 }
 
-struct Work<'p> {
+struct StreamProducer<'p> {
     part: &'p Part,
     world: World,
     stream: Stream,
@@ -72,7 +72,7 @@ struct Work<'p> {
     begin: Instant,
 }
 
-impl Work<'_> {
+impl StreamProducer<'_> {
     /// Publishes the stream as soon as there is a node; `None` if there is none until then.
     async fn publish(&self, until: Instant) -> Option<LocalPublisher> {
         while clock::now() < until {
@@ -89,7 +89,7 @@ impl Work<'_> {
             };
             match published.await {
                 Ok(publisher) => return Some(publisher),
-                Err(_) => tokio::time::sleep(AGAIN).await,
+                Err(_) => tokio::time::sleep(RETRY_AFTER).await,
             }
         }
         None
@@ -126,7 +126,7 @@ impl Work<'_> {
             // ADUs that have not ended by then are unaccounted in the report.
             let summary = tokio::time::timeout(FINISH_MAX, publisher.finish()).await;
             if let Ok(Ok(summary)) = summary {
-                say(&format!("{SUMMARY} {summary}"));
+                print_line(&format!("{SUMMARY} {summary}"));
             }
         }
         Ok(())

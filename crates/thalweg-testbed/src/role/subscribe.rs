@@ -6,7 +6,7 @@ use thalweg_node::{SubscribeOptions, SubscriberEvent};
 use tokio::io::AsyncReadExt as _;
 
 use super::note::{Note, Notes};
-use super::{AGAIN, OVER, Part, READY, fingerprint, say};
+use super::{OVER, Part, READY, RETRY_AFTER, fingerprint, print_line};
 use crate::system::clock;
 
 /// Runs a subscriber until the testbed closes its standard input.
@@ -21,12 +21,12 @@ pub async fn subscribe(part: &Part) -> anyhow::Result<()> {
     let mut notes = Notes::create(&part.notes)?;
     tokio::select! {
         failed = receive(part, &options, &mut notes) => failed,
-        () = unwanted() => Ok(()),
+        () = stop_requested() => Ok(()),
     }
 }
 
 /// Waits until the input ends.
-async fn unwanted() {
+async fn stop_requested() {
     let mut input = tokio::io::stdin();
     let mut ignored = [0; 64];
     // A subscriber ignores the world's beginning.
@@ -42,11 +42,11 @@ async fn receive(part: &Part, options: &SubscribeOptions, notes: &mut Notes) -> 
         };
         let subscriber: Result<LocalSubscriber, LocalError> = subscribed.await;
         let Ok(mut subscriber) = subscriber else {
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_AFTER).await;
             continue;
         };
         if !is_ready {
-            say(READY);
+            print_line(READY);
             is_ready = true;
         }
         let mut given = 0_u64;
@@ -67,8 +67,8 @@ async fn receive(part: &Part, options: &SubscribeOptions, notes: &mut Notes) -> 
         }
         // The stream or the node has ended, and another may come.
         if given > 0 {
-            say(OVER);
+            print_line(OVER);
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(RETRY_AFTER).await;
     }
 }

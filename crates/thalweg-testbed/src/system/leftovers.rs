@@ -50,17 +50,17 @@ pub fn sweep_of(of: Owner) -> anyhow::Result<Swept> {
     sweep(|owner| owner == of)
 }
 
-fn sweep(mut is_prey: impl FnMut(Owner) -> bool) -> anyhow::Result<Swept> {
+fn sweep(mut is_owned: impl FnMut(Owner) -> bool) -> anyhow::Result<Swept> {
     let mut swept = Swept::default();
-    let mut prey = |folder: &Path| -> Vec<(Owner, String)> {
+    let mut owned = |folder: &Path| -> Vec<(Owner, String)> {
         names(folder)
             .into_iter()
             .filter_map(|name| Some((Owner::of_name(&name)?.0, name)))
-            .filter(|(owner, _)| is_prey(*owner))
+            .filter(|(owner, _)| is_owned(*owner))
             .collect()
     };
-    let namespaces = prey(Path::new(NAMESPACES));
-    let folders = prey(&std::env::temp_dir());
+    let namespaces = owned(Path::new(NAMESPACES));
+    let folders = owned(&std::env::temp_dir());
     for (owner, name) in namespaces {
         swept.owners.push(owner.pid);
         swept.processes += empty(&name);

@@ -38,13 +38,13 @@ pub fn run(command: &mut Command, input: &str) -> anyhow::Result<String> {
 pub fn read(shown: &str, output: &Output) -> anyhow::Result<String> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = if said.trim().is_empty() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = if stderr.trim().is_empty() {
             text.trim()
         } else {
-            said.trim()
+            stderr.trim()
         };
-        bail!("`{shown}` failed ({}): {said}", output.status);
+        bail!("`{shown}` failed ({}): {stderr}", output.status);
     }
     Ok(text)
 }

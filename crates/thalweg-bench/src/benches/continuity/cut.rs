@@ -10,7 +10,7 @@ use crate::sample::Summary;
 
 /// The relevant messages of a log, with their times in seconds of the machine's clock.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Said {
+pub(super) struct NodeLog {
     silences: Vec<f64>,
     plans: Vec<f64>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Cut {
 
 const DAY_S: f64 = 86_400.0;
 
-impl Said {
+impl NodeLog {
     /// Parses a log with lines that begin with the time of day; `unix_at_zero_s` is the Unix time of
     /// the machine clock's zero.
     pub(super) fn read(log: &str, unix_at_zero_s: f64) -> Self {
@@ -70,7 +70,7 @@ impl Cut {
     /// Combines the producer's notes, the subscriber's notes, and the nodes' logs, the source first.
     ///
     /// Fails   no node noticed the break, or no new plan came into force
-    pub(super) fn new(given: &[Note], received: &[Note], said: &[Said]) -> anyhow::Result<Self> {
+    pub(super) fn new(given: &[Note], received: &[Note], logs: &[NodeLog]) -> anyhow::Result<Self> {
         let first = given.first().context("the producer published nothing")?;
         let began_s = first.due as f64 / 1e9 - START.as_secs_f64();
         let broken_s = began_s + BREAK.as_secs_f64();
@@ -98,12 +98,12 @@ impl Cut {
                 .filter(|passed| *passed < DAY_S / 2.0)
                 .reduce(f64::min)
         };
-        let mut silences = said.iter().flat_map(|said| said.silences.iter().copied());
+        let mut silences = logs.iter().flat_map(|log| log.silences.iter().copied());
         let detection_s = soonest(&mut silences, broken_s).context("no node noticed the break")?;
-        let mut plans = said
+        let mut plans = logs
             .first()
             .into_iter()
-            .flat_map(|said| said.plans.iter().copied());
+            .flat_map(|log| log.plans.iter().copied());
         let repath_s =
             soonest(&mut plans, broken_s + detection_s).context("no new plan came into force")?;
         Ok(Self {

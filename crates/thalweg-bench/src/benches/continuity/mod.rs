@@ -36,7 +36,7 @@ use crate::progress;
 use crate::report::{Figure, Report};
 use crate::sample::Summary;
 
-use cut::{Cut, Said};
+use cut::{Cut, NodeLog};
 use worlds::{Manner, NAMES};
 
 pub(super) use cut::longest_gap;
@@ -86,12 +86,17 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
                 side.push(played);
             }
         }
-        tell(*manner, &kept, &unkept, report)?;
+        report_cuts(*manner, &kept, &unkept, report)?;
     }
     Ok(())
 }
 
-fn tell(manner: Manner, kept: &[Cut], unkept: &[Cut], report: &mut Report) -> anyhow::Result<()> {
+fn report_cuts(
+    manner: Manner,
+    kept: &[Cut],
+    unkept: &[Cut],
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let measures: [fn(&Cut) -> f64; 6] = [
         |cut| cut.lost,
         |cut| cut.twice,
@@ -120,7 +125,9 @@ fn play(manner: Manner, is_kept: bool, seed: u64) -> anyhow::Result<Cut> {
     let played = Testbed::find()?.play(&worlds::text(manner, is_kept), seed)?;
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let unix_at_zero_s = unix.as_secs_f64() - clock::now().as_nanos() as f64 / 1e9;
-    let said = |place| Ok(Said::read(&played.log(place)?, unix_at_zero_s));
-    let said: Vec<Said> = (0..NAMES.len()).map(said).collect::<anyhow::Result<_>>()?;
-    Cut::new(&played.given()?, &played.received(0)?, &said)
+    let read_log = |place| Ok(NodeLog::read(&played.log(place)?, unix_at_zero_s));
+    let logs: Vec<NodeLog> = (0..NAMES.len())
+        .map(read_log)
+        .collect::<anyhow::Result<_>>()?;
+    Cut::new(&played.given()?, &played.received(0)?, &logs)
 }

@@ -6,7 +6,7 @@ use thalweg_core::planner::{Policy, plan};
 use thalweg_testbed::role::note::Note;
 use thalweg_world::{Format, load_str};
 
-use super::cut::{Cut, Said};
+use super::cut::{Cut, NodeLog};
 use super::worlds::{BREAK, INTERVAL, Manner, NAMES, START, text};
 
 #[test]
@@ -61,8 +61,8 @@ fn notes_and_logs_give_figures() {
                   2026-11-23T00:01:07.239000Z  INFO plan in force sink=desk epoch=2\n";
     let relay = "2026-11-23T00:01:07.179000Z  INFO neighbour does not answer peer=desk\n";
     let unix_at_zero = 86_400.0 * 3.0 - 40.0;
-    let said = [source, relay].map(|log| Said::read(log, unix_at_zero));
-    let cut = Cut::new(&given, &received, &said).expect("all is there");
+    let logs = [source, relay].map(|log| NodeLog::read(log, unix_at_zero));
+    let cut = Cut::new(&given, &received, &logs).expect("all is there");
     // Of the seven that came together the last is less than an interval late.
     assert_eq!((cut.lost, cut.twice, cut.delayed), (1.0, 1.0, 6.0));
     assert!((cut.detection_ms - 170.0).abs() < 0.01, "{cut:?}");

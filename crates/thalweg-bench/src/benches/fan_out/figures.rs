@@ -45,19 +45,19 @@ const EACH: [(&str, &str, Of); 12] = [
     ("delivered_share", "share", |p| Some(p.free.share())),
     ("kib_per_sink", "KiB", |p| Some(p.bytes_per_sink / 1_024.0)),
     ("held_delivered_share", "share", |p| {
-        p.held.as_ref().map(Taken::share)
+        p.limited.as_ref().map(Taken::share)
     }),
     ("held_least_share", "share", |p| {
-        p.held.as_ref().map(|held| held.extremes()[0])
+        p.limited.as_ref().map(|limited| limited.extremes()[0])
     }),
     ("held_most_share", "share", |p| {
-        p.held.as_ref().map(|held| held.extremes()[1])
+        p.limited.as_ref().map(|limited| limited.extremes()[1])
     }),
     ("held_latency_p50_ms", "ms", |p| {
-        p.held.as_ref().map(|held| held.latency_ms(0.5))
+        p.limited.as_ref().map(|limited| limited.latency_ms(0.5))
     }),
     ("held_latency_p99_ms", "ms", |p| {
-        p.held.as_ref().map(|held| held.latency_ms(0.99))
+        p.limited.as_ref().map(|limited| limited.latency_ms(0.99))
     }),
 ];
 
@@ -78,7 +78,7 @@ const ALONE: [(&str, Over); 2] = [
 ];
 
 /// Reports every side at a size: for people as a table.
-pub(super) fn tell(
+pub(super) fn report_relay(
     measured: &Measured,
     sinks: u32,
     legends: &[Legend],
@@ -190,7 +190,7 @@ fn show(measured: &Measured, sinks: u32, names: impl Iterator<Item = &'static st
         "p99 ms",
         "came",
         "KiB a sink",
-        "held: came",
+        "limited: came",
         "least",
         "most",
         "p50 ms",

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `play` | one tree: until all sinks receive, a free window, a window with a quarter of the processor |
 //! | `taken` | evaluates the records of a window |
-//! | `hold` | limits the processor time of one program |
+//! | `limit` | limits the processor time of one program |
 //! | `thalweg`, `nats` | our ends and relay; NATS's ends |
 //! | `bare` | the cost of the transport alone |
 //! | `figures` | what is reported |
@@ -29,7 +29,7 @@
 
 pub(crate) mod bare;
 mod figures;
-mod hold;
+mod limit;
 pub(crate) mod nats;
 mod play;
 mod taken;
@@ -137,7 +137,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
             sides.reverse();
         }
         sides.retain(|side| carries(&measured, *sinks, side.name()));
-        figures::tell(&measured, *sinks, &legends, report)?;
+        figures::report_relay(&measured, *sinks, &legends, report)?;
     }
     figures::headlines(&measured, &legends, report)?;
     if !failed.is_empty() {

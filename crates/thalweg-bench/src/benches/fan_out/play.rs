@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use thalweg_testbed::system::clock;
 
-use super::hold::Hold;
+use super::limit::CpuLimit;
 use super::taken::Taken;
 use super::{AGE_MAX, PACE};
 use crate::peers::tree::{Record, Tree};
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const STRAGGLERS: Duration = AGE_MAX.saturating_add(Duration::from_millis(500));
 
 /// The share of its free processor time to which the relay is then limited.
-const HELD_SHARE: f64 = 0.25;
+const LIMITED_SHARE: f64 = 0.25;
 
 /// The lengths of the windows.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Lasting {
     /// Time before a window, so that start-up effects fade.
     settle: Duration,
     free_adus: u32,
-    held_adus: u32,
+    limited_adus: u32,
 }
 
 /// The results of a tree.
@@ -43,7 +43,7 @@ pub(super) struct Played {
     /// With all the processor time that the relay wanted.
     pub(super) free: Taken,
     /// With a quarter of that, if the kernel can limit it.
-    pub(super) held: Option<Taken>,
+    pub(super) limited: Option<Taken>,
     /// The relay's growth in memory per sink by then.
     pub(super) bytes_per_sink: f64,
 }
@@ -52,12 +52,12 @@ impl Lasting {
     pub(super) const FULL: Self = Self {
         settle: Duration::from_secs(1),
         free_adus: 150,
-        held_adus: 90,
+        limited_adus: 90,
     };
     pub(super) const QUICK: Self = Self {
         settle: Duration::from_millis(200),
         free_adus: 20,
-        held_adus: 20,
+        limited_adus: 20,
     };
 }
 
@@ -74,26 +74,26 @@ pub(super) fn play(
     std::thread::sleep(lasting.settle);
     let free = window(&mut tree, sinks, lasting.free_adus)?;
     let bytes_per_sink = tree.grown_bytes()? / f64::from(sinks);
-    // `Hold::on` has printed why it cannot limit the relay.
-    let Some(hold) = Hold::on(tree.relay.id(), free.relay_cores * HELD_SHARE) else {
+    // `CpuLimit::on` has printed why it cannot limit the relay.
+    let Some(limit) = CpuLimit::on(tree.relay.id(), free.relay_cores * LIMITED_SHARE) else {
         return Ok(Played {
             free,
-            held: None,
+            limited: None,
             bytes_per_sink,
         });
     };
     std::thread::sleep(lasting.settle);
-    let held = window(&mut tree, sinks, lasting.held_adus);
+    let limited = window(&mut tree, sinks, lasting.limited_adus);
     // The cgroup can be removed only after the limited process has ended.
     drop(tree);
-    drop(hold);
-    if let Err(error) = &held {
+    drop(limit);
+    if let Err(error) = &limited {
         progress::clear();
         eprintln!("thalweg-bench: the limited relay is not measured: {error:#}");
     }
     Ok(Played {
         free,
-        held: held.ok(),
+        limited: limited.ok(),
         bytes_per_sink,
     })
 }

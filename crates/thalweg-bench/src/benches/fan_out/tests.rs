@@ -2,7 +2,7 @@
 
 use super::Measured;
 use super::figures::{headline, ratio};
-use super::hold::quota_us;
+use super::limit::quota_us;
 use super::play::Played;
 use super::taken::Taken;
 use crate::peers::tree::{Load, RECORD_BYTES, Record, STAMP_BYTES};
@@ -29,7 +29,7 @@ fn played(relay_cores: f64) -> Played {
         .collect();
     Played {
         free: taken(&records, relay_cores),
-        held: None,
+        limited: None,
         bytes_per_sink: 1.0,
     }
 }

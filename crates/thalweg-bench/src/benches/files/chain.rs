@@ -69,7 +69,7 @@ pub(super) struct Transfer {
 
 impl Transfer {
     /// Returns the resent bytes as a share of the file.
-    pub(super) fn again(&self) -> f64 {
+    pub(super) fn resent_share(&self) -> f64 {
         (self.bytes_given as f64 - self.bytes as f64) / self.bytes as f64
     }
 
@@ -113,8 +113,8 @@ pub(super) fn names(hops: usize) -> Vec<NodeName> {
 /// Builds the lines of a chain of this many hops.
 ///
 /// Fails   the network cannot be built
-pub(super) fn lay(hops: usize, line: LineKind) -> anyhow::Result<Network> {
-    live::lay(&world(&names(hops), line), 1).context("the links cannot be built")
+pub(super) fn build_network(hops: usize, line: LineKind) -> anyhow::Result<Network> {
+    live::build_network(&world(&names(hops), line), 1).context("the links cannot be built")
 }
 
 impl<'n> Chain<'n> {

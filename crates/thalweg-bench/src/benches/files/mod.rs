@@ -82,7 +82,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     }
     super::live::prepare(privilege::TO_MEASURE_TCP)?;
     progress::show(format_args!("{ID}: nodes for 1 Gbit/s"));
-    let network = chain::lay(gigabit::HOPS, gigabit::LINE)?;
+    let network = chain::build_network(gigabit::HOPS, gigabit::LINE)?;
     let chain = Chain::start(&network)?;
     let measured = gigabit::measure(&chain, &network, settings, report);
     chain.stop();
@@ -95,7 +95,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     };
     for hops in hops {
         progress::show(format_args!("{ID}: nodes for {hops} hops"));
-        let network = chain::lay(*hops, chain::SLOW)?;
+        let network = chain::build_network(*hops, chain::SLOW)?;
         let chain = Chain::start(&network)?;
         let measured = measure(&chain, settings.is_quick, report);
         chain.stop();
@@ -172,7 +172,7 @@ impl Chosen {
         let all = || self.larges.iter().chain(&self.smalls);
         let case = |metric: usize| format!("{}.hops_{hops}", METRICS[metric]);
         let set_up = Summary::of(all().map(|sent| sent.set_up_seconds).collect());
-        let again = Summary::of(all().map(Transfer::again).collect());
+        let resent_share = Summary::of(all().map(Transfer::resent_share).collect());
         let goodput = Summary::of(self.goodputs.clone());
         let figures = [
             (
@@ -187,7 +187,7 @@ impl Chosen {
             ),
             (case(6), "bit/s", goodput),
             (case(7), "s", set_up),
-            (case(8), "1", again),
+            (case(8), "1", resent_share),
         ];
         for (metric, unit, value) in figures {
             report.add(&Figure::new(ID, metric, unit, value))?;

@@ -20,7 +20,7 @@ fn times_come_from_both_programs() {
     let received = r#"{"began_unix": 100.6, "ended_unix": 142.5}"#;
     let read = Transfer::read(sent, received, 100.0).expect("they are complete");
     assert!((read.seconds - 42.0).abs() < 1e-9 && (read.set_up_seconds - 0.5).abs() < 1e-9);
-    assert!((read.again() - 0.1).abs() < 1e-9);
+    assert!((read.resent_share() - 0.1).abs() < 1e-9);
     assert!(Transfer::read("{}", received, 0.0).is_err());
 }
 

@@ -50,7 +50,7 @@ pub(crate) enum Part {
     /// Sends a schedule.
     Send,
     /// Sends as much as it can.
-    Pour,
+    Bulk,
 }
 
 /// The arguments of an end.
@@ -126,16 +126,16 @@ pub(crate) fn run(end: &End) -> anyhow::Result<()> {
         // A receiver gets no messages; the end of its input ends it.
         std::io::stdin().read_to_end(&mut Vec::new())?;
         arrivals.write(&end.file)?;
-        say(OVER);
+        send_line(OVER);
         drop(kept);
         return Ok(());
     }
-    let is_pouring = end.part == Part::Pour;
+    let is_bulk = end.part == Part::Bulk;
     let outlet = Outlet {
         own,
         is_alone: end.alone,
         peer: end.peer.clone(),
-        schedule: if is_pouring {
+        schedule: if is_bulk {
             Schedule::default()
         } else {
             Schedule::read(&end.file)?
@@ -143,23 +143,23 @@ pub(crate) fn run(end: &End) -> anyhow::Result<()> {
         budget: Duration::from_millis(end.millis),
         flows: end.flows,
     };
-    if is_pouring {
-        side.pour(&outlet)?;
+    if is_bulk {
+        side.send_bulk(&outlet)?;
     } else {
         side.send(&outlet)?;
     }
-    say(OVER);
+    send_line(OVER);
     Ok(())
 }
 
 /// Prints a line for the bench.
-pub(super) fn say(line: &str) {
+pub(super) fn send_line(line: &str) {
     println!("{line}");
 }
 
 /// Reports that it can begin, and waits for time zero.
-pub(super) fn begin_when_told() -> anyhow::Result<Instant> {
-    say(READY);
+pub(super) fn wait_for_begin() -> anyhow::Result<Instant> {
+    send_line(READY);
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     let nanos = line.trim().strip_prefix(BEGIN).map(str::trim);

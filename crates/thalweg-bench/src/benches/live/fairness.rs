@@ -26,7 +26,7 @@ use thalweg_core::time::{Duration, Instant};
 use thalweg_testbed::system::privilege;
 
 use super::condition::{Condition, RATE};
-use super::play::{self, Play, Pour};
+use super::play::{self, Bulk, Play};
 use super::recording::Arrival;
 use super::schedule::{Due, Schedule};
 use super::sides::{OURS, OURS_CUBIC, Side, TCP_BBR, TCP_CUBIC};
@@ -185,15 +185,15 @@ impl Bench {
             places.reverse();
         }
         for side in places {
-            let pours = [
-                Pour { side, flows: ours },
-                Pour {
+            let bulks = [
+                Bulk { side, flows: ours },
+                Bulk {
                     side: tcp,
                     flows: theirs,
                 },
             ];
             let spans = [self.early, self.settled];
-            let [early, goodput] = pour(condition, &pours, spans, round)?;
+            let [early, goodput] = send_bulk(condition, &bulks, spans, round)?;
             if side.name() == OURS.name() {
                 let flows = goodput.concat();
                 mixed.early.push(share_vs_fair(&early));
@@ -220,11 +220,11 @@ impl Bench {
                     for side in sides {
                         let (name, line) = (side.name(), condition.name());
                         progress::show(format_args!("{ID}: {flows} of {name} alone, {line}"));
-                        let pours = [Pour {
+                        let bulks = [Bulk {
                             side,
                             flows: *flows,
                         }];
-                        let [goodput] = pour(*condition, &pours, [self.early], round)?;
+                        let [goodput] = send_bulk(*condition, &bulks, [self.early], round)?;
                         let goodput = goodput.concat();
                         let place = if side.name() == OURS.name() {
                             0
@@ -297,19 +297,19 @@ fn instead_of_ours(tcp: &'static dyn Side) -> (&'static dyn Side, &'static str) 
 
 /// Sends bulk until the last of these spans is over.
 ///
-/// Returns for each span the goodput of each flow in bit/s, in the order of `pours`.
-fn pour<const SPANS: usize>(
+/// Returns for each span the goodput of each flow in bit/s, in the order of `bulks`.
+fn send_bulk<const SPANS: usize>(
     condition: Condition,
-    pours: &[Pour<'_>],
+    bulks: &[Bulk<'_>],
     spans: [Span; SPANS],
     round: u64,
 ) -> anyhow::Result<[Vec<Vec<f64>>; SPANS]> {
     let ends = spans.iter().map(|span| span.before + span.counted);
     let lasting = ends.max().unwrap_or(Duration::ZERO);
-    let (begin, arrivals) = play::pour(condition, pours, lasting, round + 1)?;
+    let (begin, arrivals) = play::send_bulk(condition, bulks, lasting, round + 1)?;
     Ok(spans.map(|span| {
-        let each = pours.iter().zip(&arrivals);
-        each.map(|(pour, came)| goodput_bps(pour.flows, came, begin + span.before, span.counted))
+        let each = bulks.iter().zip(&arrivals);
+        each.map(|(bulk, came)| goodput_bps(bulk.flows, came, begin + span.before, span.counted))
             .collect()
     }))
 }

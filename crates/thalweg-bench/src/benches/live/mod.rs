@@ -42,4 +42,4 @@ mod tests;
 pub(crate) mod threshold;
 mod videos;
 
-pub(crate) use play::{lay, outlast_taking_down, prepare};
+pub(crate) use play::{build_network, prepare, wait_for_removal};

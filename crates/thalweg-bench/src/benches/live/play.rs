@@ -63,7 +63,7 @@ pub(super) struct Event {
 
 /// Bulk senders.
 #[derive(Clone, Copy)]
-pub(super) struct Pour<'a> {
+pub(super) struct Bulk<'a> {
     pub(super) side: &'a dyn Side,
     /// Number of connections.
     pub(super) flows: u32,
@@ -79,7 +79,7 @@ pub(crate) fn prepare(tools: &[privilege::Tool]) -> anyhow::Result<()> {
         eprintln!("thalweg-bench: {sentence}");
     }
     HEARS.call_once(|| {
-        std::thread::spawn(take_down_when_asked);
+        std::thread::spawn(remove_on_signal);
     });
     Ok(())
 }
@@ -90,19 +90,19 @@ static BUILDING: Mutex<()> = Mutex::new(());
 /// Builds a network. A build that has begun completes before it can be removed.
 ///
 /// Fails   the network cannot be built
-pub(crate) fn lay(world: &World, seed: u64) -> anyhow::Result<Network> {
+pub(crate) fn build_network(world: &World, seed: u64) -> anyhow::Result<Network> {
     let _held = BUILDING.lock();
     Network::build(world, seed)
 }
 
 /// Waits, if the networks are being removed, until the process ends: a failure meanwhile is a
 /// consequence of that.
-pub(crate) fn outlast_taking_down() {
+pub(crate) fn wait_for_removal() {
     drop(BUILDING.lock());
 }
 
 /// Waits for a signal to end, removes the networks built by this process, and exits.
-fn take_down_when_asked() {
+fn remove_on_signal() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -140,16 +140,16 @@ impl Play<'_> {
         let schedule = stage.file("schedule");
         self.schedule.write(&schedule)?;
         let mut receiver = stage.receiver(self.side, "arrivals")?;
-        let peer = receiver.hear(READY, START_MAX)?;
+        let peer = receiver.read_line(READY, START_MAX)?;
         let mut sender = stage.sender(self.side, "send", &peer);
         sender.arg("--file").arg(&schedule);
         sender.args(["--millis", &self.budget.as_millis().to_string()]);
         let mut sender = Process::start(sender, format!("sender of {}", self.side.name()))?;
-        receiver.hear(UP, START_MAX)?;
-        sender.hear(READY, START_MAX)?;
+        receiver.read_line(UP, START_MAX)?;
+        sender.read_line(READY, START_MAX)?;
         let before = stage.passed();
         let begin = clock::now() + LEAD;
-        sender.say(&format!("{BEGIN} {}", begin.as_nanos()))?;
+        sender.send_line(&format!("{BEGIN} {}", begin.as_nanos()))?;
         for event in self.events {
             sleep_until(begin + event.at);
             stage.network.emulator().set(event.line, event.impairment);
@@ -157,7 +157,7 @@ impl Play<'_> {
         sleep_until(begin + self.schedule.length());
         let [meanwhile, _] = since(stage.passed(), before);
         let most = TAIL + OVER_MAX;
-        sender.hear(OVER, most.into())?;
+        sender.read_line(OVER, most.into())?;
         let arrivals = finish(&mut receiver, &stage.file("arrivals"))?;
         let mut recording = Recording::new(self.schedule, begin, &arrivals);
         recording.passed = since(stage.passed(), before);
@@ -172,32 +172,32 @@ impl Play<'_> {
 /// Sends bulk with all of these over one line; returns the begin and the arrivals of each.
 ///
 /// Fails   as [`Play::record`]
-pub(super) fn pour(
+pub(super) fn send_bulk(
     condition: Condition,
-    pours: &[Pour<'_>],
+    bulks: &[Bulk<'_>],
     length: Duration,
     seed: u64,
 ) -> anyhow::Result<(Instant, Vec<Vec<Arrival>>)> {
     let stage = Stage::build(condition, 1, seed)?;
     let mut ends = Vec::new();
-    for (place, Pour { side, flows }) in pours.iter().enumerate() {
+    for (place, Bulk { side, flows }) in bulks.iter().enumerate() {
         let receiver = stage.receiver(*side, &format!("arrivals{place}"))?;
-        let peer = receiver.hear(READY, START_MAX)?;
-        let mut sender = stage.sender(*side, "pour", &peer);
+        let peer = receiver.read_line(READY, START_MAX)?;
+        let mut sender = stage.sender(*side, "bulk", &peer);
         sender.args(["--file", "none", "--flows", &flows.to_string()]);
         sender.args(["--millis", &length.as_millis().to_string()]);
         let sender = Process::start(sender, format!("sender of {}", side.name()))?;
-        receiver.hear(UP, START_MAX)?;
-        sender.hear(READY, START_MAX)?;
+        receiver.read_line(UP, START_MAX)?;
+        sender.read_line(READY, START_MAX)?;
         ends.push((sender, receiver));
     }
     let begin = clock::now() + LEAD;
     for (sender, _) in &mut ends {
-        sender.say(&format!("{BEGIN} {}", begin.as_nanos()))?;
+        sender.send_line(&format!("{BEGIN} {}", begin.as_nanos()))?;
     }
     let most = length + TAIL + OVER_MAX;
     for (sender, _) in &ends {
-        sender.hear(OVER, most.into())?;
+        sender.read_line(OVER, most.into())?;
     }
     let arrivals = ends.iter_mut().enumerate().map(|(place, (_, receiver))| {
         let file = stage.file(&format!("arrivals{place}"));
@@ -212,7 +212,7 @@ pub(super) fn pour(
 /// Makes a receiver write its arrivals, and reads them.
 fn finish(receiver: &mut Process, file: &std::path::Path) -> anyhow::Result<Vec<Arrival>> {
     receiver.close();
-    receiver.hear(OVER, START_MAX)?;
+    receiver.read_line(OVER, START_MAX)?;
     recording::read(file)
 }
 
@@ -227,7 +227,8 @@ struct Stage {
 impl Stage {
     fn build(condition: Condition, lines: usize, seed: u64) -> anyhow::Result<Self> {
         Ok(Self {
-            network: lay(&condition.world(lines), seed).context("the line cannot be built")?,
+            network: build_network(&condition.world(lines), seed)
+                .context("the line cannot be built")?,
             program: inside::this_program()?,
             lines,
             is_alone: false,

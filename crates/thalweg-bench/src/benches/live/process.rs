@@ -42,7 +42,7 @@ impl Process {
     }
 
     /// Waits for a line that begins with this word, and returns the rest of the line.
-    pub(super) fn hear(&self, word: &str, most: Duration) -> anyhow::Result<String> {
+    pub(super) fn read_line(&self, word: &str, most: Duration) -> anyhow::Result<String> {
         let until = Instant::now() + most;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -67,7 +67,7 @@ impl Process {
     }
 
     /// Sends it a line.
-    pub(super) fn say(&mut self, line: &str) -> anyhow::Result<()> {
+    pub(super) fn send_line(&mut self, line: &str) -> anyhow::Result<()> {
         let input = self.input.as_mut().context("its input is closed")?;
         writeln!(input, "{line}").with_context(|| format!("the {} has ended", self.name))
     }

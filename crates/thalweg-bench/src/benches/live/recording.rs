@@ -51,7 +51,7 @@ impl Arrivals {
     /// Reports once that the connection is up.
     pub(super) fn up(&self) {
         if !self.0.is_up.swap(true, Ordering::Relaxed) {
-            end::say(UP);
+            end::send_line(UP);
         }
     }
 

@@ -50,7 +50,7 @@ const COME_UP: Duration = Duration::from_secs(120);
 const NOISE: Duration = Duration::from_secs(120);
 
 /// The control traffic of a network over a time.
-struct Said {
+struct Traffic {
     seconds: f64,
     frames: f64,
     bytes: f64,
@@ -66,11 +66,11 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         flood.pass(COME_UP);
         let records = size_of_records(&flood);
         let every = cadence::interval(records);
-        let said = said_while(&mut flood, |flood| flood.pass(every + every));
-        add(&shape, records, &said, "", PLAIN_EVERY, report)?;
+        let traffic = traffic_during(&mut flood, |flood| flood.pass(every + every));
+        add(&shape, records, &traffic, "", PLAIN_EVERY, report)?;
         if *nodes <= 100 {
-            let said = said_while(&mut flood, |flood| tremble(flood, &shape));
-            add(&shape, records, &said, ".noise", LSA_MIN_EVERY, report)?;
+            let traffic = traffic_during(&mut flood, |flood| add_noise(flood, &shape));
+            add(&shape, records, &traffic, ".noise", LSA_MIN_EVERY, report)?;
         }
     }
     wide::control(ID, report)
@@ -82,7 +82,7 @@ fn size_of_records(flood: &Flood) -> DataSize {
     first.map_or(DataSize::ZERO, |control| control.directory().size())
 }
 
-fn said_while(flood: &mut Flood, what: impl FnOnce(&mut Flood)) -> Said {
+fn traffic_during(flood: &mut Flood, what: impl FnOnce(&mut Flood)) -> Traffic {
     let (now, traffic, busiest) = (
         flood.now(),
         flood.traffic_of_all(),
@@ -90,7 +90,7 @@ fn said_while(flood: &mut Flood, what: impl FnOnce(&mut Flood)) -> Said {
     );
     what(flood);
     let after = flood.traffic_of_all();
-    Said {
+    Traffic {
         seconds: flood.now().saturating_since(now).as_secs_f64(),
         frames: (after.frames - traffic.frames) as f64,
         bytes: (after.bytes - traffic.bytes) as f64,
@@ -101,7 +101,7 @@ fn said_while(flood: &mut Flood, what: impl FnOnce(&mut Flood)) -> Said {
 fn add(
     shape: &Shape,
     records: DataSize,
-    said: &Said,
+    traffic: &Traffic,
     case: &str,
     plain_every: f64,
     report: &mut Report,
@@ -114,21 +114,23 @@ fn add(
     let frames = frames_of_flood(shape) as f64;
     let plain_bytes = frames * records.as_bytes() as f64 / plain_every / nodes;
     let plain_frames = frames / plain_every;
-    let rate = |count: f64| Summary::exact(count / said.seconds / nodes);
+    let rate = |count: f64| Summary::exact(count / traffic.seconds / nodes);
     let metric = format!("bytes_per_second_{}{case}", shape.nodes);
-    report.add(&Figure::new(ID, metric, "B/s", rate(said.bytes)).beside(baseline, plain_bytes))?;
-    let metric = format!("messages_per_second.nodes_{}{case}", shape.nodes);
     report
-        .add(&Figure::new(ID, metric, "1/s", rate(said.frames)).beside(baseline, plain_frames))?;
-    let share = said.busiest_bytes * 8.0 / said.seconds / SLOW.as_bps() as f64;
+        .add(&Figure::new(ID, metric, "B/s", rate(traffic.bytes)).beside(baseline, plain_bytes))?;
+    let metric = format!("messages_per_second.nodes_{}{case}", shape.nodes);
+    report.add(
+        &Figure::new(ID, metric, "1/s", rate(traffic.frames)).beside(baseline, plain_frames),
+    )?;
+    let share = traffic.busiest_bytes * 8.0 / traffic.seconds / SLOW.as_bps() as f64;
     let metric = format!("link_share.nodes_{}{case}", shape.nodes);
     let share = Figure::new(ID, metric, "1", Summary::exact(share));
     report.add(&share.beside("a hundredth", 0.01))
 }
 
 /// Measures all links with noise of up to a fifth around their configured values.
-fn tremble(flood: &mut Flood, shape: &Shape) {
-    let mut dice = SplitMix::new(20);
+fn add_noise(flood: &mut Flood, shape: &Shape) {
+    let mut rng = SplitMix::new(20);
     let mut sent = vec![[0_u64; 2]; shape.wires.len()];
     let per_sample = shape
         .wires
@@ -138,7 +140,7 @@ fn tremble(flood: &mut Flood, shape: &Shape) {
         for (wire, sent) in shape.wires.iter().zip(&mut sent) {
             let ways = [wire.ends, [wire.ends[1], wire.ends[0]]];
             for ([near, far], sent) in ways.into_iter().zip(sent) {
-                let mut noisy = |value: u64| value * (80 + dice.next_below(41)) / 100;
+                let mut noisy = |value: u64| value * (80 + rng.next_below(41)) / 100;
                 *sent += noisy(per_sample);
                 let rtt = Duration::from_micros(noisy(2 * wire.delay.as_micros()));
                 let sample = Sample {

@@ -106,7 +106,7 @@ fn add(shape: &Shape, found: &[Change], case: &str, report: &mut Report) -> anyh
 struct Lab<'s> {
     shape: &'s Shape,
     flood: Flood,
-    dice: SplitMix,
+    rng: SplitMix,
     streams: u64,
 }
 
@@ -117,7 +117,7 @@ impl<'s> Lab<'s> {
         Self {
             shape,
             flood,
-            dice: SplitMix::new(2),
+            rng: SplitMix::new(2),
             streams: 0,
         }
     }
@@ -164,7 +164,7 @@ impl<'s> Lab<'s> {
     /// another path.
     fn draw(&mut self) -> (usize, usize, usize) {
         loop {
-            let mut draw = || self.dice.next_below(self.shape.nodes as u64) as usize;
+            let mut draw = || self.rng.next_below(self.shape.nodes as u64) as usize;
             let (source, sink) = (draw(), draw());
             let Some(way) = self.way(source, sink).filter(|way| way.len() > 2) else {
                 continue;
@@ -190,7 +190,7 @@ impl<'s> Lab<'s> {
     fn until_known(&mut self, link: usize, is_churning: bool) -> anyhow::Result<Instant> {
         if is_churning {
             for _ in 0..4 {
-                let other = self.dice.next_below(self.shape.wires.len() as u64) as usize;
+                let other = self.rng.next_below(self.shape.wires.len() as u64) as usize;
                 let is_up = self
                     .flood
                     .links()

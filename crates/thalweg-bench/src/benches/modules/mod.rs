@@ -118,7 +118,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         let mut costs = Costs::default();
         let mut lift_points = Vec::new();
         for at in order {
-            let points = lone(&MODULES[at], is_forth, &pool)?;
+            let points = measure_module(&MODULES[at], is_forth, &pool)?;
             let own = |(x, (with, without)): &(f64, (f64, f64))| (*x, with - without);
             let (fitted, asked) = points.split_at(FITTED_BYTES.len());
             let (a_ns, b_ns) = line(&fitted.iter().map(own).collect::<Vec<_>>());
@@ -149,7 +149,11 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
 
 /// Returns the times of an ADU with and without a module, by length: the fitted lengths, then the
 /// typical one.
-fn lone(module: &Module, is_forth: bool, pool: &Pool) -> anyhow::Result<Vec<(f64, (f64, f64))>> {
+fn measure_module(
+    module: &Module,
+    is_forth: bool,
+    pool: &Pool,
+) -> anyhow::Result<Vec<(f64, (f64, f64))>> {
     let lengths = FITTED_BYTES.into_iter().chain([LENGTH_BYTES]);
     let point = |length_bytes: usize| {
         let inputs = feed::inputs(module.made_by, length_bytes, ADUS_A_SAMPLE, pool)?;

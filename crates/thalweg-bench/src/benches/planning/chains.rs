@@ -12,7 +12,7 @@ use thalweg_core::needs::Needs;
 use thalweg_core::planner::Planner;
 use thalweg_core::units::Bitrate;
 
-use super::dice::Dice;
+use super::rng::Rng;
 use super::timed;
 use crate::Settings;
 use crate::report::{Figure, Report, short, table};
@@ -61,18 +61,18 @@ fn name(at: usize) -> anyhow::Result<NodeName> {
 
 /// Returns a random chain and the number of adapters that its links require one by one.
 fn chain(seed: u64) -> anyhow::Result<(Snapshot, usize)> {
-    let mut dice = Dice::new(seed);
-    let count = 2 + dice.below(5);
+    let mut rng = Rng::new(seed);
+    let count = 2 + rng.below(5);
     let mut topology = Topology::default();
     let mut adapters = 0;
     for at in 0..count {
-        topology.add_node(name(at)?, dice.below(9) as u32, true);
+        topology.add_node(name(at)?, rng.below(9) as u32, true);
     }
     for at in 1..count {
         let ends = [at - 1, at].map(|end| thalweg_core::model::NodeIndex(end as u32));
-        let kbps = dice.pick(&[10_000, 2_000, 100]);
+        let kbps = rng.pick(&[10_000, 2_000, 100]);
         let mut edge = Edge::new(ends, Bitrate::from_kbps(kbps));
-        edge.secure = dice.chance(50);
+        edge.secure = rng.chance(50);
         adapters += match kbps {
             10_000 => 0,
             2_000 => 2,

@@ -9,10 +9,10 @@
 //! cannot be compared with its figures; shapes can.
 
 pub(crate) mod chains;
-mod dice;
 pub(crate) mod ilp;
 pub(crate) mod memory;
 mod replan;
+mod rng;
 pub(crate) mod scale;
 
 use std::time::Instant;

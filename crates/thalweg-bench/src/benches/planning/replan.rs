@@ -15,7 +15,7 @@ use thalweg_core::planner::{Plan, Planner, Policy, Replanner};
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 
-use super::dice::Dice;
+use super::rng::Rng;
 use super::scale::{ID, KINDS, world};
 use super::timed;
 use crate::Settings;
@@ -39,15 +39,15 @@ const UNDONE: usize = 4;
 /// Microseconds of planning from scratch and of replanning, by kind of change.
 #[derive(Clone, Copy, Default)]
 struct Times {
-    anew: [f64; CHANGES.len()],
-    again: [f64; CHANGES.len()],
+    from_scratch: [f64; CHANGES.len()],
+    replanned: [f64; CHANGES.len()],
 }
 
 impl Times {
     /// Returns the ratio over some kinds of change.
     fn ratio(&self, kinds: std::ops::Range<usize>) -> f64 {
         let sum = |times: &[f64; CHANGES.len()]| times[kinds.clone()].iter().sum::<f64>();
-        sum(&self.again) / sum(&self.anew)
+        sum(&self.replanned) / sum(&self.from_scratch)
     }
 }
 
@@ -99,28 +99,31 @@ fn of_world(seed: u64, kind: &str, late: bool) -> anyhow::Result<Option<Times>> 
     if !best.feasible {
         return Ok(None);
     }
-    let mut dice = Dice::new(!seed);
+    let mut rng = Rng::new(!seed);
     let mut replanner = Replanner::new(Policy::default());
     replanner.plan(&before);
     let mut times = Times::default();
     for turn in 0..ROUNDS * UNDONE {
         let change = turn % UNDONE;
-        let after = changed(&before, &best, change, &mut dice)?;
+        let after = changed(&before, &best, change, &mut rng)?;
         for (change, snapshot) in [(change, &after), (UNDONE, &before)] {
-            let [mut anew_us, mut again_us] = [f64::INFINITY; 2];
+            let [mut from_scratch_us, mut replanned_us] = [f64::INFINITY; 2];
             let knows = replanner;
             replanner = knows.clone();
             for _ in 0..REPEATS {
-                let (anew, micros) = timed(snapshot, Planner::Exact);
-                anew_us = anew_us.min(micros);
+                let (from_scratch, micros) = timed(snapshot, Planner::Exact);
+                from_scratch_us = from_scratch_us.min(micros);
                 replanner = knows.clone();
                 let start = Instant::now();
-                let (again, _) = black_box(replanner.plan(snapshot));
-                again_us = again_us.min(start.elapsed().as_nanos() as f64 / 1e3);
-                ensure!(again == anew, "replanning gave a different plan");
+                let (replanned, _) = black_box(replanner.plan(snapshot));
+                replanned_us = replanned_us.min(start.elapsed().as_nanos() as f64 / 1e3);
+                ensure!(
+                    replanned == from_scratch,
+                    "replanning gave a different plan"
+                );
             }
-            times.anew[change] += anew_us;
-            times.again[change] += again_us;
+            times.from_scratch[change] += from_scratch_us;
+            times.replanned[change] += replanned_us;
         }
     }
     Ok(Some(times))
@@ -131,17 +134,17 @@ fn changed(
     before: &Snapshot,
     best: &Plan,
     change: usize,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) -> anyhow::Result<Snapshot> {
     let mut after = before.clone();
     let LinkIndex(at) = match change {
-        RANDOM => LinkIndex(dice.below(before.topology.links().len()) as u32),
-        _ => best.links[dice.below(best.links.len())].link,
+        RANDOM => LinkIndex(rng.below(before.topology.links().len()) as u32),
+        _ => best.links[rng.below(best.links.len())].link,
     };
     let links = after.topology.links_mut();
     let link = links.get_mut(at as usize).context("a link of the path")?;
     let bps = link.rate.as_bps();
-    let doubles = change == IMPROVES || change == RANDOM && dice.chance(50);
+    let doubles = change == IMPROVES || change == RANDOM && rng.chance(50);
     match change {
         FAILS => link.up = false,
         _ if doubles => link.rate = Bitrate::from_bps(bps * 2),

@@ -17,7 +17,7 @@ use thalweg_core::planner::{Planner, Policy, Sink, plan_tree};
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 
-use super::dice::Dice;
+use super::rng::Rng;
 use super::timed;
 use crate::Settings;
 use crate::report::{Figure, Report};
@@ -53,31 +53,31 @@ const COUNTS: [usize; 4] = [10, 100, 1_000, 10_000];
 pub(super) const KINDS: [&str; 2] = ["geometric", "scale_free"];
 
 /// Returns pairs of nodes with their distances, 1 at most.
-fn pairs(dice: &mut Dice, kind: &str, count: usize) -> Vec<(usize, usize, f64)> {
+fn pairs(rng: &mut Rng, kind: &str, count: usize) -> Vec<(usize, usize, f64)> {
     if kind == "geometric" {
-        return geometric(dice, count);
+        return geometric(rng, count);
     }
     let mut ends = vec![0usize, 1, 0, 2, 1, 2];
     let mut pairs = vec![(0, 1, 0.5), (0, 2, 0.5), (1, 2, 0.5)];
     for node in 3..count {
         let mut near: Vec<usize> = Vec::new();
         while near.len() < 3 {
-            let other = dice.pick(&ends);
+            let other = rng.pick(&ends);
             if !near.contains(&other) {
                 near.push(other);
             }
         }
         for other in near {
-            pairs.push((node, other, dice.unit()));
+            pairs.push((node, other, rng.unit()));
             ends.extend([node, other]);
         }
     }
     pairs
 }
 
-fn geometric(dice: &mut Dice, count: usize) -> Vec<(usize, usize, f64)> {
+fn geometric(rng: &mut Rng, count: usize) -> Vec<(usize, usize, f64)> {
     let radius = (8.0 / (std::f64::consts::PI * count as f64)).sqrt();
-    let mut points: Vec<(f64, f64)> = (0..count).map(|_| (dice.unit(), dice.unit())).collect();
+    let mut points: Vec<(f64, f64)> = (0..count).map(|_| (rng.unit(), rng.unit())).collect();
     // Sorted by one coordinate, neighbours are within a window.
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut pairs = Vec::new();
@@ -102,25 +102,25 @@ pub(super) fn world(
     count: usize,
     sinks: usize,
 ) -> anyhow::Result<Option<Snapshot>> {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut topology = Topology::default();
     for at in 0..count {
-        let slots = 1 + dice.below(4) as u32;
+        let slots = 1 + rng.below(4) as u32;
         // With many sinks each must be reachable, or there is no tree to measure.
-        let trusted = dice.chance(86) || sinks > 1;
+        let trusted = rng.chance(86) || sinks > 1;
         topology.add_node(format!("n{at}").parse()?, slots, trusted);
     }
-    for (a, b, apart) in pairs(&mut dice, kind, count) {
+    for (a, b, apart) in pairs(&mut rng, kind, count) {
         let ends = [a, b].map(|end| NodeIndex(end as u32));
         let slowest = if sinks > 1 { 1_000 } else { 150 };
-        let kbps = dice.pick(&[slowest, 1_000, 2_000, 5_000, 10_000, 20_000]);
+        let kbps = rng.pick(&[slowest, 1_000, 2_000, 5_000, 10_000, 20_000]);
         let mut edge = Edge::new(ends, Bitrate::from_kbps(kbps));
-        let micros = apart * 20_000.0 + dice.below(5_000) as f64;
+        let micros = apart * 20_000.0 + rng.below(5_000) as f64;
         edge.delay = Duration::from_micros(micros as u64);
-        edge.secure = dice.chance(80);
+        edge.secure = rng.chance(80);
         topology.add_link(edge);
     }
-    let from = dice.below(count);
+    let from = rng.below(count);
     let hops = hops(&topology, from);
     let far = hops.iter().flatten().copied().max().unwrap_or(0).min(12);
     let mut there: Vec<usize> = (0..count)
@@ -128,7 +128,7 @@ pub(super) fn world(
         .collect();
     let mut to = Vec::new();
     while to.len() < sinks && !there.is_empty() {
-        let node = there.swap_remove(dice.below(there.len()));
+        let node = there.swap_remove(rng.below(there.len()));
         to.push(topology.nodes()[node].name.clone());
     }
     if to.len() < sinks {

@@ -104,12 +104,12 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
             came.push(Left::of_notes(&played.given()?, &played.received(0)?)?);
         }
     }
-    tell_copies(&upstream, report)?;
+    report_copies(&upstream, report)?;
     for (leaving, came) in Leaving::ALL.into_iter().zip(&left) {
-        tell_left(leaving, "thalweg", came, report)?;
+        report_left(leaving, "thalweg", came, report)?;
     }
     let [with_notice, _] = &left;
-    tell_undisturbed(&undisturbed, with_notice, report)?;
+    report_undisturbed(&undisturbed, with_notice, report)?;
     peers(settings, rounds, report)
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn copies([idle, one, two]: [f64; 3]) -> f64 {
     (two - idle) / (one - idle)
 }
 
-fn tell_copies(upstream: &[Vec<f64>; 3], report: &mut Report) -> anyhow::Result<()> {
+fn report_copies(upstream: &[Vec<f64>; 3], report: &mut Report) -> anyhow::Result<()> {
     let [idle, one, two] = upstream;
     let rounds = idle.iter().zip(one).zip(two);
     let each = rounds.map(|((idle, one), two)| copies([*idle, *one, *two]));
@@ -139,7 +139,7 @@ fn tell_copies(upstream: &[Vec<f64>; 3], report: &mut Report) -> anyhow::Result<
     Ok(())
 }
 
-fn tell_left(
+fn report_left(
     leaving: Leaving,
     side: &'static str,
     came: &[Left],
@@ -172,7 +172,7 @@ fn tell_left(
 }
 
 /// Reports the longest time without an arrival in undisturbed runs, a lower bound for any switch.
-fn tell_undisturbed(
+fn report_undisturbed(
     undisturbed: &[f64],
     with_notice: &[Left],
     report: &mut Report,
@@ -204,7 +204,7 @@ fn peers(settings: &Settings, rounds: usize, report: &mut Report) -> anyhow::Res
                 }
             }
             if !came.is_empty() {
-                tell_left(leaving, peer.name, &came, report)?;
+                report_left(leaving, peer.name, &came, report)?;
             }
         }
     }

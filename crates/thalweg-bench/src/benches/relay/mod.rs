@@ -130,11 +130,11 @@ fn carry(
 /// Finds a peer's programs, or prints what is missing.
 pub(super) fn find(peer: &'static Peer) -> Option<Ready> {
     let found = peer.find();
-    let tell = |missing| {
+    let print_missing = |missing| {
         progress::clear();
         eprintln!("thalweg-bench: {missing}; --install-peers installs what has a package");
     };
-    found.map_err(tell).ok()
+    found.map_err(print_missing).ok()
 }
 
 /// Returns the runtime of our nodes.

@@ -58,11 +58,11 @@ impl fmt::Display for Owner {
 }
 
 fn started(pid: u32) -> Option<u64> {
-    started_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parse_start_time(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// Returns the 22nd field; the second, the program's name, may contain spaces and parentheses.
-fn started_of(stat: &str) -> Option<u64> {
+fn parse_start_time(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     // A zombie does not count as running.
     let mut fields = fields.split_whitespace();

@@ -1,6 +1,6 @@
 //! Proves that an owner is parsed from its names, and that processes are not confused.
 
-use super::{Owner, started_of};
+use super::{Owner, parse_start_time};
 
 #[test]
 fn name_gives_back_its_owner() {
@@ -27,7 +27,7 @@ fn reused_pid_is_another_owner() {
 #[test]
 fn program_name_shifts_no_field() {
     let stat = "7 (a) b (c)) S 1 7 7 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 4242 0 0";
-    assert_eq!(started_of(stat), Some(4242));
-    assert_eq!(started_of(&stat.replace(" S ", " Z ")), None);
-    assert_eq!(started_of("nonsense"), None);
+    assert_eq!(parse_start_time(stat), Some(4242));
+    assert_eq!(parse_start_time(&stat.replace(" S ", " Z ")), None);
+    assert_eq!(parse_start_time("nonsense"), None);
 }

@@ -41,8 +41,8 @@ pub(super) async fn relay() -> anyhow::Result<()> {
             let left = Bytes::new();
             add(&sinks, Sink { half, left });
             // A separate task reads the sink's acknowledgements, as in our node.
-            let mut heard = [0; 256];
-            while words.read(&mut heard).await? > 0 {}
+            let mut buffer = [0; 256];
+            while words.read(&mut buffer).await? > 0 {}
             anyhow::Ok(())
         });
     }

@@ -56,7 +56,7 @@ pub(super) trait Side: Sync {
     fn send(&self, outlet: &Outlet) -> anyhow::Result<()>;
 
     /// Opens `flows` connections, and sends as much as fits for the time of the budget.
-    fn pour(&self, outlet: &Outlet) -> anyhow::Result<()> {
+    fn send_bulk(&self, outlet: &Outlet) -> anyhow::Result<()> {
         let _ = outlet;
         bail!("{} does not send bulk here", self.name())
     }

@@ -21,7 +21,7 @@ use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
 use thalweg_testbed::system::clock;
 use tokio::task::JoinSet;
 
-use super::super::end::{Inlet, Outlet, READY, begin_when_told, say};
+use super::super::end::{Inlet, Outlet, READY, send_line, wait_for_begin};
 use super::super::recording::Arrivals;
 use super::Side;
 
@@ -54,7 +54,7 @@ impl Side for Streams {
         let inside = runtime.enter();
         let endpoint = Endpoint::server(config, (inlet.own, 0).into())?;
         drop(inside);
-        say(&format!(
+        send_line(&format!(
             "{READY} {} {}",
             endpoint.local_addr()?,
             hex(&certificate)
@@ -66,7 +66,7 @@ impl Side for Streams {
     fn send(&self, outlet: &Outlet) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Runtime::new()?;
         let (endpoint, connection) = runtime.block_on(connect(outlet))?;
-        let begin = begin_when_told()?;
+        let begin = wait_for_begin()?;
         let _inside = runtime.enter();
         let mut sendings = JoinSet::new();
         outlet.play(begin, |number, due| {

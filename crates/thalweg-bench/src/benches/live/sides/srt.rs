@@ -23,7 +23,7 @@ use anyhow::{Context as _, anyhow};
 use thalweg_core::time::Duration;
 use thalweg_testbed::system::clock;
 
-use super::super::end::{Inlet, Outlet, READY, begin_when_told, say, sleep_until};
+use super::super::end::{Inlet, Outlet, READY, send_line, sleep_until, wait_for_begin};
 use super::super::recording::Arrivals;
 use super::super::schedule::NO_ADU;
 use super::Side;
@@ -65,7 +65,7 @@ impl Side for Srt {
         let address = SocketAddr::from((inlet.own, PORT));
         let from = format!("srt://{address}?mode=listener&latency={LATENCY_MS}");
         let process = transmit(&from, &format!("udp://{}", out.local_addr()?))?;
-        say(&format!("{READY} {address}"));
+        send_line(&format!("{READY} {address}"));
         let arrivals = inlet.arrivals.clone();
         std::thread::spawn(move || take(&out, &arrivals));
         Ok(Box::new(process))
@@ -88,7 +88,7 @@ impl Side for Srt {
                     sleep_until(clock::now() + PROBE);
                 }
             });
-            let begin = begin_when_told();
+            let begin = wait_for_begin();
             has_begun.store(true, Ordering::Relaxed);
             begin
         })?;

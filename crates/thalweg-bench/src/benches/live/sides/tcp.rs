@@ -26,13 +26,13 @@ use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
 use thalweg_core::time::Instant;
 use thalweg_testbed::system::clock;
 
-use super::super::end::{Inlet, Outlet, READY, TAIL, begin_when_told, say, sleep_until};
+use super::super::end::{Inlet, Outlet, READY, TAIL, send_line, sleep_until, wait_for_begin};
 use super::super::recording::Arrivals;
 use super::super::schedule::{Due, payload};
 use super::Side;
 
 /// Bytes written in one call when sending bulk.
-const POURED_BYTES: usize = 16 << 10;
+const BULK_BYTES: usize = 16 << 10;
 
 /// Bytes of the length prefix.
 const LENGTH_BYTES: usize = 4;
@@ -78,7 +78,7 @@ impl Side for Tcp {
 
     fn receive(&self, inlet: &Inlet) -> anyhow::Result<Box<dyn Any>> {
         let listener = TcpListener::bind((inlet.own, 0))?;
-        say(&format!("{READY} {}", listener.local_addr()?));
+        send_line(&format!("{READY} {}", listener.local_addr()?));
         let arrivals = inlet.arrivals.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -93,7 +93,7 @@ impl Side for Tcp {
 
     fn send(&self, outlet: &Outlet) -> anyhow::Result<()> {
         let mut stream = self.connect(outlet.word(0)?)?;
-        let begin = begin_when_told()?;
+        let begin = wait_for_begin()?;
         stream.set_nonblocking(true)?;
         let mut queue = Queue::new(self.order);
         let mut writing = Writing::default();
@@ -118,14 +118,14 @@ impl Side for Tcp {
         drain(stream)
     }
 
-    fn pour(&self, outlet: &Outlet) -> anyhow::Result<()> {
+    fn send_bulk(&self, outlet: &Outlet) -> anyhow::Result<()> {
         let peer = outlet.word(0)?;
         let streams = (0..outlet.flows).map(|_| self.connect(peer));
         let streams = streams.collect::<anyhow::Result<Vec<_>>>()?;
-        let begin = begin_when_told()?;
+        let begin = wait_for_begin()?;
         let end = begin + outlet.budget;
         for (flow, mut stream) in (0..).zip(streams) {
-            let frame = framed(&payload(flow, POURED_BYTES));
+            let frame = framed(&payload(flow, BULK_BYTES));
             std::thread::spawn(move || {
                 sleep_until(begin);
                 while clock::now() < end && stream.write_all(&frame).is_ok() {}

@@ -25,7 +25,7 @@ use thalweg_net::{
 use thalweg_testbed::system::clock;
 use tokio::runtime::Runtime;
 
-use super::super::end::{Inlet, Outlet, READY, begin_when_told, say, sleep_until};
+use super::super::end::{Inlet, Outlet, READY, send_line, sleep_until, wait_for_begin};
 use super::super::recording::Arrivals;
 use super::super::schedule::{Due, payload};
 use super::Side;
@@ -34,10 +34,10 @@ use super::Side;
 const FLOWS_MAX: u8 = 32;
 
 /// Bytes of a bulk ADU.
-const POURED_BYTES: usize = 16 << 10;
+const BULK_BYTES: usize = 16 << 10;
 
 /// Bulk ADUs of a flow in flight: 1 MiB, more than the line and its queue hold.
-const POURED_AT_ONCE: usize = 64;
+const BULK_AT_ONCE: usize = 64;
 
 /// Interval between checks whether every ADU has an outcome.
 const LOOK: Duration = Duration::from_millis(5);
@@ -54,13 +54,13 @@ pub(super) enum Thalweg {
 }
 
 /// Handles a receiver's arrivals.
-struct Mouth(Arrivals);
+struct ArrivalRecorder(Arrivals);
 
 /// Counts a sender's ADUs that have ended.
 #[derive(Default)]
-struct Ear(AtomicU64);
+struct OutcomeCounter(AtomicU64);
 
-impl Receiver for Mouth {
+impl Receiver for ArrivalRecorder {
     async fn handle_adu(&self, _link: &Link, adu: Arriving) {
         // An error means that the ADU expired or was cancelled: it did not arrive.
         if let Ok(payload) = adu.collect().await {
@@ -77,7 +77,7 @@ impl Receiver for Mouth {
     }
 }
 
-impl Receiver for Ear {
+impl Receiver for OutcomeCounter {
     async fn handle_adu(&self, _link: &Link, _adu: Arriving) {}
 
     async fn handle_control(&self, _link: &Link, _frame: Bytes) {}
@@ -113,15 +113,15 @@ impl Side for Thalweg {
             let lines = std::iter::once(inlet.own).chain(inlet.others.iter().copied());
             options.tcp.listen = lines.map(|own| (own, 0).into()).collect();
         }
-        let mouth = Arc::new(Mouth(inlet.arrivals.clone()));
-        let endpoint = runtime.block_on(Endpoint::bind(options, mouth, Clock::start()))?;
+        let recorder = Arc::new(ArrivalRecorder(inlet.arrivals.clone()));
+        let endpoint = runtime.block_on(Endpoint::bind(options, recorder, Clock::start()))?;
         let udp = endpoint.listening();
         let addresses = match self {
             Self::Quic(_) => udp.get(..1).context("it listens")?,
             Self::Tcp(_) => endpoint.listening_tcp(),
         };
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        say(&format!("{READY} {}", addresses.join(" ")));
+        send_line(&format!("{READY} {}", addresses.join(" ")));
         Ok(Box::new((runtime, endpoint)))
     }
 
@@ -130,10 +130,10 @@ impl Side for Thalweg {
         let Dialled {
             endpoint,
             link,
-            ear,
+            counter,
         } = runtime.block_on(self.dial(outlet, 0))?;
         let clock = endpoint.clock();
-        let begin = begin_when_told()?;
+        let begin = wait_for_begin()?;
         let _inside = runtime.enter();
         let mut sent = 0;
         outlet.play(begin, |number, due| {
@@ -145,26 +145,26 @@ impl Side for Thalweg {
             Ok(())
         })?;
         let until = outlet.patience(begin);
-        while ear.0.load(Ordering::Relaxed) < sent && clock::now() < until {
+        while counter.0.load(Ordering::Relaxed) < sent && clock::now() < until {
             sleep_until(clock::now() + LOOK);
         }
         // An ADU with an outcome has been received, even if its acknowledgement is still in flight.
         Ok(())
     }
 
-    fn pour(&self, outlet: &Outlet) -> anyhow::Result<()> {
+    fn send_bulk(&self, outlet: &Outlet) -> anyhow::Result<()> {
         let runtime = runtime()?;
         let mut links = Vec::new();
         for flow in 0..outlet.flows {
             links.push(runtime.block_on(self.dial(outlet, flow as u8))?);
         }
-        let begin = begin_when_told()?;
+        let begin = wait_for_begin()?;
         let end = begin + outlet.budget;
         let _inside = runtime.enter();
         sleep_until(begin);
         for (flow, dialled) in (0..).zip(&links) {
-            for lane in 0..POURED_AT_ONCE {
-                tokio::spawn(pour(dialled.link.clone(), flow, lane as u64, end));
+            for lane in 0..BULK_AT_ONCE {
+                tokio::spawn(send_bulk(dialled.link.clone(), flow, lane as u64, end));
             }
         }
         sleep_until(end);
@@ -176,7 +176,7 @@ impl Side for Thalweg {
 struct Dialled {
     endpoint: Endpoint,
     link: Link,
-    ear: Arc<Ear>,
+    counter: Arc<OutcomeCounter>,
 }
 
 impl Thalweg {
@@ -196,7 +196,7 @@ impl Thalweg {
 
     /// Opens a separate endpoint for a flow and dials the receiver.
     async fn dial(&self, outlet: &Outlet, flow: u8) -> anyhow::Result<Dialled> {
-        let ear = Arc::new(Ear::default());
+        let counter = Arc::new(OutcomeCounter::default());
         let admission = Admission::of([receiver().id()]);
         let mut options = self.options(sender(flow), admission, outlet.own);
         if outlet.is_alone {
@@ -206,28 +206,28 @@ impl Thalweg {
             Self::Quic(_) => Addresses::from(&[outlet.word(0)?]),
             Self::Tcp(_) => Addresses::tcp(&outlet.words::<SocketAddr>()?),
         };
-        let endpoint = Endpoint::bind(options, Arc::clone(&ear), Clock::start()).await?;
+        let endpoint = Endpoint::bind(options, Arc::clone(&counter), Clock::start()).await?;
         let link = endpoint.dial(receiver().id(), addresses).await?;
         Ok(Dialled {
             endpoint,
             link,
-            ear,
+            counter,
         })
     }
 }
 
 /// Sends ADUs back to back.
-async fn pour(link: Link, flow: u32, lane: u64, end: Instant) {
+async fn send_bulk(link: Link, flow: u32, lane: u64, end: Instant) {
     let mut sequence = lane;
     while clock::now() < end {
         let header = Header::new(StreamId(flow.into()), Sequence(sequence));
         let options = SendOptions::new(Carriage::Stream);
-        let payload = Bytes::from(payload(flow, POURED_BYTES));
+        let payload = Bytes::from(payload(flow, BULK_BYTES));
         let outcome = link.send_adu(header, payload, options).await;
         if outcome == Outcome::LinkLost {
             return;
         }
-        sequence += POURED_AT_ONCE as u64;
+        sequence += BULK_AT_ONCE as u64;
     }
 }
 

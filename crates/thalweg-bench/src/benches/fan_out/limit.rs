@@ -25,21 +25,21 @@ const ROOTS: [&str; 2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"];
 
 /// A limit on a program that ends when this is dropped or the program ends.
 #[derive(Debug)]
-pub(super) struct Hold(PathBuf);
+pub(super) struct CpuLimit(PathBuf);
 
-impl Hold {
+impl CpuLimit {
     /// Limits a program to this many cores.
     pub(super) fn on(program: u32, cores: f64) -> Option<Self> {
-        static SAID: Once = Once::new();
+        static WARNED: Once = Once::new();
         let mut failed = None;
         for root in ROOTS {
             match Self::within(Path::new(root), program, cores) {
-                Ok(hold) => return Some(hold),
+                Ok(limit) => return Some(limit),
                 // Report the error of the hierarchy that was tried first.
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        SAID.call_once(|| {
+        WARNED.call_once(|| {
             progress::clear();
             let why = failed.map_or_else(String::new, |error| format!(": {error:#}"));
             eprintln!(
@@ -52,24 +52,24 @@ impl Hold {
     fn within(root: &Path, program: u32, cores: f64) -> anyhow::Result<Self> {
         let folder = root.join(format!("thalweg-bench.{program}"));
         fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let hold = Self(folder);
+        let limit = Self(folder);
         let write = |name: &str, value: String| {
-            let path = hold.0.join(name);
+            let path = limit.0.join(name);
             fs::write(&path, value).with_context(|| format!("cannot write {}", path.display()))
         };
         let (quota, period) = quota_us(cores);
-        if hold.0.join("cpu.cfs_quota_us").is_file() {
+        if limit.0.join("cpu.cfs_quota_us").is_file() {
             write("cpu.cfs_period_us", period.to_string())?;
             write("cpu.cfs_quota_us", quota.to_string())?;
         } else {
             write("cpu.max", format!("{quota} {period}"))?;
         }
         write("cgroup.procs", program.to_string())?;
-        Ok(hold)
+        Ok(limit)
     }
 }
 
-impl Drop for Hold {
+impl Drop for CpuLimit {
     fn drop(&mut self) {
         // A group that still has a process stays; it is named after a process that ends soon.
         let _ = fs::remove_dir(&self.0);

@@ -3,9 +3,9 @@
 use thalweg_core::random::SplitMix;
 
 /// The generator.
-pub(super) struct Dice(SplitMix);
+pub(super) struct Rng(SplitMix);
 
-impl Dice {
+impl Rng {
     pub(super) const fn new(seed: u64) -> Self {
         Self(SplitMix::new(seed))
     }
