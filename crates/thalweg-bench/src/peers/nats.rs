@@ -1,6 +1,6 @@
 //! `nats-server`: publish and subscribe over TCP in the clear, with the server's defaults.
 //!
-//! It relays no datagrams, so it has no line, only trees; its ends are this program, for its protocol
+//! It relays no datagrams, so it has no line, only trees; its ends are this program, because its protocol
 //! is a few words of text (`benches::fan_out::nats`).
 
 use std::process::Command;

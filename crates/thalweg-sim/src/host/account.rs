@@ -195,7 +195,7 @@ impl Host {
         self.count(header, now, |counts, band| counts.give_up(band, cause));
     }
 
-    /// Counts a link's outcome. An ADU that is still arriving is counted later, for this node does not
+    /// Counts a link's outcome. An ADU that is still arriving is counted later, because this node does not
     /// own it yet.
     pub(super) fn count_ended(&mut self, transit: &Transit, ended: Ended, now: Instant) {
         if let Some(intake) = transit.via.and_then(|via| self.intakes.get_mut(&via)) {

@@ -76,7 +76,7 @@ pub(super) struct Intake {
 enum Action {
     /// Its payload is needed whole.
     Gather(BytesMut),
-    /// It is forwarded while it arrives, and also gathered if it is to be kept.
+    /// It is forwarded while it arrives, and also gathered if it should be kept.
     Forward {
         to: usize,
         send: SendId,

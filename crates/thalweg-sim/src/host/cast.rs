@@ -62,7 +62,7 @@ impl Host {
         given.map(|(epoch, _)| *epoch).collect()
     }
 
-    /// Notes that an ADU begins to arrive; returns whether it is to be kept for sinks that join late.
+    /// Notes that an ADU begins to arrive; returns whether to keep it for sinks that join late.
     pub(super) fn may_keep(&mut self, header: &Header) -> bool {
         let plan = (header.stream, header.epoch);
         let part = self.parts.get(&plan);

@@ -1,5 +1,5 @@
-//! Proves that plaintext is found wherever it hides, that sealed bytes are not taken for it, that
-//! sentences are whole, and that a ledger that differs from the truth is detected.
+//! Proves that plaintext is found in every form, that sealed bytes are not mistaken for it, that
+//! sentences are complete, and that a ledger that differs from the truth is detected.
 
 use std::collections::BTreeMap;
 

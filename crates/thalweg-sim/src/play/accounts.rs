@@ -55,7 +55,7 @@ impl Run<'_> {
 
     /// Returns whether a source knows by receipts what happened to a stream although its paths broke.
     /// That requires that its ends stay; that no node withholds; that the stream is not held, which may
-    /// last longer than a plan; and that nothing is copied on its path, for the source keeps no account
+    /// last longer than a plan; and that nothing is copied on its path, because the source keeps no account
     /// of its own for copies.
     fn has_receipts(&self, at: usize) -> bool {
         let (fates, stream) = (&self.watch.fates, &self.watch.world.streams[at]);

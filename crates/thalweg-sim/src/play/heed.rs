@@ -2,7 +2,7 @@
 //!
 //! Per node and band, losses are listed by the time at which their fate was sealed (the line lost them,
 //! or the sender dropped them), and the source's knowledge by the time at which its ledger shows it.
-//! The *k*-th loss known is taken for the *k*-th loss. The ledger is read whenever something happens at
+//! The *k*-th loss known is treated as the *k*-th loss. The ledger is read whenever something happens at
 //! the source, so the times are exact. What a node refuses or filters is left out; the source learns of
 //! that as soon as of its drops.
 

@@ -272,7 +272,7 @@ fn reordering_is_not_a_queue() {
 }
 
 /// Over four seeds, 8.4 % of the ADUs were late or missing: jitter that reorders by more than three
-/// packets was taken for a queue. Packets that the transport declared lost and that arrived after all
+/// packets was counted as a queue. Packets that the transport declared lost and that arrived after all
 /// show how wide the jitter is.
 #[test]
 fn wide_jitter_is_not_a_queue() {

@@ -230,7 +230,7 @@ fn full_hold_drops_least_important() {
             panic!("it has two streams");
         };
         assert_eq!(log.delivered, log.sent, "seed {seed}: {log:?}");
-        // ADUs given before a sink could subscribe, for there was no path.
+        // ADUs given before a sink could subscribe, because there was no path.
         let dropped = pictures.by_cause.get("no-subscriber").copied();
         let dropped = dropped.unwrap_or(0);
         assert_eq!(pictures.delivered + dropped, pictures.sent, "{pictures:?}");

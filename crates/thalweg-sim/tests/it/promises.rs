@@ -94,8 +94,8 @@ fn world(seed: u64) -> World {
 /// Returns a stream, and the ε of its ADUs.
 fn stream(names: &[NodeName], rng: &mut SplitMix) -> (Stream, f64) {
     let pack_ratio = pick(rng, &[1.0, 1.0, 0.75, 0.5]);
-    // Sizes leave room for a seal in the last packet. Where a seal may follow packing they are so long
-    // that it hardly matters to which of the two sizes it adds.
+    // Sizes leave room for a seal in the last packet. If sealing may follow packing they are long
+    // enough that it hardly matters to which of the two sizes the seal adds.
     let sizes: &[u64] = if pack_ratio < 1.0 {
         &[2_700, 5_500]
     } else {

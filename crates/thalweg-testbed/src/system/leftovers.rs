@@ -1,7 +1,7 @@
 //! Removes what a run made, at its end or, if it was killed, at the start of the next.
 //!
 //! A run makes two kinds of things that outlive it: namespaces and one folder, both with its owner in
-//! their names. Processes in such a namespace belong to the run, whatever happened to their parents.
+//! their names. Processes in such a namespace belong to the run, even if their parents have exited.
 //! TUN devices and lines end with the process. Two runs may sweep at once, so it is no error if
 //! something is gone meanwhile.
 

@@ -1,4 +1,4 @@
-//! The two ends of a path, whatever it is made of, and the message that measures it.
+//! The two ends of any kind of path, and the message that measures it.
 //!
 //! Both ends are in one process, so the sender writes the time into the message and the receiver
 //! subtracts: one clock, and no round trip to halve.

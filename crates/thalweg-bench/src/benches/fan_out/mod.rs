@@ -1,11 +1,11 @@
 //! FAN-OUT: the forwarding rate of a relay's core with one source and many sinks, for ours and peers'
 //! relays, and what the sinks receive when the relay cannot keep up.
 //!
-//! A source gives 1 Mbit/s, thirty ADUs a second, through a relay to ever more sinks on loopback, each
-//! with its own connection. Source, relay and sinks are three programs, so that the processor time of
-//! each can be read. Sides take turns, each starting fresh. After the free window the kernel limits the
-//! relay to a quarter of the processor time that it took there: that is past saturation, wherever the
-//! load generators' own limits are.
+//! A source gives 1 Mbit/s, thirty ADUs a second, through a relay to an increasing number of sinks on
+//! loopback, each with its own connection. Source, relay and sinks are three programs, so that the
+//! processor time of each can be read. Sides take turns, each newly started. After the free window the
+//! kernel limits the relay to a quarter of the processor time that it took there: that is past
+//! saturation, wherever the load generators' own limits are.
 //!
 //! ```text
 //! mbps_per_core = bits that came, all sinks together / processor time of the relay in the same window

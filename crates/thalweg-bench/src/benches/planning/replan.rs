@@ -3,7 +3,7 @@
 //! Networks of 1,000 nodes as in `scale`, with and without a deadline. The changes: a random link gets
 //! half or twice its rate; a random link of the best path gets half its rate, fails, or gets twice its
 //! rate; and each change is undone. Times are summed over a world's changes, so that each change weighs
-//! by its time. The ratio of a mix has the first four equally often, and none undone, for that is the
+//! by its time. The ratio of a mix has the first four equally often, and none undone, because that is the
 //! cheapest of all.
 
 use std::hint::black_box;

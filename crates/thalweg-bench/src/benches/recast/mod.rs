@@ -1,4 +1,4 @@
-//! BM-R3: a re-caster in the middle: how often its source sends a stream for two sinks, and how long
+//! BM-R3: a copying node in the middle: how often its source sends a stream for two sinks, and how long
 //! the sink behind it receives nothing when it leaves.
 //!
 //! The original's three nodes on the testbed, and around the middle one a path with a lower rate and
