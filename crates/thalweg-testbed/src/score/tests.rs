@@ -88,9 +88,9 @@ fn every_adu_is_in_one_sum() {
 #[test]
 fn violations_are_reported() {
     for (what, notes) in [
-        ("never given", vec![received(7, 1)]),
+        ("not published", vec![received(7, 1)]),
         (
-            "another payload",
+            "different payload",
             vec![Note {
                 fingerprint: 99,
                 ..received(0, 1)
