@@ -1,11 +1,12 @@
-//! Who may connect.
+//! Admission: the set of keys that may connect.
 //!
-//! *The idea.* One shared set of keys, changeable while the node runs. It is asked as soon as the handshake has proved
-//! the peer's key and before anything is kept for it; who is not in it is told so and forgotten. An empty set admits
-//! nobody. The log is told of the first refusal at once and then at most every ten seconds, so that a stranger who tries
-//! again and again cannot fill it.
+//! *The idea.* One shared set of keys, which may change while the node runs. The endpoint consults
+//! it as soon as the handshake has proved the peer's key, before it allocates anything for the
+//! peer. A peer that is not in the set gets a close frame with the reason. An empty set admits no
+//! peer. The first refusal is logged at once, later ones at most every ten seconds, so that a
+//! stranger that keeps trying cannot fill the log.
 //!
-//! *What it does not do.* It knows no roles: what an admitted peer may do is the node's business.
+//! *What it does not do.* It knows no roles: the node decides what an admitted peer may do.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,7 +17,7 @@ use thalweg_core::id::NodeId;
 use tokio::sync::watch;
 use tokio::time::{Duration, Instant};
 
-/// Between two lines in the log.
+/// Minimum interval between two log lines about refusals.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The set of admitted keys; clones share it.
@@ -45,7 +46,7 @@ impl Admission {
         }
     }
 
-    /// Returns a set that admits nobody.
+    /// Returns a set that admits no peer.
     pub fn nobody() -> Self {
         Self::of([])
     }
@@ -67,18 +68,19 @@ impl Admission {
         self.shared.changes.send_replace(());
     }
 
-    /// Puts these keys in the place of those before.
+    /// Replaces the set.
     pub fn replace(&self, peers: impl IntoIterator<Item = NodeId>) {
         *self.lock() = peers.into_iter().collect();
         self.shared.changes.send_replace(());
     }
 
-    /// Returns how often somebody was refused since the start.
+    /// Returns the number of refused connections since the start.
     pub fn refusals(&self) -> u64 {
         self.shared.refusals.load(Ordering::Relaxed)
     }
 
-    /// Counts a refusal of a key that is not admitted, and logs it perhaps; returns what the peer is told.
+    /// Counts the refusal of a key that is not admitted and logs it if a line is due; returns the
+    /// reason for the peer.
     pub(crate) fn refuse(&self, own: NodeId, peer: NodeId) -> String {
         let refusals = self.shared.refusals.fetch_add(1, Ordering::Relaxed) + 1;
         if self.may_log() {
@@ -115,7 +117,7 @@ impl Admission {
     }
 }
 
-/// What a refused peer is told.
+/// Returns the reason that is sent to a refused peer.
 pub(crate) fn refusal(own: NodeId, peer: NodeId) -> String {
     format!(
         "node {} does not admit the key {}",

@@ -1,11 +1,12 @@
-//! An alarm: of a link's driver for the deadline that comes first, of a payload that arrives for its own, of a TCP connection for
-//! what its session is to do next.
+//! A timer for deadlines that mostly pass without effect: those of a link's driver, an arriving
+//! payload, a TCP session.
 //!
-//! *The idea.* Deadlines come and go with every ADU; most pass long after their ADU was acknowledged. So the alarm is only
-//! ever set to an earlier time, and stays when nothing is due any more. When it goes off its owner looks what is next: that
-//! is once a deadline's length, and not once an ADU.
+//! *The idea.* Deadlines come and go with every ADU; most of them pass long after their ADU was
+//! acknowledged. So the alarm is only ever moved to an earlier time, and is left alone when its
+//! deadline is cancelled. When it goes off, its owner looks for the next deadline: once per
+//! deadline's length, not once per ADU.
 //!
-//! *What it does not do.* It does not say what is due.
+//! *What it does not do.* It does not know what is due.
 
 use std::pin::Pin;
 use std::task::Context;
@@ -15,13 +16,13 @@ use tokio::time::Sleep;
 
 use crate::clock::Clock;
 
-/// A timer that is set to earlier times only, until it has gone off.
+/// A timer that only moves to earlier times until it has gone off.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     clock: Clock,
-    /// Made when it is first needed, and used again.
+    /// Allocated when it is first needed, then reused.
     sleep: Option<Pin<Box<Sleep>>>,
-    /// When it goes off; never if it is not set.
+    /// When it goes off; [`Instant::NEVER`] if it is not set.
     at: Instant,
 }
 
@@ -34,9 +35,9 @@ impl Alarm {
         }
     }
 
-    /// Sets it, in place of the time it had.
+    /// Sets the time, in place of any earlier one.
     ///
-    /// Whoever sets it has to ask [`Alarm::has_gone_off`] then, or it wakes nobody.
+    /// The caller must poll [`Alarm::has_gone_off`] afterwards: only that registers the waker.
     pub(crate) fn set(&mut self, at: Instant) {
         let timer = self.clock.timer(at);
         self.at = if timer.is_some() { at } else { Instant::NEVER };
@@ -47,7 +48,8 @@ impl Alarm {
         }
     }
 
-    /// Returns whether its time has come, once; else it wakes who asks when that comes.
+    /// Returns true once when the time has come; until then it registers the task to be woken at
+    /// that time.
     pub(crate) fn has_gone_off(&mut self, context: &mut Context<'_>) -> bool {
         let sleep = self.sleep.as_mut().filter(|_| !self.at.is_never());
         let is_due = sleep.is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
@@ -57,8 +59,8 @@ impl Alarm {
         is_due
     }
 
-    /// Returns whether a time has come, or an earlier one that was waited for before and had not come: whoever waits looks what
-    /// is due. If not, it wakes who asks when it does.
+    /// Returns whether `at` has come, or an earlier time that was set before; the caller then
+    /// checks what is due. Until then it registers the task to be woken.
     pub(crate) fn is_due(&mut self, at: Instant, context: &mut Context<'_>) -> bool {
         if at < self.at {
             self.set(at);

@@ -1,7 +1,7 @@
-//! Why a connection or a stream ended, as QUIC writes it.
+//! Close codes of connections and streams as QUIC integers.
 //!
-//! *The idea.* The codes and their numbers are [`thalweg_core::hop`]'s, for every transport has the same; here they
-//! become QUIC's integers.
+//! *The idea.* The codes and their numbers are [`thalweg_core::hop`]'s, since all transports share
+//! them; here they become QUIC's variable-length integers.
 //!
 //! *What it does not do.* It closes nothing.
 //!
@@ -10,7 +10,7 @@
 use iroh::endpoint::VarInt;
 pub use thalweg_core::hop::{CloseCode, StreamCode};
 
-/// A code as QUIC carries it.
+/// Converts a code to a QUIC variable-length integer.
 pub(crate) trait ToVarInt {
     fn varint(self) -> VarInt;
 }
@@ -27,7 +27,7 @@ impl ToVarInt for StreamCode {
     }
 }
 
-/// A number made by hand above 2⁶² − 1 cannot be sent; the largest that can says as much.
+/// A number above 2⁶² − 1 has no encoding (RFC 9000 §16); the largest that has stands for it.
 fn varint(number: u64) -> VarInt {
     VarInt::from_u64(number).unwrap_or(VarInt::MAX)
 }

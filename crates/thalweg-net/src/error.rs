@@ -1,8 +1,10 @@
-//! What can go wrong at the network, one enum per verb.
+//! The errors of the network, one enum per verb.
 //!
-//! *The idea.* Each message carries what a person needs to act: the address, the file, the key, what to type.
+//! *The idea.* Each message carries what a person needs to act: the address, the file, the key,
+//! what to type.
 //!
-//! *What it does not do.* The fate of an ADU is no error: it is an [`Outcome`](crate::link::Outcome).
+//! *What it does not do.* The fate of an ADU is not an error: it is an
+//! [`Outcome`](crate::link::Outcome).
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -14,30 +16,30 @@ use thalweg_core::id::NodeId;
 use crate::close::CloseCode;
 pub use crate::endpoint::host::NoHost;
 
-/// What could not be done where a key file could not be made.
+/// The `action` of [`IdentityError::Io`] when a key file could not be created.
 pub(crate) const CREATE: &str = "create";
 
 /// The key file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// The file cannot be read or made.
+    /// The file cannot be read or created.
     #[error("cannot {action} the key file {path}: {source}")]
     Io {
         /// `read`, `create` …
         action: &'static str,
         /// The key file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is a pipe, a device, a folder: something that a start would wait for, or that keeps nothing.
+    /// The path is a pipe, a device or a folder: opening it could block, or it cannot keep a key.
     #[error("the key file {path} is no file that could keep a key: name another `key_file`")]
     NoFile {
         /// The path.
         path: PathBuf,
     },
-    /// Others than the owner may read the key.
+    /// Other users may read the key.
     #[error("the key file {path} may be read by others (mode {mode:04o}); run: chmod 600 {path}")]
     Exposed {
         /// The key file.
@@ -45,7 +47,7 @@ pub enum IdentityError {
         /// Its permission bits.
         mode: u32,
     },
-    /// The file holds something else.
+    /// The file's content is not a key.
     #[error(
         "the key file {path} does not hold a key: expected one line of 64 hexadecimal digits, and comment lines with #"
     )]
@@ -56,7 +58,8 @@ pub enum IdentityError {
 }
 
 impl IdentityError {
-    /// Returns whether the file that was named is to blame; that none could be made, as on a full disk, is the moment's.
+    /// Returns whether the named file is at fault; a failure to create one, as on a full disk, may
+    /// pass.
     pub fn is_input(&self) -> bool {
         !matches!(self, Self::Io { action, .. } if *action == CREATE)
     }
@@ -66,23 +69,23 @@ impl IdentityError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// The address cannot be listened on.
+    /// The UDP address cannot be bound.
     #[error("cannot listen on {address} (udp): {source}")]
     Listen {
-        /// Which of the addresses.
+        /// The address.
         address: SocketAddr,
-        /// What the system said: in use, not ours, not permitted.
+        /// The system's error: in use, not ours, not permitted.
         source: io::Error,
     },
-    /// The address cannot be listened on by TCP.
+    /// The TCP address cannot be bound.
     #[error("cannot listen on {address} (tcp): {source}")]
     ListenTcp {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// What the system said: in use, not ours, no such congestion control.
+        /// The system's error: in use, not ours, no such congestion control.
         source: io::Error,
     },
-    /// The certificates that relays are believed by cannot be had.
+    /// The file with the certificate authorities of relays cannot be used.
     #[error(
         "cannot use {path} for the certificates of relays: {fault}; it is to hold one or more, each between BEGIN CERTIFICATE \
          and END CERTIFICATE"
@@ -93,7 +96,7 @@ pub enum BindError {
         /// What is wrong with it.
         fault: String,
     },
-    /// Addresses that cannot go together.
+    /// The address does not fit the reach that was asked for.
     #[error(
         "{0} is an unspecified address, but reach `own-address` needs the one address it is confined to"
     )]
@@ -104,7 +107,7 @@ pub enum BindError {
 }
 
 impl BindError {
-    /// Finds the address that is to blame, which iroh does not say.
+    /// Finds the address that is at fault, which iroh's error does not name.
     pub(crate) fn find(listen: &[SocketAddr], error: &iroh::endpoint::BindError) -> Self {
         let blamed = listen.iter().find_map(|address| {
             let source = UdpSocket::bind(address).err()?;
@@ -115,70 +118,70 @@ impl BindError {
     }
 }
 
-/// A peer cannot be reached, and why.
+/// Why a peer cannot be reached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreachable {
-    /// The name of its host stands for nothing now.
+    /// The host name does not resolve now.
     #[error(transparent)]
     Unknown(NoHost),
-    /// Its address is one of a link of this machine, which a node that looks for paths by itself cannot use.
+    /// The address is link-local, which a node that searches for paths by itself cannot use.
     #[error(
         "{addresses} is link-local: both nodes reach each other there with `confined = true` under [reach], or over TCP, with `tcp:` before it"
     )]
     LinkLocal {
-        /// What was to be tried.
+        /// The addresses to try.
         addresses: String,
     },
-    /// Nobody answers there.
+    /// No node answers.
     #[error("no answer from {addresses}: timed out")]
     TimedOut {
-        /// What was tried.
+        /// The addresses that were tried.
         addresses: String,
     },
-    /// Small packets reach the peer, and those that QUIC needs do not.
+    /// Small packets reach the peer, but packets of the size that QUIC needs do not.
     #[error(
         "packets of 1,200 bytes, which QUIC needs, do not pass between here and {addresses}, smaller ones do: raise the MTU of the \
          path, or give both nodes a `tcp:` address"
     )]
     Narrow {
-        /// What was tried.
+        /// The addresses that were tried.
         addresses: String,
     },
-    /// A node answers there, and its part of the handshake does not come.
+    /// A node answers, but its part of the handshake does not arrive.
     #[error(
         "a node answers at {addresses}, but its handshake does not come: it is too busy, or packets of 1,200 bytes do not pass from \
          there to here; then raise the MTU of the path, or give both nodes a `tcp:` address"
     )]
     NoHandshake {
-        /// What was tried.
+        /// The addresses that were tried.
         addresses: String,
     },
-    /// Somebody answers with another key.
+    /// A node with another key answers.
     #[error("wrong key at {addresses}: the node there is not {peer}")]
     WrongKey {
-        /// What was tried.
+        /// The addresses that were tried.
         addresses: String,
-        /// Who was wanted.
+        /// The key that was expected.
         peer: NodeId,
     },
     /// The peer does not know this protocol or version.
     #[error("{peer} speaks another protocol version: it does not know `{alpn}`")]
     Version {
-        /// Who.
+        /// The peer.
         peer: NodeId,
-        /// What we speak.
+        /// The protocol name that this node offered.
         alpn: &'static str,
     },
-    /// The peer does not admit us.
+    /// The peer does not admit this node.
     #[error("refused by {peer}: {reason}")]
     NotAdmitted {
-        /// Who.
+        /// The peer.
         peer: NodeId,
-        /// What the peer said.
+        /// The reason that the peer sent.
         reason: String,
     },
-    /// We do not admit the peer ourselves.
+    /// This node's own configuration does not admit the peer.
     #[error("{0} is not admitted by this node's own configuration")]
     NotAdmittedHere(NodeId),
     /// There is no address to dial.
@@ -190,19 +193,19 @@ pub enum Unreachable {
     /// The peer closed the connection for another reason.
     #[error("closed by {peer}: {code}: {reason}")]
     Closed {
-        /// Who.
+        /// The peer.
         peer: NodeId,
-        /// Why, as a number.
+        /// The close code.
         code: CloseCode,
-        /// Why, in words.
+        /// The reason, as text.
         reason: String,
     },
-    /// Neither of the two transports reaches it.
+    /// Neither QUIC nor TCP reaches the peer.
     #[error("{udp}; and over TCP: {tcp}")]
     Both {
-        /// Why not over QUIC.
+        /// Why QUIC failed.
         udp: Box<Self>,
-        /// Why not over TCP.
+        /// Why TCP failed.
         tcp: Box<Self>,
     },
     /// This endpoint is shutting down.
@@ -211,15 +214,16 @@ pub enum Unreachable {
     /// Anything else.
     #[error("cannot reach {peer}: {reason}")]
     Other {
-        /// Who.
+        /// The peer.
         peer: NodeId,
-        /// What the QUIC stack said.
+        /// The QUIC stack's error.
         reason: String,
     },
 }
 
 impl Unreachable {
-    /// Returns whether the peer has said so itself, or this node knows: another way to it would end alike.
+    /// Returns whether the cause is an answer from the peer or this node's own decision; then
+    /// another path would not help.
     pub const fn is_answer(&self) -> bool {
         match self {
             Self::Unknown(_)
@@ -241,14 +245,14 @@ impl Unreachable {
     }
 }
 
-/// A control frame cannot be sent.
+/// Why a control frame cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// It is larger than a peer accepts.
+    /// The frame is larger than a peer accepts.
     #[error("a control frame of {bytes} bytes is above the limit of {limit}")]
     TooLarge {
-        /// Its size.
+        /// The frame's size.
         bytes: usize,
         /// `limits::CONTROL_BYTES_MAX`.
         limit: usize,

@@ -1,6 +1,7 @@
-//! Files that somebody named, read whole and up to a bound.
+//! Reads files that a user named, whole and up to a size limit.
 //!
-//! *What it does not do.* It does not say which file it is: who asked knows what it is for.
+//! *What it does not do.* Its errors do not name the file: the caller adds the path and the
+//! purpose.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,9 +11,10 @@ use thalweg_core::limits::FILE_BYTES_MAX;
 
 /// Reads a file of at most [`FILE_BYTES_MAX`] bytes.
 ///
-/// Fails   as the system says, or with [`io::ErrorKind::FileTooLarge`] and a sentence
+/// Fails   with the system's error, or with [`io::ErrorKind::FileTooLarge`] and a sentence
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // Not by its size: a device has none, and may have no end.
+    // Read up to the limit instead of trusting the reported size: a device reports none and may
+    // have no end.
     let mut bytes = Vec::new();
     let file = File::open(path)?;
     file.take(FILE_BYTES_MAX as u64 + 1)

@@ -1,22 +1,23 @@
-//! Thalweg's hands on the network: every clock, socket and task of the project.
+//! The network side of Thalweg: every clock, socket and task of the project.
 //!
-//! *The idea.* An [`Endpoint`] owns the socket and the keys and keeps one [`Link`] per neighbour; a link carries
-//! control frames and ADUs and says of each ADU what became of it. What arrives is handed to one [`Receiver`] while
-//! it still arrives, so that a relay passes the head of an ADU on before its tail is there and copies nothing.
+//! *The idea.* An [`Endpoint`] owns the socket and the keys and keeps one [`Link`] per neighbour. A
+//! link carries control frames and ADUs and reports the [`Outcome`] of each ADU. Arriving payloads
+//! go to one [`Receiver`] chunk by chunk, so that a relay forwards the head of an ADU before its
+//! tail has arrived, without copying.
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | [`clock`] | the one clock: monotonic, zero at start |
+//! | [`clock`] | the node's clock: monotonic, zero at start |
 //! | [`identity`] | the key file, signing, verifying |
-//! | [`mod@file`] | files that are read whole, up to a bound |
-//! | [`admission`] | who may connect |
-//! | `discovery` | admitted nodes on the local network, found by mDNS |
-//! | `lobby` | who is heard of those that have not proved a key yet |
-//! | [`door`] | where who is not admitted yet shows a grant or redeems a ticket |
+//! | [`mod@file`] | files that are read whole, up to a size limit |
+//! | [`admission`] | the keys that may connect |
+//! | `discovery` | finding admitted nodes on the local network by mDNS |
+//! | `lobby` | fair shares of handshakes for peers that have not proved a key yet |
+//! | [`door`] | where a node that is not admitted yet shows a grant or redeems a ticket |
 //! | [`endpoint`] | binding, dialling, redialling, one link per neighbour |
 //! | [`link`] | control frames and ADUs on one connection |
-//! | [`task`] | what becomes of the node when a task fails |
-//! | [`close`] | why a connection or a stream ended, as numbers on the wire |
+//! | [`task`] | what happens to the node when a task fails |
+//! | [`close`] | close codes on the wire |
 //! | [`tcp`] | streams and messages over TCP, where UDP is blocked |
 //! | [`shaper`] | a slow, lossy line in user space, between two loopback addresses |
 //!

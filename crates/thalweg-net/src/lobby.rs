@@ -1,16 +1,20 @@
-//! Who is heard of those that have not proved a key yet, over QUIC or TCP, and who waits.
+//! Concurrent handshakes over QUIC or TCP, shared fairly by hosts, for peers that have not proved a
+//! key yet.
 //!
-//! *The idea.* A handshake costs a signature and a key exchange, so there are a few places. To be a stranger costs nothing, so
-//! places are shared by hosts: one that holds more than another makes room for it, by the handshake that it began first, and the
-//! others wait their turn. So whoever opens connections and says nothing keeps out himself.
+//! *The idea.* A handshake costs a signature and a key exchange, so the number of concurrent ones
+//! is bounded. Strangers are free, so the places are shared by host: when all are taken, the host
+//! that holds the most loses its oldest handshake to a host that holds at least two fewer; all
+//! other connections queue. So a host that opens connections and stays silent only crowds itself
+//! out.
 //!
 //! ```text
 //! accepted ──► a place ──► handshake ──► a session
-//!          └─► waits, a socket and no more ─┘   the next is of the host with the fewest places
+//!          └─► queue: a socket and no more ─┘   next: the host with the fewest places
 //! ```
 //!
-//! *What it does not do.* It has no clock: who hears a connection ends what takes too long. Very many hosts have as many shares.
-//! All that come by relays of ours are one host, for there a key is all that tells them apart, and keys are free.
+//! *What it does not do.* It has no clock: the handshake itself must time out. An attacker with
+//! very many hosts has as many shares. All connections by relays of ours count as one host, since
+//! only a key tells them apart there, and keys are free.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -20,50 +24,52 @@ use tokio::sync::Notify;
 
 use crate::task;
 
-/// Handshakes at once, of all hosts.
+/// Maximum number of concurrent handshakes, over all hosts.
 const PLACES: usize = 64;
 
-/// Connections that wait for a place; beyond, the host that has most of them loses its first.
-const WAITING_MAX: usize = 256;
+/// Maximum number of queued connections; beyond it, the host that has the most loses its oldest.
+const QUEUED_MAX: usize = 256;
 
-/// Of an IPv6 address what says whose it is: a site has all that begin so.
+/// Bits of an IPv6 address that identify its owner: a site has every address with that prefix (RFC
+/// 6177).
 const SITE_BITS: u32 = 64;
 
-/// Whose a connection is.
+/// The host that a connection counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Host {
     /// An IPv4 address, or an IPv6 site.
     Site(IpAddr),
-    /// Whoever comes otherwise.
+    /// Any connection that came through a relay.
     Relayed,
 }
 
-/// The places of one way to come, and who waits for one: `G` is a connection that nothing was heard of.
-pub(crate) struct Lobby<G>(Mutex<Turns<Arc<Notify>, G>>);
+/// The handshakes of one transport and the connections queued for one; `C` is a connection before
+/// its handshake.
+pub(crate) struct Lobby<C>(Mutex<Handshakes<Arc<Notify>, C>>);
 
-impl<G: Send + 'static> Lobby<G> {
+impl<C: Send + 'static> Lobby<C> {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Turns::new())))
+        Arc::new(Self(Mutex::new(Handshakes::new())))
     }
 
     /// Returns whether half of the places are taken.
     pub(crate) fn is_half_full(&self) -> bool {
-        self.turns().taken.len() > PLACES / 2
+        self.lock().taken.len() > PLACES / 2
     }
 
-    /// Has a connection heard in a task, now or when its turn comes, and dropped if it was one too many. What hears it is dropped too
-    /// when another host is to have its place.
+    /// Runs `handshake` on a connection in a task, at once or when its turn comes; drops the
+    /// connection if the queue is full. The handshake is dropped when another host takes its place.
     pub(crate) fn arrive<F>(
         self: &Arc<Self>,
         host: Host,
-        guest: G,
-        hear: impl Fn(G) -> F + Send + 'static,
+        connection: C,
+        handshake: impl Fn(C) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send,
     {
         let displaced = Arc::new(Notify::new());
-        let arrival = self.turns().arrive(host, guest, displaced.clone());
-        let Arrival::Heard(place, guest, other) = arrival else {
+        let arrival = self.lock().arrive(host, connection, displaced.clone());
+        let Arrival::Started(place, connection, other) = arrival else {
             return;
         };
         if let Some(other) = other {
@@ -71,110 +77,112 @@ impl<G: Send + 'static> Lobby<G> {
         }
         let lobby = self.clone();
         tokio::spawn(async move {
-            let mut next = Some((place, guest));
-            while let Some((place, guest)) = next {
+            let mut next = Some((place, connection));
+            while let Some((place, connection)) = next {
                 tokio::select! {
-                    // One whose handshake fails so gives its place back all the same.
-                    () = task::alone_or(hear(guest), || {}) => {}
+                    // A handshake that panics still gives its place back.
+                    () = task::alone_or(handshake(connection), || {}) => {}
                     () = displaced.notified() => {
-                        tracing::debug!("a handshake was ended: another host has its place");
+                        tracing::debug!("handshake cancelled: another host takes its place");
                     }
                 }
-                next = lobby.turns().end(place);
+                next = lobby.lock().end(place);
             }
         });
     }
 
-    fn turns(&self) -> MutexGuard<'_, Turns<Arc<Notify>, G>> {
+    fn lock(&self) -> MutexGuard<'_, Handshakes<Arc<Notify>, C>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A place that was taken; no other has the same number.
+/// A taken place; its number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place(u64);
 
-/// Whose turn it is: `H` is what ends a handshake.
+/// The state of the places and the queue; `H` is the handle that cancels a handshake.
 #[derive(Debug)]
-struct Turns<H, G> {
+struct Handshakes<H, C> {
     taken: BTreeMap<Place, (Host, H)>,
-    waiting: VecDeque<(Host, G)>,
+    queued: VecDeque<(Host, C)>,
     next: u64,
 }
 
-/// What becomes of a connection that came.
+/// What happens to a new connection.
 #[derive(Debug)]
-enum Arrival<H, G> {
-    /// It is heard, in this place; for it another's handshake is to be ended, if one is given.
-    Heard(Place, G, Option<H>),
-    /// It waits, or was one too many.
-    Waits,
+enum Arrival<H, C> {
+    /// Its handshake starts in this place; the handle, if any, cancels the handshake that it
+    /// displaces.
+    Started(Place, C, Option<H>),
+    /// It is queued, or the queue was full.
+    Queued,
 }
 
-impl<H, G> Turns<H, G> {
+impl<H, C> Handshakes<H, C> {
     const fn new() -> Self {
         Self {
             taken: BTreeMap::new(),
-            waiting: VecDeque::new(),
+            queued: VecDeque::new(),
             next: 0,
         }
     }
 
-    /// Takes in a connection, and what will end its handshake.
+    /// Adds a connection, with the handle that cancels its handshake.
     ///
-    /// Cost    O(places) where all are taken, and O(waiting) where too many wait
-    fn arrive(&mut self, host: Host, guest: G, handshake: H) -> Arrival<H, G> {
+    /// Cost    O(places) if all are taken, O(queue) if that is full too
+    fn arrive(&mut self, host: Host, connection: C, cancel: H) -> Arrival<H, C> {
         if self.taken.len() < PLACES {
-            return Arrival::Heard(self.take(host, handshake), guest, None);
+            return Arrival::Started(self.take(host, cancel), connection, None);
         }
         let taken = count(self.taken.values().map(|(host, _)| *host));
         let own = taken.get(&host).copied().unwrap_or(0);
-        let crowd = taken.iter().max_by_key(|(_, count)| **count);
-        if let Some((crowd, _)) = crowd.filter(|(_, count)| **count > own + 1) {
-            let is_of_crowd = |(taker, _): &mut (Host, H)| taker == crowd;
-            let mut first = self.taken.extract_if(.., |_, taker| is_of_crowd(taker));
-            let displaced = first.next().map(|(_, (_, handshake))| handshake);
+        let busiest = taken.iter().max_by_key(|(_, count)| **count);
+        if let Some((busiest, _)) = busiest.filter(|(_, count)| **count > own + 1) {
+            let is_of_busiest = |(taker, _): &mut (Host, H)| taker == busiest;
+            let mut first = self.taken.extract_if(.., |_, taker| is_of_busiest(taker));
+            let displaced = first.next().map(|(_, (_, cancel))| cancel);
             drop(first);
-            return Arrival::Heard(self.take(host, handshake), guest, displaced);
+            return Arrival::Started(self.take(host, cancel), connection, displaced);
         }
-        self.waiting.push_back((host, guest));
-        if self.waiting.len() > WAITING_MAX {
-            let waiting = count(self.waiting.iter().map(|(host, _)| *host));
-            let crowd = waiting.iter().max_by_key(|(_, count)| **count);
-            let is_of_crowd = |(host, _): &(Host, G)| crowd.is_some_and(|(of, _)| of == host);
-            let first = self.waiting.iter().position(is_of_crowd);
-            self.waiting.remove(first.unwrap_or(0));
+        self.queued.push_back((host, connection));
+        if self.queued.len() > QUEUED_MAX {
+            let queued = count(self.queued.iter().map(|(host, _)| *host));
+            let busiest = queued.iter().max_by_key(|(_, count)| **count);
+            let is_of_busiest = |(host, _): &(Host, C)| busiest.is_some_and(|(of, _)| of == host);
+            let first = self.queued.iter().position(is_of_busiest);
+            self.queued.remove(first.unwrap_or(0));
         }
-        Arrival::Waits
+        Arrival::Queued
     }
 
-    /// Takes in that a handshake is over; returns who is heard instead, in a place of another number, and is ended by the same.
+    /// Frees a place; returns the next queued connection with its new place, which keeps the same
+    /// cancel handle.
     ///
-    /// Cost    O(places + waiting)
-    fn end(&mut self, place: Place) -> Option<(Place, G)> {
-        let (_, handshake) = self.taken.remove(&place)?;
+    /// Cost    O(places + queue)
+    fn end(&mut self, place: Place) -> Option<(Place, C)> {
+        let (_, cancel) = self.taken.remove(&place)?;
         let taken = count(self.taken.values().map(|(host, _)| *host));
-        let mut waiting = self.waiting.iter().enumerate();
-        let first = waiting.next()?;
-        let fewest = waiting.fold(first, |best, one| {
-            let of = |(_, (host, _)): &(usize, &(Host, G))| taken.get(host).copied().unwrap_or(0);
+        let mut queued = self.queued.iter().enumerate();
+        let first = queued.next()?;
+        let fewest = queued.fold(first, |best, one| {
+            let of = |(_, (host, _)): &(usize, &(Host, C))| taken.get(host).copied().unwrap_or(0);
             if of(&one) < of(&best) { one } else { best }
         });
         let (at, _) = fewest;
-        let (host, guest) = self.waiting.remove(at)?;
-        Some((self.take(host, handshake), guest))
+        let (host, connection) = self.queued.remove(at)?;
+        Some((self.take(host, cancel), connection))
     }
 
-    fn take(&mut self, host: Host, handshake: H) -> Place {
+    fn take(&mut self, host: Host, cancel: H) -> Place {
         self.next += 1;
         let place = Place(self.next);
-        self.taken.insert(place, (host, handshake));
+        self.taken.insert(place, (host, cancel));
         place
     }
 }
 
 impl Host {
-    /// Returns whose an address is.
+    /// Returns the host of an address.
     pub(crate) fn of(address: IpAddr) -> Self {
         Self::Site(match address.to_canonical() {
             IpAddr::V4(address) => address.into(),
@@ -186,7 +194,7 @@ impl Host {
     }
 }
 
-/// Returns how often each is there.
+/// Counts the occurrences of each host.
 fn count(hosts: impl Iterator<Item = Host>) -> BTreeMap<Host, usize> {
     let mut counts = BTreeMap::new();
     for host in hosts {
@@ -197,106 +205,118 @@ fn count(hosts: impl Iterator<Item = Host>) -> BTreeMap<Host, usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arrival, Host, PLACES, Place, Turns, WAITING_MAX};
+    use super::{Arrival, Handshakes, Host, PLACES, Place, QUEUED_MAX};
 
-    /// A handshake is a number, and a guest is whose it is.
-    type Numbers = Turns<usize, &'static str>;
+    /// The handle of a handshake is a number; a connection is named by its host.
+    type Numbers = Handshakes<usize, &'static str>;
 
     fn host(text: &str) -> Host {
         Host::of(text.parse().expect("an address"))
     }
 
-    const CROWD: &str = "192.0.2.1";
+    const BUSY: &str = "192.0.2.1";
 
     fn arrive(
-        turns: &mut Numbers,
+        handshakes: &mut Numbers,
         from: &'static str,
         number: usize,
     ) -> Arrival<usize, &'static str> {
-        turns.arrive(host(from), from, number)
+        handshakes.arrive(host(from), from, number)
     }
 
-    /// Returns turns of which a crowd has all, and its places.
-    fn crowded() -> (Numbers, Vec<Place>) {
-        let mut turns = Turns::new();
-        let heard = (0..PLACES).map(|number| match arrive(&mut turns, CROWD, number) {
-            Arrival::Heard(place, CROWD, None) => place,
+    /// Returns places that one host has all taken, and their numbers.
+    fn full() -> (Numbers, Vec<Place>) {
+        let mut handshakes = Handshakes::new();
+        let started = (0..PLACES).map(|number| match arrive(&mut handshakes, BUSY, number) {
+            Arrival::Started(place, BUSY, None) => place,
             other => panic!("{other:?}"),
         });
-        let places = heard.collect();
-        (turns, places)
+        let places = started.collect();
+        (handshakes, places)
     }
 
     #[test]
-    fn who_comes_from_elsewhere_is_heard_at_once_in_place_of_the_crowds_first() {
-        let (mut turns, places) = crowded();
-        // To half of all places each.
+    fn new_host_displaces_busiest_host() {
+        let (mut handshakes, places) = full();
+        // Until each host has half of the places.
         for (number, place) in places.into_iter().enumerate().take(PLACES / 2) {
-            match arrive(&mut turns, "192.0.2.2", 100) {
-                Arrival::Heard(_, "192.0.2.2", Some(displaced)) => assert_eq!(displaced, number),
+            match arrive(&mut handshakes, "192.0.2.2", 100) {
+                Arrival::Started(_, "192.0.2.2", Some(displaced)) => assert_eq!(displaced, number),
                 other => panic!("{other:?}"),
             }
-            assert!(turns.end(place).is_none(), "its place is another's");
+            assert!(handshakes.end(place).is_none(), "its place was taken");
         }
-        for host in ["192.0.2.2", CROWD] {
-            let arrival = arrive(&mut turns, host, 0);
-            assert!(matches!(arrival, Arrival::Waits), "{arrival:?}");
+        for host in ["192.0.2.2", BUSY] {
+            let arrival = arrive(&mut handshakes, host, 0);
+            assert!(matches!(arrival, Arrival::Queued), "{arrival:?}");
         }
-        assert_eq!(turns.taken.len(), PLACES);
+        assert_eq!(handshakes.taken.len(), PLACES);
     }
 
     #[test]
-    fn a_crowd_alone_waits_its_turn_and_nobody_is_displaced() {
-        let (mut turns, places) = crowded();
+    fn busiest_host_alone_queues() {
+        let (mut handshakes, places) = full();
         for _ in 0..3 {
-            assert!(matches!(arrive(&mut turns, CROWD, 0), Arrival::Waits));
+            assert!(matches!(arrive(&mut handshakes, BUSY, 0), Arrival::Queued));
         }
         for place in &places[..3] {
-            let (next, guest) = turns.end(*place).expect("one waits");
+            let (next, connection) = handshakes.end(*place).expect("one is queued");
             assert!(next > places[PLACES - 1]);
-            assert_eq!(guest, CROWD);
+            assert_eq!(connection, BUSY);
         }
-        assert!(turns.end(places[3]).is_none());
-        let arrival = arrive(&mut turns, CROWD, 0);
+        assert!(handshakes.end(places[3]).is_none());
+        let arrival = arrive(&mut handshakes, BUSY, 0);
         assert!(
-            matches!(arrival, Arrival::Heard(_, CROWD, None)),
+            matches!(arrival, Arrival::Started(_, BUSY, None)),
             "{arrival:?}"
         );
     }
 
     #[test]
-    fn of_those_that_wait_the_host_with_the_fewest_places_is_next() {
-        let (mut turns, places) = crowded();
+    fn host_with_fewest_places_is_next() {
+        let (mut handshakes, places) = full();
         for _ in 0..PLACES / 2 {
-            arrive(&mut turns, "192.0.2.2", 0);
+            arrive(&mut handshakes, "192.0.2.2", 0);
         }
-        for host in [CROWD, "192.0.2.2"] {
-            assert!(matches!(arrive(&mut turns, host, 0), Arrival::Waits));
+        for host in [BUSY, "192.0.2.2"] {
+            assert!(matches!(arrive(&mut handshakes, host, 0), Arrival::Queued));
         }
-        // The crowd has one place less than the other.
+        // The first host has one place less than the other.
         let last = places[PLACES - 1];
-        assert_eq!(turns.end(last).map(|(_, guest)| guest), Some(CROWD));
+        assert_eq!(
+            handshakes.end(last).map(|(_, connection)| connection),
+            Some(BUSY)
+        );
         let last = places[PLACES - 2];
-        assert_eq!(turns.end(last).map(|(_, guest)| guest), Some("192.0.2.2"));
+        assert_eq!(
+            handshakes.end(last).map(|(_, connection)| connection),
+            Some("192.0.2.2")
+        );
     }
 
     #[test]
-    fn of_too_many_that_wait_the_crowds_first_is_one_too_many() {
-        let (mut turns, _) = crowded();
+    fn full_queue_drops_busiest_hosts_first() {
+        let (mut handshakes, _) = full();
         for _ in 0..PLACES / 2 {
-            arrive(&mut turns, "192.0.2.2", 0);
+            arrive(&mut handshakes, "192.0.2.2", 0);
         }
-        assert!(matches!(arrive(&mut turns, "192.0.2.2", 0), Arrival::Waits));
-        for _ in 0..2 * WAITING_MAX {
-            assert!(matches!(arrive(&mut turns, CROWD, 0), Arrival::Waits));
+        assert!(matches!(
+            arrive(&mut handshakes, "192.0.2.2", 0),
+            Arrival::Queued
+        ));
+        for _ in 0..2 * QUEUED_MAX {
+            assert!(matches!(arrive(&mut handshakes, BUSY, 0), Arrival::Queued));
         }
-        assert_eq!(turns.waiting.len(), WAITING_MAX);
-        let waits = turns.waiting.iter();
-        assert_eq!(waits.filter(|(_, guest)| *guest != CROWD).count(), 1);
+        assert_eq!(handshakes.queued.len(), QUEUED_MAX);
+        let waits = handshakes.queued.iter();
+        assert_eq!(
+            waits.filter(|(_, connection)| *connection != BUSY).count(),
+            1
+        );
     }
 
     #[test]
-    fn a_site_is_one_host_however_many_addresses_it_has() {
+    fn ipv6_site_is_one_host() {
         assert_eq!(host("2001:db8:1:2::3"), host("2001:db8:1:2:ffff::1"));
         assert_ne!(host("2001:db8:1:2::3"), host("2001:db8:1:3::3"));
         assert_eq!(host("::ffff:192.0.2.1"), host("192.0.2.1"));

@@ -1,4 +1,4 @@
-//! Proves the clock's relation to core's instants, without reading the time off a wall.
+//! Proves how the clock relates to core's instants.
 
 use thalweg_core::time::Instant;
 
@@ -19,7 +19,7 @@ fn never_has_no_timer() {
 }
 
 #[test]
-fn a_moment_of_the_machines_is_what_the_clock_showed_then() {
+fn at_converts_machine_instants() {
     let clock = Clock::start();
     let before = clock.now();
     let moment = tokio::time::Instant::now().into_std();

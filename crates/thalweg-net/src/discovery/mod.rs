@@ -1,11 +1,11 @@
 //! Finding admitted nodes on the local network by mDNS.
 //!
-//! *The idea.* Whoever announces itself is remembered and nothing more; whoever is admitted besides is dialled, at once or
-//! when its grant arrives. So a stranger on the network costs an entry in a bounded set, and no packet is sent to it. Who
-//! is not admitted any more, or not announced, is dialled no longer.
+//! *The idea.* Every node that announces itself is remembered, in a bounded set; only admitted ones
+//! are dialled, at once or when their grant arrives. So a stranger on the network costs one entry
+//! and receives no packet. A node that is no longer admitted or announced is no longer dialled.
 //!
-//! *What it does not do.* It does not touch peers that are configured, which have addresses or are looked up anyway, and
-//! it lets nobody in: a node that is found proves its key like any other.
+//! *What it does not do.* It leaves configured peers alone: they have addresses or are looked up
+//! anyway. It admits no node: one that is found proves its key like any other.
 //!
 //! *Sources.* RFC 6762; `iroh-mdns-address-lookup` 0.6 over `swarm-discovery`.
 
@@ -22,34 +22,35 @@ use crate::identity::Identity;
 #[cfg(test)]
 mod tests;
 
-/// The name of the service, so that nodes of other programs on iroh are not asked.
+/// The mDNS service name, which keeps other iroh programs out of the answers.
 const SERVICE: &str = "thalweg";
 
-/// Nodes on a local network that are remembered; more are found when some of them have gone.
+/// Maximum number of remembered nodes; a full set takes new ones when others expire.
 const FOUND_MAX: usize = 1024;
 
-/// Links that are made because a node was found: a hub's worth; who is further is reached through them.
+/// Maximum number of links made because a node was found: as many as a hub keeps. Further nodes are
+/// reached through these.
 const DIALLED_MAX: usize = 32;
 
-/// Who was found, and who of them is dialled for it.
+/// The nodes that were found, and those of them that are dialled for it.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     found: BTreeSet<NodeId>,
     dialled: BTreeSet<NodeId>,
 }
 
-/// What is to be done about a node.
+/// What the endpoint must do about a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Keep a link with it.
+    /// Keep a link with the node.
     Dial(NodeId),
-    /// Keep none any more.
+    /// Stop keeping a link with the node.
     Forget(NodeId),
 }
 
-/// Returns the service that announces this node and looks others up.
+/// Returns the mDNS service that announces this node and looks up others.
 ///
-/// Fails   a network that lets no multicast socket be bound
+/// Fails   if the network allows no multicast socket
 pub(crate) fn lookup(identity: &Identity) -> Result<MdnsAddressLookup, BindError> {
     MdnsAddressLookup::builder()
         .service_name(SERVICE)
@@ -105,7 +106,7 @@ impl Found {
         self.found.remove(&node);
     }
 
-    /// Returns what is to be done now, and takes it for done.
+    /// Returns the pending actions and records them as done.
     pub(crate) fn actions(
         &mut self,
         may_dial: impl Fn(NodeId) -> bool,
@@ -131,7 +132,8 @@ impl Found {
     }
 }
 
-/// Two nodes that find each other do not knock in step.
+/// Returns the seed of the redial jitter; it differs for the two ends, so that they do not redial
+/// in step.
 fn seed(own: NodeId, node: NodeId) -> u64 {
     let half = |id: NodeId| {
         let mut head = [0; 8];

@@ -1,4 +1,4 @@
-//! Proves who of those that are found is dialled, and until when.
+//! Proves which of the found nodes are dialled, and until when.
 
 use thalweg_core::id::NodeId;
 
@@ -19,7 +19,7 @@ fn everybody(_: NodeId) -> bool {
 }
 
 #[test]
-fn only_admitted_nodes_are_dialled_also_when_the_grant_comes_later() {
+fn only_admitted_nodes_are_dialled() {
     let mut found = Found::default();
     found.handle_found(node(1));
     assert_eq!(found.actions(nobody, nobody), []);
@@ -29,7 +29,7 @@ fn only_admitted_nodes_are_dialled_also_when_the_grant_comes_later() {
 }
 
 #[test]
-fn what_is_configured_is_left_alone() {
+fn configured_peers_are_left_alone() {
     let mut found = Found::default();
     found.handle_found(node(1));
     assert_eq!(found.actions(everybody, everybody), []);
@@ -38,7 +38,7 @@ fn what_is_configured_is_left_alone() {
 }
 
 #[test]
-fn who_has_gone_is_forgotten_and_makes_room() {
+fn expired_node_makes_room() {
     let mut found = Found::default();
     (0..FOUND_MAX + 5).for_each(|number| found.handle_found(node(number)));
     assert_eq!(found.found.len(), FOUND_MAX);

@@ -1,19 +1,19 @@
 //! The door: where a node that is not admitted yet shows its grant or redeems a ticket.
 //!
-//! *The idea.* A connection of its own, with a protocol name of its own, on which each side says one thing and which then
-//! ends: so the gate of links stays as narrow as it is (who is not admitted gets nowhere), and whoever knocks holds a
-//! place for a moment only, on a bench with few places.
+//! *The idea.* One request and one answer on a connection of its own, with its own protocol name.
+//! So the gate of links stays simple (a key that is not admitted gets no further), and a caller
+//! occupies one of a few places for a moment only.
 //!
 //! ```text
 //! caller ── connect, `thalweg-door/1` ──► keeper          both keys proved by TLS
-//!        ── one stream: what it says ───►         at most DOOR_BYTES_MAX bytes
+//!        ── one stream: the request ────►         at most DOOR_BYTES_MAX bytes
 //!        ◄── one stream: the answer ─────
 //! ```
 //!
-//! Where no packet of UDP gets through and the node has an address of TCP, the same two things are said there. The bench is
-//! one for both ways.
+//! Where UDP is blocked and the node has a TCP address, the same exchange runs over TCP. Both
+//! transports share the places.
 //!
-//! *What it does not do.* It understands neither what is said nor the answer: whoever keeps the door ([`Doorkeeper`])
+//! *What it does not do.* It interprets neither the request nor the answer: the [`Doorkeeper`]
 //! does.
 //!
 //! *Sources.* docs/protocol.md §12.
@@ -38,47 +38,48 @@ use crate::tcp;
 /// The protocol of the door and its version, as the TLS handshake names it.
 pub const DOOR_ALPN: &str = "thalweg-door/1";
 
-/// Callers who are heard at once; more are turned away, so that they do not take the places of links.
+/// Maximum number of concurrent callers; further ones are turned away, so that they do not crowd
+/// out links.
 pub(crate) const CALLERS_MAX: usize = 16;
 
-/// What a caller is told for whom there is no place.
-pub(crate) const NO_PLACE: &str = "nobody is heard at the door now";
+/// The close reason for a caller that finds no free place.
+pub(crate) const DOOR_BUSY: &str = "the door is busy: try again later";
 
-/// What one is told that says nothing, or too much.
-pub(crate) const NOTHING_SAID: &str = "nothing to answer was said in time";
+/// The close reason for a caller that sends no request in time, or too long a one.
+pub(crate) const NO_REQUEST: &str = "no valid request arrived in time";
 
-/// Whoever is asked about callers, and about what to say at others' doors.
+/// Receives the events of the door: requests of callers, and the exchanges at other nodes' doors.
 pub type Doorkeeper = mpsc::Sender<AtDoor>;
 
-/// Something that happens at a door.
+/// An event at a door.
 #[derive(Debug)]
 pub enum AtDoor {
-    /// A node with this key says something at our door.
+    /// A caller sent a request to this node's door.
     Asked {
-        /// Who, proved.
+        /// The caller's proved key.
         caller: NodeId,
-        /// What it says.
+        /// The request.
         knock: Bytes,
-        /// What it is answered; nothing is a closed door.
+        /// Takes the answer; dropping it closes the door without one.
         answer: oneshot::Sender<Bytes>,
     },
-    /// A kept peer does not admit us, or we not it: what is to be said at its door?
+    /// A kept peer and this node do not admit each other yet: which request should go to its door?
     Introduce {
-        /// Nothing if there is nothing to say.
+        /// Takes the request; `None` if there is none to send.
         knock: oneshot::Sender<Option<Bytes>>,
     },
-    /// What a kept peer answered at its door.
+    /// A kept peer answered at its door.
     Answered {
-        /// Who, proved.
+        /// The peer's proved key.
         keeper: NodeId,
-        /// What it said.
+        /// The peer's answer.
         answer: Bytes,
-        /// Whether it lets us in; else its reason, as a sentence.
+        /// Takes whether the peer now admits this node; if not, the reason as a sentence.
         heeded: oneshot::Sender<Result<(), String>>,
     },
 }
 
-/// A door that is kept, with the places of those that are heard, whichever way they have come.
+/// This node's door, with the places for callers of both transports.
 #[derive(Debug)]
 pub(crate) struct Door {
     keeper: Doorkeeper,
@@ -93,12 +94,12 @@ impl Door {
         }
     }
 
-    /// Takes a place, if one is free.
+    /// Takes a place if one is free.
     pub(crate) fn place(&self) -> Option<SemaphorePermit<'_>> {
         self.places.try_acquire().ok()
     }
 
-    /// Has the keeper answer; none if nobody keeps the door any more.
+    /// Asks the doorkeeper for the answer to a request; `None` if the doorkeeper is gone.
     pub(crate) async fn ask(&self, caller: NodeId, knock: Bytes) -> Option<Bytes> {
         let (answer, answered) = oneshot::channel();
         let asked = AtDoor::Asked {
@@ -111,22 +112,23 @@ impl Door {
     }
 }
 
-/// Who calls, and by what means.
+/// The means by which a node calls at another's door.
 struct Caller<'a> {
     identity: &'a Identity,
-    /// None where nothing can be reached over QUIC.
+    /// `None` if QUIC cannot reach any address.
     iroh: Option<(&'a iroh::Endpoint, Udp)>,
-    /// The kernel's congestion control for TCP; none: its default.
+    /// The kernel's congestion control for TCP; `None` for its default.
     congestion: Option<&'a str>,
-    /// How long QUIC is tried alone, if there is TCP too.
+    /// How long QUIC is tried alone if there is a TCP address too.
     head_start: Duration,
 }
 
-/// Says one thing at a node's door and returns the answer, from an endpoint of its own.
+/// Sends one request to a node's door and returns the answer, from an endpoint of its own.
 ///
-/// It uses the relays among the addresses. Those of TCP it dials when nobody answers over QUIC.
+/// It uses the relays among the addresses, and dials TCP addresses when QUIC gets no answer.
 ///
-/// Fails   with the reason as a sentence, after 10 s at the latest, or 14 s if both are tried
+/// Fails   with the reason as a sentence, after 10 s at the latest, or 14 s if both transports are
+///         tried
 pub async fn call(
     identity: &Identity,
     keeper: NodeId,
@@ -152,7 +154,7 @@ pub async fn call(
         .portmapper_config(PortmapperConfig::Disabled)
         .relay_mode(address::relay_mode(&addresses.relays))
         .bind();
-    // Tens of kilobytes, which whoever calls need not hold.
+    // Boxed: it is tens of kilobytes, which the caller's future need not hold.
     let endpoint = Box::pin(binding)
         .await
         .map_err(|error| other(keeper, &error))?;
@@ -163,7 +165,7 @@ pub async fn call(
 }
 
 impl Caller<'_> {
-    /// Calls over QUIC, and over TCP when nobody answers there.
+    /// Calls over QUIC, and over TCP when QUIC gets no answer.
     async fn call(
         &self,
         keeper: NodeId,
@@ -186,17 +188,18 @@ impl Caller<'_> {
         } else {
             GREETING_WAIT
         };
-        match converse((iroh, udp), keeper, addresses, knock, wait).await {
+        match exchange((iroh, udp), keeper, addresses, knock, wait).await {
             Err(udp) if has_tcp && !udp.is_answer() => over_tcp.await.map_err(|tcp| {
                 let (udp, tcp) = (Box::new(udp), Box::new(tcp));
                 Unreachable::Both { udp, tcp }
             }),
-            said => said,
+            response => response,
         }
     }
 }
 
-/// Introduces this node at the door of a kept peer; returns whether there was anything to say, and it was let in.
+/// Introduces this node at the door of a kept peer; returns true if it was let in, false if there
+/// was nothing to send.
 pub(crate) async fn introduce(
     endpoint: &Endpoint,
     peer: NodeId,
@@ -204,11 +207,11 @@ pub(crate) async fn introduce(
     door: &Door,
 ) -> Result<bool, Unreachable> {
     let keeper = &door.keeper;
-    let unheard = || Unreachable::ShuttingDown;
-    let (knock, said) = oneshot::channel();
+    let shutting_down = || Unreachable::ShuttingDown;
+    let (knock, response) = oneshot::channel();
     let introduce = AtDoor::Introduce { knock };
-    keeper.send(introduce).await.map_err(|_| unheard())?;
-    let Some(knock) = said.await.map_err(|_| unheard())? else {
+    keeper.send(introduce).await.map_err(|_| shutting_down())?;
+    let Some(knock) = response.await.map_err(|_| shutting_down())? else {
         return Ok(false);
     };
     let caller = Caller {
@@ -226,40 +229,40 @@ pub(crate) async fn introduce(
         answer,
         heeded,
     };
-    keeper.send(answered).await.map_err(|_| unheard())?;
-    let result = result.await.map_err(|_| unheard())?;
+    keeper.send(answered).await.map_err(|_| shutting_down())?;
+    let result = result.await.map_err(|_| shutting_down())?;
     result
         .map(|()| true)
         .map_err(|reason| Unreachable::NotAdmitted { peer, reason })
 }
 
-/// Hears a caller and answers; returns why it could not be heard.
-pub(crate) async fn hear(connection: Connection, door: &Door) -> Result<(), String> {
+/// Serves one caller; returns why it could not be served.
+pub(crate) async fn serve(connection: Connection, door: &Door) -> Result<(), String> {
     let caller = NodeId(*connection.remote_id().as_bytes());
     let heard = timeout(GREETING_WAIT.into(), answer(&connection, caller, door)).await;
     let result = heard.unwrap_or_else(|_| Err("timed out".into()));
     let (code, reason) = match &result {
-        Ok(()) => (CloseCode::Shutdown, "all is said"),
-        Err(_) => (CloseCode::Protocol, NOTHING_SAID),
+        Ok(()) => (CloseCode::Shutdown, "done"),
+        Err(_) => (CloseCode::Protocol, NO_REQUEST),
     };
     connection.close(code.varint(), reason.as_bytes());
     result
 }
 
 async fn answer(connection: &Connection, caller: NodeId, door: &Door) -> Result<(), String> {
-    let mut said = connection.accept_uni().await.map_err(text)?;
-    let knock = said.read_to_end(DOOR_BYTES_MAX).await.map_err(text)?;
+    let mut response = connection.accept_uni().await.map_err(text)?;
+    let knock = response.read_to_end(DOOR_BYTES_MAX).await.map_err(text)?;
     let answer = door.ask(caller, knock.into()).await;
     let answer = answer.ok_or("the node shuts down")?;
     let mut reply = connection.open_uni().await.map_err(text)?;
     reply.write_all(&answer).await.map_err(text)?;
     reply.finish().map_err(text)?;
-    // The caller closes when it has read; that it has gone is no fault.
+    // The caller closes once it has read the answer; its leaving is no failure.
     connection.closed().await;
     Ok(())
 }
 
-async fn converse(
+async fn exchange(
     (endpoint, udp): (&iroh::Endpoint, Udp),
     keeper: NodeId,
     addresses: &Addresses,
@@ -268,18 +271,18 @@ async fn converse(
 ) -> Result<Bytes, Unreachable> {
     let key = PublicKey::from_bytes(&keeper.0).map_err(|error| other(keeper, &error))?;
     let target = addresses.target(key, udp);
-    let said = async {
+    let response = async {
         let connection = endpoint
             .connect(target, DOOR_ALPN.as_bytes())
             .await
             .map_err(|error| reason::of_dial(error, keeper, addresses))?;
-        let answer = say(&connection, knock).await;
-        // Why the connection ended says more than that a stream could not be read.
+        let answer = request(&connection, knock).await;
+        // The reason of the connection's end is more precise than the stream's error.
         let answer = answer.map_err(|error| match connection.close_reason() {
             Some(ended) => reason::of_end(ended, keeper, addresses),
             None => other(keeper, &error),
         });
-        connection.close(CloseCode::Shutdown.varint(), b"all is said");
+        connection.close(CloseCode::Shutdown.varint(), b"done");
         answer
     };
     let timed_out = |_| {
@@ -287,18 +290,20 @@ async fn converse(
             addresses: reason::list_quic(addresses),
         })
     };
-    let said = timeout(wait.into(), said).await;
-    said.unwrap_or_else(timed_out).map_err(|error| match error {
-        // It is this protocol that the node does not know, not that of links.
-        Unreachable::Version { peer, .. } => Unreachable::Version {
-            peer,
-            alpn: DOOR_ALPN,
-        },
-        error => error,
-    })
+    let response = timeout(wait.into(), response).await;
+    response
+        .unwrap_or_else(timed_out)
+        .map_err(|error| match error {
+            // The unknown protocol is the door's, not that of links.
+            Unreachable::Version { peer, .. } => Unreachable::Version {
+                peer,
+                alpn: DOOR_ALPN,
+            },
+            error => error,
+        })
 }
 
-async fn say(connection: &Connection, knock: &[u8]) -> Result<Bytes, String> {
+async fn request(connection: &Connection, knock: &[u8]) -> Result<Bytes, String> {
     let mut stream = connection.open_uni().await.map_err(text)?;
     stream.write_all(knock).await.map_err(text)?;
     stream.finish().map_err(text)?;

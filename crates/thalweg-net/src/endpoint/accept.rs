@@ -1,8 +1,9 @@
-//! From a connection to a link, and the endpoint's standing tasks.
+//! Turns connections into links, and runs the endpoint's standing tasks.
 //!
-//! *The idea.* Accepted and dialled connections take the same way: greet, compare with what there is, announce, watch.
+//! *The idea.* Accepted and dialled connections follow the same steps: exchange greetings, compare
+//! with an existing link, announce, watch.
 //!
-//! *What it does not do.* It lets nobody in: the gate has decided before.
+//! *What it does not do.* It admits no peer: the gate has decided before.
 
 use std::sync::PoisonError;
 
@@ -17,14 +18,14 @@ use super::registry::Verdict;
 use super::{Addresses, Endpoint, confined, narrow, reason};
 use crate::admission::refusal;
 use crate::close::{CloseCode, ToVarInt as _};
-use crate::door::{self, DOOR_ALPN, NO_PLACE};
+use crate::door::{self, DOOR_ALPN, DOOR_BUSY};
 use crate::error::Unreachable;
 use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, Samples, Transport};
 use crate::lobby::{Host, Lobby};
 use crate::task::{self, Vital};
 use crate::tcp::Listener;
 
-/// How long a duplicate connection may take to deliver what was sent on it.
+/// How long a duplicate connection may drain.
 const DUPLICATE_GRACE: Duration = Duration::from_secs(5);
 
 /// Starts the standing tasks.
@@ -49,8 +50,8 @@ async fn run(endpoint: Endpoint) {
         };
         let Some(incoming) = incoming else { return };
         if lobby.is_half_full() && !incoming.remote_addr_validated() {
-            // Half of the room is kept for those who have shown that they are where they say. An error says that they
-            // have shown it already.
+            // Half of the places are reserved for peers with a validated address (RFC 9000 §8.1).
+            // The call fails only if the address is validated already.
             let _ = incoming.retry();
             continue;
         }
@@ -90,7 +91,7 @@ async fn run_tcp(endpoint: Endpoint, mut listener: Listener) {
 async fn accept(endpoint: Endpoint, incoming: Incoming) {
     let result = match timeout(GREETING_WAIT.into(), incoming).await {
         Ok(Ok(connection)) if connection.alpn() == DOOR_ALPN.as_bytes() => {
-            hear(&endpoint, connection).await
+            serve_caller(&endpoint, connection).await
         }
         Ok(Ok(connection)) => establish(&endpoint, Fresh::Quic(connection), false)
             .await
@@ -104,17 +105,17 @@ async fn accept(endpoint: Endpoint, incoming: Incoming) {
     }
 }
 
-/// Hears a caller at the door, if there is a place and somebody who listens.
-async fn hear(endpoint: &Endpoint, connection: Connection) -> Result<(), String> {
+/// Serves a caller at the door if there is a door with a free place.
+async fn serve_caller(endpoint: &Endpoint, connection: Connection) -> Result<(), String> {
     let door = endpoint.0.door.as_deref();
     let Some((door, _place)) = door.and_then(|door| Some((door, door.place()?))) else {
-        connection.close(CloseCode::Overload.varint(), NO_PLACE.as_bytes());
-        return Err(NO_PLACE.into());
+        connection.close(CloseCode::Overload.varint(), DOOR_BUSY.as_bytes());
+        return Err(DOOR_BUSY.into());
     };
-    door::hear(connection, door).await
+    door::serve(connection, door).await
 }
 
-/// Makes a connection a link; returns the one that is kept.
+/// Turns a connection into a link; returns the link that is kept with the peer.
 pub(crate) async fn establish(
     endpoint: &Endpoint,
     fresh: Fresh,
@@ -146,16 +147,17 @@ pub(crate) async fn establish(
             .vital
             .spawn_ending("the task that watches for small paths", narrow);
     }
-    // A link whose end nobody sees would stay among the links for ever.
+    // Spawned for duplicates too: a link without a watcher would stay registered for ever.
     let watching = watch(endpoint.clone(), link);
     let vital = &endpoint.0.vital;
     vital.spawn_ending("the task that watches a link", watching);
-    // Whoever was struck off while the two greeted was no link yet when that was enforced.
+    // A peer revoked during the greeting had no link yet when the revocation was enforced.
     end_if_refused(endpoint, peer);
     kept.ok_or(Unreachable::ShuttingDown)
 }
 
-/// Decides between this link and one that there is, and makes it known; `None` while shutting down.
+/// Decides between this link and an existing one, and announces the result; `None` while shutting
+/// down.
 fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
     if endpoint.is_shutting_down() {
         link.close(CloseCode::Shutdown, "the node shuts down");
@@ -193,7 +195,7 @@ fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
     Some(kept)
 }
 
-/// Makes the end of a link known.
+/// Waits for the end of a link and announces it.
 async fn watch(endpoint: Endpoint, link: Link) {
     let cause = link.why_closed().await;
     link.end();
@@ -208,9 +210,10 @@ async fn watch(endpoint: Endpoint, link: Link) {
     }
 }
 
-/// Measures every link and tells what comes of it, until the endpoint shuts down.
+/// Samples every link and reports the samples to the receiver, until the endpoint shuts down.
 ///
-/// All in one pass: links of a node that has hundreds lie in no cache any more, and each who came by would wait for them anew.
+/// One pass over all links: with hundreds of links each visit starts with cache misses, so one task
+/// visits them once per interval for all.
 async fn measure(endpoint: Endpoint) {
     let mut ticks = tokio::time::interval(SAMPLE_EVERY.into());
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -230,7 +233,7 @@ async fn measure(endpoint: Endpoint) {
     }
 }
 
-/// Closes links with those who are no longer admitted, until the endpoint shuts down.
+/// Closes links with peers that are no longer admitted, until the endpoint shuts down.
 async fn enforce(endpoint: Endpoint) {
     let mut changes = endpoint.admission().changes();
     loop {

@@ -1,9 +1,9 @@
-//! Where a peer can be dialled, and how that is written.
+//! The addresses at which a peer can be dialled, and their notation.
 //!
-//! *The idea.* An address is one of UDP, on which QUIC is spoken; with `tcp:` before it, one of TCP; or the URL of a relay,
-//! which both ends dial and which passes QUIC's packets on by the peer's key.
+//! *The idea.* An address is a UDP address, for QUIC; with `tcp:` before it, a TCP address; or the
+//! URL of a relay, which both ends dial and which forwards QUIC packets by the peer's key.
 //!
-//! *What it does not do.* It says nothing of how a name is written, or looked up: `host` does.
+//! *What it does not do.* It neither parses nor resolves host names: `host` does.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,32 +22,33 @@ use super::host::Host;
 use crate::error::{BindError, Unreachable};
 use crate::file;
 
-/// What stands before an address of TCP.
+/// The prefix of a TCP address.
 pub const TCP_PREFIX: &str = "tcp:";
 
-/// How iroh knows an address of UDP.
+/// Converts a UDP address to iroh's form of it.
 pub(crate) type Udp = fn(SocketAddr) -> TransportAddr;
 
-/// Where a peer can be dialled.
+/// The addresses at which a peer can be dialled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// Over QUIC.
+    /// UDP addresses, for QUIC.
     pub udp: Vec<SocketAddr>,
-    /// Over TCP, where UDP is blocked: each connection of a session goes to the next.
+    /// TCP addresses, where UDP is blocked; successive connections of a session use successive
+    /// addresses.
     pub tcp: Vec<SocketAddr>,
-    /// Over QUIC by relays, where the peer waits to be reached.
+    /// Relays at which the peer waits, for QUIC.
     pub relays: Vec<Relay>,
-    /// Over QUIC at what these names stand for, which is looked up at each dial.
+    /// Host names for QUIC, resolved at each dial.
     pub hosts: Vec<Host>,
-    /// The same over TCP.
+    /// Host names for TCP, resolved at each dial.
     pub tcp_hosts: Vec<Host>,
 }
 
-/// A relay of iroh's, by its URL.
+/// An iroh relay, by its URL.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Relay(RelayUrl);
 
-/// A text is not the URL of a relay.
+/// The text is not the URL of a relay.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not the URL of a relay: write http:// or https://, a host and, if need be, a port, such as \
@@ -62,9 +63,9 @@ impl FromStr for Relay {
         let shown = || NoRelay(text.chars().take(RELAY_URL_BYTES_MAX).collect());
         let url: RelayUrl = text.parse().map_err(|_| shown())?;
         let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
-        // A password would be told to everybody who gets a ticket.
+        // A ticket would disclose the password to every holder.
         let is_bare = url.username().is_empty() && url.password().is_none();
-        // As it is written again, which may be longer than what was read.
+        // The normalized form counts, which may be longer than the text.
         if is_web && is_bare && url.as_str().len() <= RELAY_URL_BYTES_MAX {
             Ok(Self(url))
         } else {
@@ -85,7 +86,7 @@ impl fmt::Display for Relay {
     }
 }
 
-/// Returns how iroh is to use these relays; none: it uses none, not even to dial others.
+/// Returns iroh's relay mode; without relays, iroh uses none, not even to dial others.
 pub(crate) fn relay_mode(relays: &[Relay]) -> RelayMode {
     if relays.is_empty() {
         RelayMode::Disabled
@@ -94,15 +95,16 @@ pub(crate) fn relay_mode(relays: &[Relay]) -> RelayMode {
     }
 }
 
-/// Returns whose word is taken for the certificates of relays: that of those whom browsers believe, and of those in this file.
+/// Returns the trust roots for relays' certificates: the web's embedded ones and those in this
+/// file.
 ///
-/// Fails   a file that cannot be read, or has no certificate in it, or something that is none
+/// Fails   if the file cannot be read, has no certificate, or has an invalid one
 pub(super) fn relay_trust(path: &Path) -> Result<CaTlsConfig, BindError> {
     let fault = |fault: String| BindError::RelayCa {
         path: path.into(),
         fault,
     };
-    // Before it is opened: a pipe makes who opens it wait.
+    // Checked before opening: opening a pipe blocks.
     if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
         return Err(fault("it is no file".into()));
     }
@@ -121,15 +123,15 @@ pub(super) fn relay_trust(path: &Path) -> Result<CaTlsConfig, BindError> {
     Ok(CaTlsConfig::embedded().with_extra_roots(roots))
 }
 
-/// Looks whether a file vouches for relays, as [`Endpoint::bind`](super::Endpoint::bind) would find it.
+/// Checks a file of certificate authorities as [`Endpoint::bind`](super::Endpoint::bind) would.
 ///
-/// Fails   it cannot be read, or something in it is no certificate
+/// Fails   if it cannot be read or holds something other than certificates
 pub fn check_relay_ca(path: &Path) -> Result<(), BindError> {
     relay_trust(path).map(|_| ())
 }
 
 impl Addresses {
-    /// Returns addresses of TCP alone.
+    /// Returns TCP addresses alone.
     pub fn tcp(addresses: &[SocketAddr]) -> Self {
         Self {
             tcp: addresses.to_vec(),
@@ -137,15 +139,15 @@ impl Addresses {
         }
     }
 
-    /// Returns whether there is none at all.
+    /// Returns whether there is no address at all.
     pub const fn is_empty(&self) -> bool {
         let has_names = !self.hosts.is_empty() || !self.tcp_hosts.is_empty();
         self.udp.is_empty() && self.tcp.is_empty() && self.relays.is_empty() && !has_names
     }
 
-    /// Returns these addresses with those that the names stand for now in the place of the names.
+    /// Returns these addresses with the host names resolved.
     ///
-    /// Fails   nothing is left then that could be dialled; a name that stands for nothing is passed over where something is
+    /// Fails   if no address results; a name that does not resolve is skipped if others do
     pub(crate) async fn looked_up(&self) -> Result<Cow<'_, Self>, Unreachable> {
         if self.hosts.is_empty() && self.tcp_hosts.is_empty() {
             return Ok(Cow::Borrowed(self));
@@ -177,7 +179,8 @@ impl Addresses {
         }
     }
 
-    /// Returns whether QUIC would have nothing but link-local addresses, of which iroh drops the interface.
+    /// Returns whether QUIC would have only link-local addresses, whose interface (scope id) iroh
+    /// drops.
     pub(crate) fn is_link_local_alone(&self) -> bool {
         let is_local = |address: &SocketAddr| match address {
             SocketAddr::V4(_) => false,
@@ -186,12 +189,12 @@ impl Addresses {
         self.relays.is_empty() && !self.udp.is_empty() && self.udp.iter().all(is_local)
     }
 
-    /// Returns whether nothing but TCP leads there.
+    /// Returns whether the peer has only TCP addresses.
     pub(crate) const fn is_tcp_alone(&self) -> bool {
         self.udp.is_empty() && self.relays.is_empty() && !self.tcp.is_empty()
     }
 
-    /// Returns what iroh is to dial, where it knows an address of UDP as this.
+    /// Returns the target for iroh's dialler; `udp` converts the UDP addresses.
     pub(crate) fn target(&self, key: PublicKey, udp: Udp) -> EndpointAddr {
         let udp = self.udp.iter().copied().map(udp);
         let relays = self.relays.iter().map(|relay| relay.0.clone());

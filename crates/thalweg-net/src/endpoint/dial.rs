@@ -1,13 +1,14 @@
-//! Dialling, once or for ever.
+//! Dialling a peer, once or for ever.
 //!
-//! *The idea.* A kept peer has one task: it waits on the link while there is one, dials when there is none, and after a
-//! failure, or a link that was soon gone, waits longer each time, up to a few seconds, with some chance in it so that a fleet
-//! does not knock in step.
-//! A link that the peer dialled serves as well.
+//! *The idea.* A kept peer has one task. It waits on the link while there is one and dials when
+//! there is none. After a failure, or a link that ended soon, it pauses longer each time, up to a
+//! few seconds, with jitter, so that many nodes do not redial in step. A link that the peer dialled
+//! serves as well.
 //!
-//! QUIC is tried first. Where nobody answers it and the peer has an address of TCP, that is dialled; while such a link
-//! lasts QUIC is tried again at long intervals, and takes over when it gets through. So does a connection from another address
-//! of this node, when that from which the link goes is gone (`roaming`), and one to a peer that has lost the link (`silence`).
+//! QUIC is tried first. If it gets no answer and the peer has a TCP address, that is dialled; while
+//! such a link lasts, QUIC is retried at long intervals and takes over when it gets through. A new
+//! connection also takes over from a link whose local address is gone (`roaming`) and from a link
+//! that the peer has lost (`silence`).
 
 use std::net::SocketAddr;
 
@@ -25,20 +26,20 @@ use crate::error::Unreachable;
 use crate::link::{Fresh, Link, LinkEvent, Transport};
 use crate::tcp;
 
-/// How long one dial may take; iroh gives up by itself at about the same time.
+/// Time limit of one dial; iroh's own is about the same.
 const DIAL_WAIT: Duration = Duration::from_secs(10);
 
-/// The first wait after a failure: a peer that was restarted is back soon.
+/// First pause after a failure: a restarted peer is back soon.
 const BACKOFF_MIN: Duration = Duration::from_millis(200);
 
-/// The longest wait: a person who plugs in a cable does not wait longer.
+/// Longest pause: about as long as a person waits after plugging in a cable.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// After a link that lasted so long the first wait is the first again; one that goes sooner is like a failure, for its peer may
-/// end each as soon as it is made.
+/// A link that lasted this long resets the pause. A shorter one counts as a failure, since its peer
+/// may close each link as soon as it is made.
 const LASTING: thalweg_core::time::Duration = thalweg_core::time::Duration::from_secs(5);
 
-/// How an endpoint dials over TCP, and where it is dialled.
+/// The endpoint's settings for TCP, and the addresses it listens on.
 #[derive(Debug)]
 pub(crate) struct Tcp {
     pub(crate) session: tcp::Options,
@@ -47,7 +48,7 @@ pub(crate) struct Tcp {
     pub(super) retry: thalweg_core::time::Duration,
 }
 
-/// Dials once, beginning with this transport; returns the link that there is already, if there is one.
+/// Dials once, with `first` as the first transport; returns the existing link if there is one.
 pub(crate) async fn once(
     endpoint: &Endpoint,
     peer: NodeId,
@@ -94,7 +95,7 @@ async fn over_quic(
     addresses: &Addresses,
     wait: Duration,
 ) -> Result<Link, Unreachable> {
-    // Boxed, for whoever may dial both ways carries both futures.
+    // Boxed: a caller that may dial over both transports holds both futures.
     let dialled = Box::pin(async {
         let connection = connect(endpoint, peer, addresses).await?;
         accept::establish(endpoint, Fresh::Quic(connection), true).await
@@ -109,7 +110,7 @@ async fn over_quic(
     }
 }
 
-/// Makes a connection over QUIC, which is no link yet.
+/// Opens a QUIC connection that is not a link yet.
 pub(super) async fn connect(
     endpoint: &Endpoint,
     peer: NodeId,
@@ -148,7 +149,8 @@ async fn over_tcp(
     })
 }
 
-/// Dials once; where one of the two does not admit the other, they introduce themselves at its door and it dials again.
+/// Dials once; if one end does not admit the other yet, introduces this node at the peer's door and
+/// dials again.
 async fn once_introduced(
     endpoint: &Endpoint,
     peer: NodeId,
@@ -176,14 +178,14 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
     let mut backoff = Backoff::new(seed);
     let mut changes = endpoint.0.registry.changes();
     let mut last_reason = None;
-    // What reached the peer last most likely does so again.
+    // The transport that reached the peer last most likely does so again.
     let mut first = Transport::Quic;
     loop {
         if endpoint.link(peer).is_none() && last_reason.is_none() {
             endpoint.set_state(peer, PeerState::Connecting);
             endpoint.emit(LinkEvent::Connecting(peer));
         }
-        // Names anew each time: they may stand for something else since, or for something at last.
+        // Resolved at each attempt: the names may resolve to something else now.
         let found = addresses.looked_up().await;
         let dialled = match (endpoint.link(peer), &found) {
             (Some(link), _) => Ok(link),
@@ -196,13 +198,13 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
                 last_reason = None;
                 first = link.transport();
                 let dialled = found.as_deref().unwrap_or(&addresses);
-                stay(&endpoint, &link, dialled, seed).await;
+                watch_link(&endpoint, &link, dialled, seed).await;
                 if link.is_narrow() && endpoint.link(peer).is_none() {
-                    made_known(&endpoint, &link).await;
+                    wait_announced(&endpoint, &link).await;
                     if dialled.tcp.is_empty() {
                         let addresses = reason::list_quic(dialled);
                         let reason = Unreachable::Narrow { addresses };
-                        last_reason = Some(tell(&endpoint, peer, reason));
+                        last_reason = Some(report_unreachable(&endpoint, peer, reason));
                     } else {
                         first = Transport::Tcp;
                         continue;
@@ -218,38 +220,43 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
                 }
             }
             Err(reason) if last_reason.as_ref() != Some(&reason) => {
-                last_reason = Some(tell(&endpoint, peer, reason));
+                last_reason = Some(report_unreachable(&endpoint, peer, reason));
             }
             Err(_) => {}
         }
-        rest(backoff.next(), &mut changes, || {
+        pause_dialling(backoff.next(), &mut changes, || {
             endpoint.link(peer).is_some()
         })
         .await;
     }
 }
 
-/// Waits until the end of a link has been made known, so that what is said of its peer next comes after it.
-async fn made_known(endpoint: &Endpoint, link: &Link) {
+/// Waits until the end of a link has been announced, so that later events of its peer follow it.
+async fn wait_announced(endpoint: &Endpoint, link: &Link) {
     let registry = &endpoint.0.registry;
     // The registry lives as long as the endpoint.
     let _ = registry.changes().wait_for(|()| !registry.has(link)).await;
     drop(registry.announcing.lock());
 }
 
-/// Makes known why a peer cannot be reached, and gives the reason back.
-fn tell(endpoint: &Endpoint, peer: NodeId, reason: Unreachable) -> Unreachable {
+/// Announces why a peer cannot be reached; returns the reason.
+fn report_unreachable(endpoint: &Endpoint, peer: NodeId, reason: Unreachable) -> Unreachable {
     tracing::warn!(peer = %peer.short(), %reason, "peer unreachable");
     endpoint.set_state(peer, PeerState::Unreachable(reason.clone()));
-    let told = reason.clone();
-    endpoint.emit(LinkEvent::Unreachable { peer, reason: told });
+    let reported = reason.clone();
+    endpoint.emit(LinkEvent::Unreachable {
+        peer,
+        reason: reported,
+    });
     reason
 }
 
-/// Waits so long, unless there is a link with the peer, which may dial us meanwhile.
+/// Waits at most `wait`, or until there is a link with the peer, which may dial this node
+/// meanwhile.
 ///
-/// The changes are those of all links: on a node of which many come and go, one more is no reason to dial.
-pub(super) async fn rest(
+/// `changes` reports every link's changes; on a node with many links, one more is no reason to dial
+/// early.
+pub(super) async fn pause_dialling(
     wait: Duration,
     changes: &mut watch::Receiver<()>,
     is_linked: impl Fn() -> bool,
@@ -257,11 +264,11 @@ pub(super) async fn rest(
     let _ = timeout(wait, changes.wait_for(|()| is_linked())).await;
 }
 
-/// Waits for the end of a link; while it goes over TCP, tries now and then whether QUIC gets through again, and when it cannot go on
-/// from this node's address, dials from another, and so when nothing comes over it any more.
+/// Waits for the end of a link, and replaces it early where possible: retries QUIC beside a link
+/// over TCP, redials when the link's local address is gone, and redials when the link is silent.
 ///
-/// The link that QUIC makes takes the place of the other, which is drained, or closed if nothing comes through it any more.
-async fn stay(endpoint: &Endpoint, link: &Link, addresses: &Addresses, seed: u64) {
+/// The replaced link is drained, or closed if nothing arrives over it any more.
+async fn watch_link(endpoint: &Endpoint, link: &Link, addresses: &Addresses, seed: u64) {
     let may_try = endpoint.may_try_quic(addresses);
     let may_better = link.transport() == Transport::Tcp && may_try;
     let pause: Duration = endpoint.0.tcp.retry.into();
@@ -271,7 +278,7 @@ async fn stay(endpoint: &Endpoint, link: &Link, addresses: &Addresses, seed: u64
         let has_moved = tokio::select! {
             _ = link.closed() => return,
             () = replaced(endpoint, link) => return,
-            () = silence::outlive(endpoint, link, addresses, seed), if may_try => return,
+            () = silence::redial_when_silent(endpoint, link, addresses, seed), if may_try => return,
             () = tokio::time::sleep(pause), if may_better => false,
             () = changes.moved(source, &addresses.udp) => true,
         };
@@ -291,7 +298,7 @@ async fn stay(endpoint: &Endpoint, link: &Link, addresses: &Addresses, seed: u64
     }
 }
 
-/// Waits until another link with the peer has taken the place of this one, which may be drained for seconds yet.
+/// Waits until another link with the peer has replaced this one, which may still drain for seconds.
 async fn replaced(endpoint: &Endpoint, link: &Link) {
     let is_other = |present: Link| !present.is_same(link);
     let mut changes = endpoint.0.registry.changes();
@@ -300,7 +307,7 @@ async fn replaced(endpoint: &Endpoint, link: &Link) {
     let _ = other.await;
 }
 
-/// Waits that double, with a quarter of chance either way.
+/// Exponential backoff with a jitter of ±25 %.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     wait: Duration,
@@ -315,7 +322,7 @@ impl Backoff {
         }
     }
 
-    /// Begins with the first wait again.
+    /// Restarts with the first pause.
     pub(crate) const fn reset(&mut self) {
         self.wait = BACKOFF_MIN;
     }

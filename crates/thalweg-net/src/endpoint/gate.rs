@@ -1,9 +1,10 @@
-//! The door: who is not admitted is refused as soon as the handshake has proved the key.
+//! The admission check of QUIC connections, right after the handshake has proved the key.
 //!
-//! *The idea.* iroh asks its hooks after the handshake and before anybody sees the connection; refusing there leaves
-//! nothing behind but a count.
+//! *The idea.* iroh calls its hooks after the handshake, before the application sees the
+//! connection; a refusal there leaves only a count behind.
 //!
-//! *What it does not do.* It does not guard TCP, whose listener asks the same [`Admission`] itself.
+//! *What it does not do.* It does not guard TCP: the TCP listener asks the same [`Admission`]
+//! itself.
 
 use iroh::EndpointAddr;
 use iroh::endpoint::{AfterHandshakeOutcome, BeforeConnectOutcome, Connection, EndpointHooks};
@@ -47,7 +48,7 @@ impl EndpointHooks for Gate {
 
     async fn after_handshake<'a>(&'a self, connection: &'a Connection) -> AfterHandshakeOutcome {
         let peer = NodeId(*connection.remote_id().as_bytes());
-        // Who comes to the door is heard there, and gets no link by it.
+        // Any key may call at the door, which grants no link.
         if connection.alpn() == DOOR_ALPN.as_bytes() || self.admission.admits(peer) {
             AfterHandshakeOutcome::accept()
         } else {

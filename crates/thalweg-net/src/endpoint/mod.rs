@@ -1,12 +1,15 @@
 //! The node on the network: one socket, one key, one link per neighbour.
 //!
-//! *The idea.* iroh reaches and proves keys; this decides whom to keep. A connection becomes a link when each end has
-//! admitted the other; when two nodes dial each other at once, both keep the same one of the two connections and
-//! drain the other. Kept peers are dialled again for ever, slower and slower, and always with a reason to show. A peer
-//! that has an address of TCP too is dialled there when QUIC does not get through, and tried over QUIC again later.
+//! *The idea.* iroh connects to peers and proves their keys; the endpoint decides which connections
+//! to keep. A connection becomes a link when each end has admitted the other. When two nodes dial
+//! each other at once, both keep the same one of the two connections and drain the other. Kept
+//! peers are redialled for ever, with growing pauses, and their state always has a reason to show.
+//! If QUIC does not get through to a peer that also has a TCP address, the peer is dialled over
+//! TCP, and retried over QUIC later.
 //!
-//! *What it does not do.* It asks no server on the internet unless relays are configured, and a relay finds nobody whose
-//! address does not name it. It has no lookup service but mDNS, when that is switched on.
+//! *What it does not do.* It contacts no server on the internet unless relays are configured, and a
+//! relay finds only peers whose address names it. Its only lookup service is mDNS, if that is
+//! switched on.
 //!
 //! *Sources.* docs/operating.md; iroh 1.4.
 
@@ -42,7 +45,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::confined::Confined;
-use self::narrow::Surveyor;
+use self::narrow::Prober;
 use self::registry::Registry;
 use self::roaming::Network;
 use crate::admission::Admission;
@@ -60,17 +63,18 @@ pub(crate) use self::address::Udp;
 pub use self::address::{Addresses, NoRelay, Relay, TCP_PREFIX, check_relay_ca};
 pub use self::host::{Host, NoPlace, Place};
 
-/// The protocol and its version, as the TLS handshake names it.
+/// The protocol of links and its version, as the TLS handshake names it (ALPN).
 pub const ALPN: &str = "thalweg/1";
 
-/// How long QUIC is tried alone: its first packet is sent again after 1 s and after 3 s (RFC 9002 §6.2.2), and the third
-/// may take another second there and back.
+/// How long QUIC is tried alone: its first packet is retransmitted after 1 s and after 3 s (RFC
+/// 9002 §6.2.2), and the third copy may take another second for the round trip.
 pub(crate) const HEAD_START: Duration = Duration::from_secs(4);
 
-/// How often QUIC is tried again: a few packets a minute are no burden, and networks do not change faster than people move.
+/// Interval of retries over QUIC: a few packets a minute cost little, and networks change no faster
+/// than people move.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// How an endpoint is to be set up.
+/// The options of an endpoint.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The node's key.
@@ -79,25 +83,25 @@ pub struct Options {
     ///
     /// The first of a family is the one from which peers are dialled.
     pub listen: Vec<SocketAddr>,
-    /// Who may connect.
+    /// The keys that may connect.
     pub admission: Admission,
-    /// Who answers those that may not connect yet; none: nobody is heard.
+    /// Handles the requests of nodes that may not connect yet; `None`: the door is closed.
     pub doorkeeper: Option<Doorkeeper>,
     /// Where packets may go.
     pub reach: Reach,
-    /// Whether to announce this node on the LAN and to find kept peers there.
+    /// Whether to announce this node by mDNS and to find kept peers that way.
     pub mdns: bool,
-    /// The relays by which this node can be reached, and may reach others; none by default.
+    /// The relays through which this node can be reached and may reach others; none by default.
     pub relays: Vec<Relay>,
-    /// Who vouches for their certificates, beside those whom browsers believe; a file of certificates as text (PEM).
+    /// A PEM file of certificate authorities for the relays, besides the usual web roots.
     pub relay_ca: Option<PathBuf>,
-    /// After this long without a word a peer is taken for dead.
+    /// A peer that sends nothing for this long is considered dead.
     pub idle_timeout: Duration,
-    /// What decides how much may be on its way.
+    /// The congestion control of QUIC connections.
     pub congestion: Algorithm,
-    /// How TCP is used, for peers with which QUIC does not get through.
+    /// How TCP is used for peers that QUIC does not reach.
     pub tcp: TcpOptions,
-    /// Starts the tasks that the endpoint cannot be without, and tells when one fails.
+    /// Starts the tasks that the endpoint cannot run without, and reports their failures.
     pub vital: Vital,
 }
 
@@ -108,48 +112,49 @@ pub struct TcpOptions {
     pub listen: Vec<SocketAddr>,
     /// Who says how much may be handed to a connection.
     pub pacing: Pacing,
-    /// The kernel's congestion control, `cubic` or `bbr`; none: the system's default.
+    /// The kernel's congestion control, `cubic` or `bbr`; `None` for the system's default.
     pub congestion: Option<String>,
-    /// How many connections stand by; only who dials has a say.
+    /// Number of standby connections; the dialling node decides.
     pub standbys: usize,
-    /// Peers with which everything behind the handshake goes in the clear, if they say the same.
+    /// Peers with which everything after the handshake is sent unencrypted, if they are configured
+    /// alike.
     pub plain: BTreeSet<NodeId>,
-    /// How long a peer that has addresses of both is tried over QUIC alone.
+    /// How long a peer with addresses of both transports is tried over QUIC alone.
     pub head_start: Duration,
-    /// How often it is tried whether a peer that is linked over TCP can be reached over QUIC again.
+    /// Interval at which a peer linked over TCP is retried over QUIC.
     pub retry: Duration,
 }
 
 /// Where an endpoint's packets may go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// Anywhere: iroh looks for better paths by itself, through NATs too.
+    /// Anywhere: iroh searches for better paths by itself, through NATs too.
     #[default]
     Anywhere,
-    /// Only to addresses that are dialled, and back to where packets come from.
+    /// Only to addresses that are dialled, and back to the sources of packets.
     ///
-    /// iroh looks for no other path, and the peer is told of no address.
+    /// iroh searches for no other path, and sends the peer no address.
     Configured,
     /// Only to the IP address that the endpoint itself listens on.
     ///
-    /// Meant for several nodes on one machine: each listens on a loopback address of its own (127.0.0.1, 127.0.0.2 …)
-    /// and reaches the others only through a [`Shaper`](crate::shaper::Shaper), which has a port on both. Otherwise
-    /// iroh would find its way around the shaper.
+    /// For several nodes on one machine: each listens on a loopback address of its own (127.0.0.1,
+    /// 127.0.0.2 …) and reaches the others only through a [`Shaper`](crate::shaper::Shaper), which
+    /// has a port on both. With another reach, iroh would find its way around the shaper.
     OwnAddress,
 }
 
-/// What is known of a kept peer.
+/// The state of a kept peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerState {
     /// Being dialled for the first time, or again after a link was lost.
     Connecting,
     /// There is a link.
     Up,
-    /// The last dial failed; it is tried again.
+    /// The last dial failed; the peer will be redialled.
     Unreachable(Unreachable),
 }
 
-/// A node's presence on the network; clones are the same endpoint.
+/// A node's presence on the network; clones share one endpoint.
 ///
 /// It lives until [`Endpoint::shutdown`].
 #[derive(Clone)]
@@ -157,7 +162,7 @@ pub struct Endpoint(Arc<Shared>);
 
 struct Shared {
     iroh: iroh::Endpoint,
-    /// The sockets, where iroh has none.
+    /// The sockets of a confined node; iroh has none then.
     confined: Option<Confined>,
     id: NodeId,
     admission: Admission,
@@ -167,7 +172,7 @@ struct Shared {
     registry: Registry,
     network: Network,
     reach: Reach,
-    surveyor: Surveyor,
+    prober: Prober,
     kept: Mutex<HashMap<NodeId, Kept>>,
     tcp: dial::Tcp,
     relays: Vec<Relay>,
@@ -216,7 +221,7 @@ impl Default for TcpOptions {
 }
 
 impl TcpOptions {
-    /// Returns what a session of a node with this key is to be.
+    /// Returns the options of a session over TCP.
     fn session(&self, identity: &Identity, clock: Clock) -> tcp::Options {
         tcp::Options {
             identity: identity.clone(),
@@ -230,9 +235,9 @@ impl TcpOptions {
 }
 
 impl Endpoint {
-    /// Binds the sockets and begins to accept; what arrives goes to `receiver`.
+    /// Binds the sockets and starts to accept; arriving events and payloads go to `receiver`.
     ///
-    /// Fails   an address that cannot be listened on
+    /// Fails   if an address cannot be listened on
     pub async fn bind<R: Receiver>(
         options: Options,
         receiver: Arc<R>,
@@ -278,7 +283,7 @@ impl Endpoint {
             registry: Registry::default(),
             network: Network::watch().await,
             reach: options.reach,
-            surveyor: Surveyor::default(),
+            prober: Prober::default(),
             kept: Mutex::default(),
             tcp: dial::Tcp {
                 session,
@@ -295,7 +300,8 @@ impl Endpoint {
         let vital = &options.vital;
         accept::begin(&endpoint, listener, vital);
         if let Some(mdns) = mdns {
-            // Without it the node goes on: mDNS ends where the network has none.
+            // Allowed to end: mDNS stops on a network without multicast, and the node goes on
+            // without it.
             let discovering = discovery::run(endpoint.clone(), mdns);
             vital.spawn_ending("the task that listens to mDNS", discovering);
         }
@@ -317,13 +323,13 @@ impl Endpoint {
         }
     }
 
-    /// Returns the TCP addresses on which peers are awaited.
+    /// Returns the TCP addresses that peers can dial.
     pub fn listening_tcp(&self) -> &[SocketAddr] {
         &self.0.tcp.listening
     }
 
-    /// Returns the addresses that others may reach this node at: those it is bound to, and for an unspecified one those
-    /// of the machine's interfaces, unless it is to reach what is configured alone.
+    /// Returns the UDP addresses at which others may reach this node: the bound ones, and for an
+    /// unspecified one those of the machine's interfaces, except under [`Reach::Configured`].
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let bound = self.listening();
         let mut addresses: Vec<_> = bound
@@ -340,8 +346,8 @@ impl Endpoint {
         addresses
     }
 
-    /// Returns the addresses of TCP that others may reach this node at: those it listens on, and for an unspecified one those
-    /// of its family that others may reach it at over UDP, with its port.
+    /// Returns the TCP addresses at which others may reach this node: the bound ones, and for an
+    /// unspecified one this node's UDP addresses of that family, with the TCP port.
     pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
         let here = self.addresses();
         let mut addresses = Vec::new();
@@ -359,7 +365,8 @@ impl Endpoint {
         addresses
     }
 
-    /// Returns the relays by which others may reach this node, first the one on which it waits now, if it has picked one.
+    /// Returns the relays through which others may reach this node, its current home relay first,
+    /// if there is one.
     pub fn relays(&self) -> Vec<Relay> {
         let mut relays = self.0.relays.clone();
         let here = self.0.iroh.addr();
@@ -367,17 +374,17 @@ impl Endpoint {
         relays
     }
 
-    /// Returns the clock that all deadlines are on.
+    /// Returns the clock of all deadlines.
     pub fn clock(&self) -> Clock {
         self.0.context.clock
     }
 
-    /// Returns who may connect.
+    /// Returns the set of admitted keys.
     pub fn admission(&self) -> &Admission {
         &self.0.admission
     }
 
-    /// Returns the link with a peer, if there is one.
+    /// Returns the open link with a peer.
     pub fn link(&self, peer: NodeId) -> Option<Link> {
         self.0.registry.open(peer)
     }
@@ -387,7 +394,7 @@ impl Endpoint {
         self.0.registry.all()
     }
 
-    /// Returns the kept peers and what is known of each, in the order of their keys.
+    /// Returns the kept peers with their states, in the order of their keys.
     pub fn peers(&self) -> Vec<(NodeId, PeerState)> {
         let kept = self.kept();
         let sorted: BTreeMap<_, _> = kept
@@ -397,10 +404,10 @@ impl Endpoint {
         sorted.into_iter().collect()
     }
 
-    /// Dials a peer once; returns the link that there is already, if there is one.
+    /// Dials a peer once; returns the existing link if there is one.
     ///
-    /// Without addresses the peer is looked for by mDNS, if that is switched on. With addresses of both transports,
-    /// QUIC is tried alone at first, and TCP if it does not get through.
+    /// Without addresses the peer is looked up by mDNS, if that is switched on. With addresses of
+    /// both transports, QUIC is tried alone at first, then TCP.
     ///
     /// Fails   with the reason as a sentence, after 10 s at the latest, or 14 s if both are tried
     pub async fn dial(
@@ -415,10 +422,10 @@ impl Endpoint {
 
     /// Keeps a link with a peer: dials now, and again whenever the link is lost.
     ///
-    /// A second call for a peer replaces its addresses. The seed spreads the retries of many nodes apart. A peer that could
-    /// be reached over TCP alone is tried over QUIC again while that link lasts.
+    /// A second call for a peer replaces its addresses. The seed spreads the redials of many nodes
+    /// in time. A peer that was reached only over TCP is retried over QUIC while that link lasts.
     pub fn keep_dialled(&self, peer: NodeId, addresses: impl Into<Addresses>, seed: u64) {
-        // Held until the task is entered, for the task's first act is to set its state.
+        // Held until the task is entered, since the task sets its state first.
         let mut kept = self.kept();
         let keeping = dial::keep(self.clone(), peer, addresses.into(), seed);
         let entry = Kept {
@@ -430,16 +437,17 @@ impl Endpoint {
         }
     }
 
-    /// Keeps a peer no longer; a link that there is stays.
+    /// Stops keeping a peer; an existing link stays.
     pub fn forget(&self, peer: NodeId) {
         if let Some(kept) = self.kept().remove(&peer) {
             kept.task.abort();
         }
     }
 
-    /// Sends nothing new, waits until all that was sent is acknowledged, at most `grace`, and closes everything.
+    /// Stops sending new ADUs, waits at most `grace` until everything sent is acknowledged, and
+    /// closes all links.
     ///
-    /// What was not acknowledged by then ends as [`Outcome::LinkLost`](crate::link::Outcome::LinkLost).
+    /// ADUs still unacknowledged then end as [`Outcome::LinkLost`](crate::link::Outcome::LinkLost).
     pub async fn shutdown(&self, grace: Duration) {
         self.0.shutting_down.send_replace(true);
         self.kept().retain(|_, kept| {
@@ -458,22 +466,22 @@ impl Endpoint {
         tracing::info!(id = %self.id().short(), "network closed");
     }
 
-    /// Returns whether a peer is kept already, by configuration or because it was found.
+    /// Returns whether a peer is kept, by configuration or because it was found.
     pub(crate) fn is_kept(&self, peer: NodeId) -> bool {
         self.kept().contains_key(&peer)
     }
 
-    /// Returns how TCP is dialled.
+    /// Returns the settings for dialling over TCP.
     pub(crate) fn tcp(&self) -> &dial::Tcp {
         &self.0.tcp
     }
 
-    /// Returns whether QUIC could find a peer.
+    /// Returns whether QUIC has any way to find the peer.
     pub(crate) fn may_try_quic(&self, addresses: &Addresses) -> bool {
         !addresses.udp.is_empty() || !addresses.relays.is_empty() || self.0.has_lookup
     }
 
-    /// Returns how iroh knows an address of UDP here.
+    /// Returns the function that converts a UDP address to iroh's form of it.
     pub(crate) fn udp(&self) -> Udp {
         match self.0.confined {
             Some(_) => |address| TransportAddr::Custom(confined::wrapped(address)),
@@ -553,16 +561,17 @@ fn builder(options: &Options, confined: Option<&Confined>) -> Result<Builder, Bi
     Ok(builder)
 }
 
-/// Says what iroh may ask of the network: nothing, or which relay is nearest, over HTTP for that needs no UDP.
+/// Returns which network checks iroh may make: none, or latency probes of the relays over HTTPS,
+/// which need no UDP.
 ///
-/// Without that question a node never picks the relay on which it waits, unless the relay speaks QUIC too.
+/// Without probes a node never picks its home relay, unless a relay speaks QUIC too.
 fn net_report(relays: &[Relay]) -> NetReportConfig {
     let mut config = NetReportConfig::minimal();
     config.https_probes = !relays.is_empty();
     config
 }
 
-/// Says which socket sends where; the default route of a family comes last, as iroh demands.
+/// Assigns destinations to sockets; the default route of each family comes last, as iroh demands.
 fn routes(listen: &[SocketAddr], reach: Reach) -> Result<Vec<(SocketAddr, BindOpts)>, BindError> {
     let mut routes: Vec<_> = listen
         .iter()
@@ -577,8 +586,8 @@ fn routes(listen: &[SocketAddr], reach: Reach) -> Result<Vec<(SocketAddr, BindOp
                     Err(BindError::Unconfined(*address))
                 }
                 Reach::Anywhere if first => Ok((*address, BindOpts::default())),
-                // A prefix as long as the address matches that address alone. Where there is no default route, iroh
-                // drops what it would send elsewhere.
+                // A prefix as long as the address matches that address alone. Without a default
+                // route, iroh drops packets to all other destinations.
                 _ => Ok((*address, BindOpts::default().set_prefix_len(own))),
             }
         })

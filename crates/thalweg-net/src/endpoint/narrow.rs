@@ -1,24 +1,27 @@
-//! Paths that are too small for QUIC: found, named, and left.
+//! Detects paths whose MTU is too small for QUIC, and abandons them.
 //!
-//! *The idea.* Every packet of a QUIC handshake fills 1,200 bytes (RFC 9000 §14.1), and so does whatever a
-//! link has much of. Where such packets vanish and smaller ones pass, a dial times out as if nobody listened,
-//! and a link that was up before looks alive and delivers nothing. A test tells the two apart from a blocked
-//! or cut path: a QUIC node answers a packet of a version that nobody speaks with the list of its versions
-//! (RFC 9000 §6). So the address is asked in small packets and in full ones.
+//! *The idea.* Every packet of a QUIC handshake fills 1,200 bytes (RFC 9000 §14.1), and so do most
+//! packets of a busy link. On a path that drops such packets but passes smaller ones, a dial times
+//! out as if no node listened, and an existing link looks alive but delivers nothing. A probe
+//! distinguishes this from a blocked or cut path: a QUIC node answers a packet of an unknown
+//! version with a list of its versions (RFC 9000 §6). So the probe sends small packets and full
+//! ones.
 //!
 //! ```text
-//! no handshake after 1 s ──┐                       ┌─ small answered, full not ─► too small: TCP, or say so
-//! link: full packets lost ─┼─► ask 8 times in 0.7 s ┤
-//! link: silent for 1 s ────┘                       └─ anything else ─► go on as before
+//! no handshake after 1 s ──┐                    ┌─ small answered, full not ─► too small: TCP, or
+//! report it
+//! link: full packets lost ─┼─► 8 probes in 0.7 s ┤
+//! link: silent for 1 s ────┘                    └─ anything else ─► go on as before
 //! ```
 //!
-//! A link is left without a test where acknowledgements prove it (`core::hop::narrow`), as behind a NAT that
-//! lets no test in.
+//! A link is also abandoned without a probe if acknowledgements prove the path too small
+//! (`core::hop::narrow`), as behind a NAT that passes no probe.
 //!
-//! *What it does not do.* The test covers the way there and not the way back: there each end watches its own
-//! packets. Over a relay nothing is tested.
+//! *What it does not do.* A probe covers the forward path only; the peer watches its own packets on
+//! the way back. Relayed paths are not probed.
 //!
-//! *Sources.* RFC 9000 §6, §14, §17.2.1; noq-proto 1.4 `endpoint.rs`, which answers small packets too.
+//! *Sources.* RFC 9000 §6, §14, §17.2.1; noq-proto 1.4 `endpoint.rs`, which answers small packets
+//! too.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -38,59 +41,61 @@ use super::{Addresses, Endpoint, Reach, reason};
 use crate::error::Unreachable;
 use crate::link::{Link, Remote};
 
-/// How long a handshake may take before the path is tested: its first packet is sent again after 1 s.
+/// How long a handshake may take before the path is probed: its first packet is retransmitted after
+/// 1 s.
 const HANDSHAKE_WAIT: StdDuration = StdDuration::from_secs(1);
 
-/// How long a link is silent before its path is tested.
+/// How long a link is silent before its path is probed.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// How long a path that passed a test is left in peace; where nothing was answered, as on one that is cut,
-/// twice as long each time.
+/// Pause after a probe that was answered. After one without any answer, as on a cut path, the pause
+/// doubles up to the maximum.
 const PAUSE_MIN: StdDuration = StdDuration::from_secs(1);
 const PAUSE_MAX: StdDuration = StdDuration::from_secs(8);
 
-/// How often each size is asked. At 30 % loss each way all full packets fail by chance once in 200 tests.
-const ASKS: u8 = 8;
+/// Packets sent per size and probe. At 30 % loss each way all full packets fail by chance once in
+/// 200 probes.
+const PROBES: u8 = 8;
 
-/// So many small packets must be answered for the silence of full ones to mean anything.
+/// Answers to small packets that make the absence of answers to full ones significant.
 const ANSWERS_MIN: u32 = 4;
 
-/// The time between two asks; a busy peer is not asked faster.
-const EVERY: StdDuration = StdDuration::from_millis(100);
+/// Interval between packets; a busy peer is not asked faster.
+const PROBE_INTERVAL: StdDuration = StdDuration::from_millis(100);
 
-/// How long the last answer is waited for. Over a satellite the first four of them come in time.
+/// How long to wait for the last answer. Over a satellite, the first four answers arrive in time.
 const LAST_WAIT: StdDuration = StdDuration::from_millis(400);
 
-/// A packet that every path carries which carries IP (RFC 791: 68 bytes; RFC 8200: 1,280).
+/// Size of a small packet, below the MTU of every IP path (RFC 791: 68 bytes; RFC 8200: 1,280).
 const SMALL_BYTES: usize = 40;
 
-/// A version of the form 0x?a?a?a?a, which RFC 9000 §15 keeps for this: nobody speaks it.
+/// A version of the form 0x?a?a?a?a, reserved by RFC 9000 §15 to force version negotiation.
 const NO_VERSION: [u8; 4] = [0x5a, 0x6a, 0x7a, 0x8a];
 
-/// The first byte of a packet with a long header and the fixed bit.
+/// The first byte of a packet: long header and fixed bit.
 const LONG_HEADER: u8 = 0xc0;
 
-/// The sockets from which paths are tested, one a family. They are kept, for a peer remembers each address
-/// that it hears.
+/// The sockets that send probes, one per family. They are reused, since a peer remembers each
+/// address it hears from.
 #[derive(Debug, Default)]
-pub(super) struct Surveyor(Mutex<[Option<UdpSocket>; 2]>);
+pub(super) struct Prober(Mutex<[Option<UdpSocket>; 2]>);
 
-/// What was answered of what was asked.
+/// Number of answers per packet size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Answers {
     small: u32,
     full: u32,
 }
 
-/// The test of a path whose handshake is overdue.
+/// The probe of a path whose handshake is overdue.
 #[derive(Debug, Default)]
 pub(super) struct Test {
-    /// Whether a node has answered there.
+    /// Whether a node has answered.
     is_answered: AtomicBool,
 }
 
 impl Test {
-    /// Waits until a handshake is overdue and its path has failed the test; for ever if it passes.
+    /// Waits until a handshake is overdue and its path has failed the probe; for ever if it passes.
     pub(super) async fn fails(&self, endpoint: &Endpoint, addresses: &Addresses) -> Unreachable {
         sleep(HANDSHAKE_WAIT).await;
         match answers(endpoint, &addresses.udp).await {
@@ -105,7 +110,7 @@ impl Test {
         }
     }
 
-    /// Says why a handshake has not come to its end.
+    /// Returns why a handshake did not complete.
     pub(super) fn why_no_handshake(&self, addresses: &Addresses) -> Unreachable {
         let addresses = reason::list_quic(addresses);
         if self.is_answered.load(Ordering::Relaxed) {
@@ -122,21 +127,21 @@ impl Answers {
     }
 }
 
-/// Watches a link over QUIC until it has ended; closes it if its path turns out to be too small.
+/// Watches a link over QUIC until it ends; closes it if its path turns out to be too small.
 pub(super) async fn watch(endpoint: Endpoint, link: Link) {
     tokio::select! {
         _ = link.closed() => {}
-        () = narrows(&endpoint, &link) => link.leave_narrow(),
+        () = wait_narrow(&endpoint, &link) => link.close_narrow(),
     }
 }
 
-/// Waits until the path of a link is known to be too small.
-async fn narrows(endpoint: &Endpoint, link: &Link) {
+/// Waits until the path of a link is found too small.
+async fn wait_narrow(endpoint: &Endpoint, link: &Link) {
     let mut pause = PAUSE_MIN;
     loop {
         let passage = tokio::select! {
-            passage = link.narrows() => passage,
-            () = link.falls_silent(SILENT) => Passage::Suspect,
+            passage = link.wait_narrow() => passage,
+            () = link.wait_silent(SILENT) => Passage::Suspect,
         };
         if passage == Passage::Narrow {
             return;
@@ -160,16 +165,16 @@ async fn narrows(endpoint: &Endpoint, link: &Link) {
     }
 }
 
-/// Tests the paths to these addresses, and returns what the best of them answered.
+/// Probes the paths to these addresses; returns the best one's answers.
 async fn answers(endpoint: &Endpoint, addresses: &[SocketAddr]) -> Answers {
     let mut best = Answers::default();
     if endpoint.0.reach == Reach::OwnAddress {
-        // Nothing leaves by another socket than iroh's there.
+        // Under this reach, packets from any socket but iroh's go nowhere.
         return best;
     }
     let own = endpoint.listening();
     for address in addresses {
-        match endpoint.0.surveyor.ask(&own, *address).await {
+        match endpoint.0.prober.probe(&own, *address).await {
             Ok(answers) if answers.full > 0 => return answers,
             Ok(answers) => best.small = best.small.max(answers.small),
             Err(error) => tracing::debug!(%address, %error, "path not tested"),
@@ -178,10 +183,10 @@ async fn answers(endpoint: &Endpoint, addresses: &[SocketAddr]) -> Answers {
     best
 }
 
-impl Surveyor {
-    /// Asks an address in small packets and in full ones, until one of the full ones is answered.
-    async fn ask(&self, own: &[SocketAddr], to: SocketAddr) -> io::Result<Answers> {
-        // One test at a time: whoever waits here has a dial or a link that goes on meanwhile.
+impl Prober {
+    /// Sends small and full packets to an address, until a full one is answered.
+    async fn probe(&self, own: &[SocketAddr], to: SocketAddr) -> io::Result<Answers> {
+        // One probe at a time: the caller's dial or link goes on while it waits here.
         let mut sockets = self.0.lock().await;
         let socket = &mut sockets[usize::from(to.is_ipv6())];
         let socket = match socket {
@@ -190,14 +195,19 @@ impl Surveyor {
         };
         let nonce = RandomState::new().hash_one(to);
         let mut answers = Answers::default();
-        for ask in 0..ASKS {
+        for probe in 0..PROBES {
             for is_full in [false, true] {
-                // Of a path that is cut the kernel may say so; then nothing is answered.
-                let _ = socket.send_to(&question(nonce, is_full), to).await;
+                // On a cut path the kernel may report an error; the probe then simply gets no
+                // answer.
+                let _ = socket.send_to(&probe_packet(nonce, is_full), to).await;
             }
-            let wait = if ask + 1 < ASKS { EVERY } else { LAST_WAIT };
+            let wait = if probe + 1 < PROBES {
+                PROBE_INTERVAL
+            } else {
+                LAST_WAIT
+            };
             let listening = listen(socket, nonce, to, &mut answers);
-            // Whether the time is over or a full packet was answered, the answers tell.
+            // The counts matter, not whether it timed out.
             let _ = timeout(wait, listening).await;
             if answers.full > 0 {
                 break;
@@ -208,13 +218,13 @@ impl Surveyor {
     }
 }
 
-/// Takes answers until one says that a full packet has come.
+/// Counts answers until one is to a full packet.
 async fn listen(socket: &UdpSocket, nonce: u64, from: SocketAddr, answers: &mut Answers) {
     let mut buffer = [0; 256];
     while answers.full == 0 {
         let Ok((bytes, sender)) = socket.recv_from(&mut buffer).await else {
             // An ICMP answer to an earlier packet.
-            sleep(EVERY).await;
+            sleep(PROBE_INTERVAL).await;
             continue;
         };
         if sender != from {
@@ -228,7 +238,7 @@ async fn listen(socket: &UdpSocket, nonce: u64, from: SocketAddr, answers: &mut 
     }
 }
 
-/// Binds a socket that leaves by the same address as the node's own.
+/// Binds a socket to the node's own address of the target's family.
 async fn bind(own: &[SocketAddr], to: SocketAddr) -> io::Result<UdpSocket> {
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -239,12 +249,12 @@ async fn bind(own: &[SocketAddr], to: SocketAddr) -> io::Result<UdpSocket> {
     UdpSocket::bind((ip, 0)).await
 }
 
-/// Returns a packet that asks for the versions that a node speaks.
+/// Returns a packet that asks a node for its supported versions.
 ///
 /// ```text
 /// first byte · version · 8, target id · 8, own id = size and nonce · zeros
 /// ```
-fn question(nonce: u64, is_full: bool) -> Vec<u8> {
+fn probe_packet(nonce: u64, is_full: bool) -> Vec<u8> {
     let mut packet = vec![LONG_HEADER];
     packet.extend(NO_VERSION);
     packet.push(8);
@@ -260,14 +270,14 @@ fn question(nonce: u64, is_full: bool) -> Vec<u8> {
     packet
 }
 
-/// Returns the id under which the answer comes: it tells the size of what was asked.
+/// Returns the connection id to which the answer comes; it encodes the packet's size.
 fn own_id(nonce: u64, is_full: bool) -> [u8; 8] {
     let mut id = nonce.to_be_bytes();
     id[0] = u8::from(is_full);
     id
 }
 
-/// Returns whether an answer is to a full packet; nothing if it is none of ours.
+/// Returns whether an answer is to a full packet; `None` if it is no answer to this probe.
 fn answered(packet: &[u8], nonce: u64) -> Option<bool> {
     let (first, rest) = packet.split_first()?;
     let (version, rest) = rest.split_first_chunk::<4>()?;
@@ -282,30 +292,30 @@ fn answered(packet: &[u8], nonce: u64) -> Option<bool> {
 mod tests {
     use super::*;
 
-    /// A list of versions as RFC 9000 §17.2.1 has it: the ids change places.
-    fn list(question: &[u8]) -> Vec<u8> {
+    /// A version negotiation packet as in RFC 9000 §17.2.1: the connection ids are swapped.
+    fn list(probe_packet: &[u8]) -> Vec<u8> {
         let mut packet = vec![0x80 | 0x2a, 0, 0, 0, 0, 8];
-        packet.extend(&question[15..23]);
+        packet.extend(&probe_packet[15..23]);
         packet.push(8);
-        packet.extend(&question[6..14]);
+        packet.extend(&probe_packet[6..14]);
         packet.extend([0, 0, 0, 1]);
         packet
     }
 
     #[test]
-    fn answer_tells_the_size_of_its_question() {
+    fn answer_identifies_probe_size() {
         let nonce = 0x0123_4567_89ab_cdef;
         for is_full in [false, true] {
-            let question = question(nonce, is_full);
-            assert_eq!(question.len(), if is_full { 1_200 } else { 40 });
-            assert_eq!(answered(&list(&question), nonce), Some(is_full));
+            let probe_packet = probe_packet(nonce, is_full);
+            assert_eq!(probe_packet.len(), if is_full { 1_200 } else { 40 });
+            assert_eq!(answered(&list(&probe_packet), nonce), Some(is_full));
         }
     }
 
     #[test]
-    fn foreign_packet_is_no_answer() {
+    fn foreign_packet_is_ignored() {
         let nonce = 0x0123_4567_89ab_cdef;
-        let answer = list(&question(nonce, true));
+        let answer = list(&probe_packet(nonce, true));
         assert_eq!(answered(&answer, nonce + 1), None);
         for length in 0..14 {
             assert_eq!(answered(&answer[..length], nonce), None, "{length} bytes");

@@ -1,6 +1,7 @@
-//! Why a peer cannot be reached, as a sentence a person can act on.
+//! Converts errors of QUIC and TLS to [`Unreachable`], whose sentences a person can act on.
 //!
-//! *The idea.* QUIC and TLS say the same few things in many ways; here they become the few.
+//! *The idea.* The stack reports the same few causes in many forms; here they are mapped to those
+//! causes.
 //!
 //! *Sources.* RFC 9001 §4.8 (TLS alerts as QUIC errors); RFC 8446 §6.2 (alerts); RFC 7301 §3.2 (ALPN).
 
@@ -16,7 +17,7 @@ use crate::close::CloseCode;
 use crate::error::Unreachable;
 use crate::link::{DownCause, text};
 
-/// TLS alerts are QUIC errors from here on.
+/// QUIC reports a TLS alert as this number plus the alert's (RFC 9001 §4.8).
 const CRYPTO_ERRORS: u64 = 0x100;
 
 /// The alert of a peer that knows none of our protocols.
@@ -25,7 +26,7 @@ const NO_APPLICATION_PROTOCOL: u64 = CRYPTO_ERRORS + 120;
 /// The alerts about a certificate or a signature, `handshake_failure` to `unknown_ca` and `decrypt_error`.
 const CERTIFICATE_ALERTS: [u64; 9] = [40, 42, 43, 44, 45, 46, 47, 48, 51];
 
-/// Says why a dial failed.
+/// Converts the error of a dial.
 pub(crate) fn of_dial(error: ConnectError, peer: NodeId, addresses: &Addresses) -> Unreachable {
     match error {
         ConnectError::Connection { source, .. }
@@ -63,7 +64,7 @@ pub(crate) fn of_dial(error: ConnectError, peer: NodeId, addresses: &Addresses) 
     }
 }
 
-/// Says why a connection ended before it was a link.
+/// Converts the end of a connection that was not yet a link.
 pub(crate) fn of_end(error: ConnectionError, peer: NodeId, addresses: &Addresses) -> Unreachable {
     match error {
         ConnectionError::TimedOut => Unreachable::TimedOut {
@@ -91,7 +92,7 @@ pub(crate) fn of_end(error: ConnectionError, peer: NodeId, addresses: &Addresses
     }
 }
 
-/// Says why a session over TCP ended before it was a link.
+/// Converts the end of a TCP session that was not yet a link.
 pub(crate) fn of_cause(cause: DownCause, peer: NodeId) -> Unreachable {
     match cause {
         DownCause::ByPeer {
@@ -125,7 +126,7 @@ fn of_code(
     }
 }
 
-/// Lists where QUIC was tried for a sentence.
+/// Lists the addresses that QUIC tried, for a sentence.
 pub(crate) fn list_quic(addresses: &Addresses) -> String {
     let relays = addresses.relays.iter();
     let relays: Vec<_> = relays.map(|relay| format!("the relay {relay}")).collect();

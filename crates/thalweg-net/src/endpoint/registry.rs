@@ -1,11 +1,12 @@
 //! At most one link per neighbour.
 //!
-//! *The idea.* When two nodes dial each other at once, each sees both connections, in any order. Both keep the one that
-//! the node with the smaller key dialled, without asking each other. A later connection is no such crossing: nobody
-//! greets a peer that it has a good link with, so the peer has lost the old one (it was restarted), or its address, or hears nothing
-//! over it, and the new one is kept.
+//! *The idea.* When two nodes dial each other at once, each sees both connections, in either order.
+//! Both keep the one that the node with the smaller key dialled, which needs no exchange. A later
+//! connection is no such crossing: a peer dials again only if it has lost the old connection (it
+//! restarted), has another address, or receives nothing. Then the new connection is kept.
 //!
-//! *What it does not do.* It closes nothing: who loses is drained by the caller, so that nothing in flight is lost.
+//! *What it does not do.* It closes nothing: the caller drains the losing connection, so that
+//! nothing in flight is lost.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,33 +17,34 @@ use tokio::sync::watch;
 
 use crate::link::Link;
 
-/// Two dials cross if their handshakes end within this: several round trips of a satellite with a lost packet.
+/// Two dials cross if their handshakes end within this time: several satellite round trips with a
+/// lost packet.
 const CROSSING: Duration = Duration::from_secs(3);
 
-/// The present links.
+/// The current links, by neighbour.
 #[derive(Default)]
 pub(crate) struct Registry {
     links: Mutex<HashMap<NodeId, Link>>,
-    /// Held while a change is made known, so that events come in the order of the changes.
+    /// Held while a change is announced, so that events keep the order of the changes.
     pub(crate) announcing: Mutex<()>,
     changes: watch::Sender<()>,
 }
 
-/// What is to be done with a new connection.
+/// The decision about a new connection.
 pub(crate) enum Verdict {
-    /// It is the link now, in the place of another perhaps.
+    /// It is the link now; `replaced` is the previous one.
     Kept { replaced: Option<Link> },
-    /// Another is the link.
+    /// An existing link is kept instead.
     Duplicate { kept: Link },
 }
 
-/// What decides between two connections with one peer.
+/// The inputs of the decision between two connections with one peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contest {
     pub(crate) own_is_smaller: bool,
     pub(crate) old_is_dialled: bool,
     pub(crate) new_is_dialled: bool,
-    /// The time between the two.
+    /// Time between the starts of the two.
     pub(crate) apart: Duration,
 }
 
@@ -77,7 +79,7 @@ impl Registry {
         Verdict::Kept { replaced: old }
     }
 
-    /// Forgets a link; returns whether it was the present one.
+    /// Removes a link; returns whether it was the current one.
     pub(crate) fn remove(&self, link: &Link) -> bool {
         let mut links = self.lock();
         let is_present = links
@@ -98,7 +100,7 @@ impl Registry {
             .cloned()
     }
 
-    /// Returns whether a link is the present one with its peer, closed or not.
+    /// Returns whether this is the current link with its peer, closed or not.
     pub(crate) fn has(&self, link: &Link) -> bool {
         let present = self.lock();
         present

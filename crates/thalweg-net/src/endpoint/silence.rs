@@ -1,20 +1,25 @@
-//! Dialling beside a link over which nothing comes.
+//! Redials beside a link over which nothing arrives.
 //!
-//! *The idea.* A peer that was killed and started anew has lost the connection, and cannot say so: whoever dialled it would wait until
-//! that has idled out. So a kept peer is dialled again beside a link that has been silent for a while. Once the new connection
-//! is made, the line carries, and the peer is asked for a word over the old one: a peer that has that answers, for its line was
-//! only cut, or it was busy, and the new connection is given up before it is a link. From one that does not, the new takes over.
+//! *The idea.* A peer that was killed and restarted has lost the connection and cannot say so: its
+//! neighbour would wait for the idle timeout. So a kept peer is redialled beside a link that has
+//! been silent for a while. Once the new connection stands, the path is known to work, and the peer
+//! is pinged over the old one. A peer that still has the old connection answers (the path was cut,
+//! or the peer was busy), and the new one is closed before it becomes a link. If no answer arrives,
+//! the new connection takes over.
 //!
 //! ```text
-//! silent for 0.75 s ─► dial, 2 s at most ──► made ─► asked over the old one ──► nothing: greet; the new one is the link
-//!        ▲               │    │                            └─► a word: the new one is closed
-//!        └── a pause ◄───┘    └─► the link is heard: the dial is given up
+//! silent for 0.75 s ─► dial, at most 2 s ──► connected ─► ping over the old one ──► no answer:
+//! greet; the new one is the link
+//!        ▲               │    │                               └─► an answer: the new one is closed
+//!        └── a pause ◄───┘    └─► the link is heard: the dial is cancelled
 //! ```
 //!
-//! A dial is a packet of 1.3 KB a second, over the path that the link takes; a peer that is too busy to answer has a handshake to
-//! make on top. So pauses between dials double, and after each silence that was a false alarm it is waited for twice as long.
+//! A dial costs a packet of 1.3 KB a second on the link's own path, and a handshake on a peer that
+//! may be too busy to answer. So pauses between dials double, and each false alarm doubles the
+//! silence that is tolerated next time.
 //!
-//! *What it does not do.* It gives no link up: a peer that is not reached otherwise is waited for until the connection idles out.
+//! *What it does not do.* It closes no link without a replacement: otherwise the connection's idle
+//! timeout decides.
 
 use std::time::Duration as StdDuration;
 
@@ -27,34 +32,37 @@ use crate::close::{CloseCode, ToVarInt as _};
 use crate::error::Unreachable;
 use crate::link::{Fresh, Link};
 
-/// How long a link is silent before its peer is dialled: three looks. One that is at work answers within a few round trips.
+/// How long a link is silent before its peer is redialled: three ticks. A working peer answers
+/// within a few round trips.
 const PATIENCE_MIN: Duration = Duration::from_millis(750);
 
-/// The longest such wait: below the time after which QUIC itself gives up.
+/// The longest such silence: below QUIC's own idle timeout.
 const PATIENCE_MAX: Duration = Duration::from_secs(6);
 
-/// After a false alarm it is waited no longer than usual again when so much time has passed without another.
-const CALM: Duration = Duration::from_secs(60);
+/// Time without a false alarm after which the tolerated silence is the shortest again.
+const CALM_TIME: Duration = Duration::from_secs(60);
 
-/// How long one dial lasts at least: its first packet is sent again after 1 s, and a peer that was restarted is back soon.
+/// Minimum time limit of one dial: its first packet is retransmitted after 1 s, and a restarted
+/// peer is back soon.
 const DIAL_WAIT: StdDuration = StdDuration::from_secs(2);
 
-/// The same in round trips: two for the handshake, twice if a packet is lost, and as much for a queue.
+/// The same in round trips: two for the handshake, doubled for a lost packet, and as many for a
+/// queue.
 const DIAL_ROUNDS: u32 = 8;
 
-/// How patient one is with a link that has been silent before.
+/// How long a link may be silent, given its earlier false alarms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     wait: Duration,
-    /// Until when another false alarm makes it more patient.
-    wary_until: Instant,
+    /// Until then another false alarm doubles `wait`.
+    doubled_until: Instant,
 }
 
 impl Default for Patience {
     fn default() -> Self {
         Self {
             wait: PATIENCE_MIN,
-            wary_until: Instant::ZERO,
+            doubled_until: Instant::ZERO,
         }
     }
 }
@@ -62,27 +70,32 @@ impl Default for Patience {
 impl Patience {
     /// Returns how long the link may be silent.
     pub(super) fn wait(&self, now: Instant) -> Duration {
-        if now < self.wary_until {
+        if now < self.doubled_until {
             self.wait
         } else {
             PATIENCE_MIN
         }
     }
 
-    /// Takes in that the peer was dialled for nothing.
+    /// Records that the peer was redialled needlessly.
     pub(super) fn handle_false_alarm(&mut self, now: Instant) {
         let wait = self.wait(now);
         self.wait = (wait + wait).min(PATIENCE_MAX);
-        self.wary_until = now + CALM;
+        self.doubled_until = now + CALM_TIME;
     }
 }
 
-/// Dials beside a link whenever it is silent; returns when another has taken its place.
-pub(super) async fn outlive(endpoint: &Endpoint, link: &Link, addresses: &Addresses, seed: u64) {
+/// Redials beside a link whenever it is silent; returns when another link has replaced it.
+pub(super) async fn redial_when_silent(
+    endpoint: &Endpoint,
+    link: &Link,
+    addresses: &Addresses,
+    seed: u64,
+) {
     let now = || endpoint.clock().now();
     let mut patience = Patience::default();
     loop {
-        link.falls_silent(patience.wait(now())).await;
+        link.wait_silent(patience.wait(now())).await;
         let mut backoff = Backoff::new(seed);
         while link.is_silent() {
             match dial_beside(endpoint, link, addresses).await {
@@ -92,13 +105,13 @@ pub(super) async fn outlive(endpoint: &Endpoint, link: &Link, addresses: &Addres
                     tracing::debug!(peer = %link.peer().short(), %reason, "a silent link is all there is");
                 }
             }
-            let _ = timeout(backoff.next(), link.is_heard()).await;
+            let _ = timeout(backoff.next(), link.wait_heard()).await;
         }
         patience.handle_false_alarm(now());
     }
 }
 
-/// Dials the peer of a silent link, once; returns whether another link is there now.
+/// Redials the peer of a silent link once; returns whether another link has replaced it.
 async fn dial_beside(
     endpoint: &Endpoint,
     link: &Link,
@@ -113,12 +126,12 @@ async fn dial_beside(
     let wait = DIAL_WAIT.max(StdDuration::from(link.rtt()) * DIAL_ROUNDS);
     let connected = tokio::select! {
         connected = timeout(wait, dial::connect(endpoint, peer, addresses)) => connected,
-        () = link.is_heard() => return Ok(false),
+        () = link.wait_heard() => return Ok(false),
     };
     let connection = connected.map_err(|_| Unreachable::TimedOut {
         addresses: reason::list_quic(addresses),
     })??;
-    if link.answers().await {
+    if link.answers_ping().await {
         let reason = b"the link between the two nodes is heard again";
         connection.close(CloseCode::Duplicate.varint(), reason);
         return Ok(false);

@@ -1,4 +1,5 @@
-//! Proves the rules that need no socket: which of two connections stays, how retries spread, and who is believed about relays.
+//! Proves the rules that need no socket: which of two connections stays, backoff, and trust in
+//! relays.
 
 use std::cell::Cell;
 
@@ -6,12 +7,12 @@ use thalweg_core::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::address::relay_trust;
-use super::dial::{Backoff, rest};
+use super::dial::{Backoff, pause_dialling};
 use super::registry::Contest;
 use super::silence::Patience;
 
 #[test]
-fn both_ends_of_a_crossing_keep_the_same_connection() {
+fn crossing_ends_keep_same_connection() {
     // The smaller node dialled `ours`, the larger `theirs`; each end sees them in either order.
     for smaller_sees_ours_first in [true, false] {
         for larger_sees_ours_first in [true, false] {
@@ -31,7 +32,7 @@ fn both_ends_of_a_crossing_keep_the_same_connection() {
 }
 
 #[test]
-fn later_connection_replaces_the_one_that_its_dialler_has_lost() {
+fn later_connection_replaces_lost_one() {
     for own_is_smaller in [true, false] {
         for (old_is_dialled, new_is_dialled) in [(true, false), (false, true)] {
             let contest = Contest {
@@ -46,7 +47,7 @@ fn later_connection_replaces_the_one_that_its_dialler_has_lost() {
 }
 
 #[test]
-fn same_dialler_dials_again_only_when_its_old_connection_is_dead() {
+fn redial_by_same_node_replaces() {
     let contest = Contest {
         own_is_smaller: true,
         old_is_dialled: false,
@@ -57,7 +58,7 @@ fn same_dialler_dials_again_only_when_its_old_connection_is_dead() {
 }
 
 #[test]
-fn backoff_grows_to_its_bound_and_spreads_by_seed() {
+fn backoff_grows_to_maximum() {
     let mut backoff = Backoff::new(1);
     let waits: Vec<_> = (0..20).map(|_| backoff.next().as_millis()).collect();
     assert!((150..=250).contains(&waits[0]), "{waits:?}");
@@ -71,7 +72,7 @@ fn backoff_grows_to_its_bound_and_spreads_by_seed() {
 }
 
 #[test]
-fn false_alarms_that_follow_soon_make_more_patient_up_to_a_bound_and_calm_makes_less() {
+fn false_alarms_double_patience() {
     let at = |secs| Instant::ZERO + Duration::from_secs(secs);
     let mut patience = Patience::default();
     let usual = patience.wait(at(0));
@@ -88,7 +89,7 @@ fn false_alarms_that_follow_soon_make_more_patient_up_to_a_bound_and_calm_makes_
 }
 
 #[tokio::test]
-async fn links_with_others_do_not_end_a_rest_and_one_with_the_peer_does() {
+async fn only_link_with_peer_ends_pause() {
     let (sender, mut changes) = watch::channel(());
     let is_linked = Cell::new(false);
     let wait = std::time::Duration::from_millis(300);
@@ -100,7 +101,7 @@ async fn links_with_others_do_not_end_a_rest_and_one_with_the_peer_does() {
         }
     };
     tokio::select! {
-        () = rest(wait, &mut changes, || is_linked.get()) => {}
+        () = pause_dialling(wait, &mut changes, || is_linked.get()) => {}
         () = others => unreachable!("they come and go for ever"),
     }
     assert!(begun.elapsed() >= wait, "{:?}", begun.elapsed());
@@ -109,12 +110,15 @@ async fn links_with_others_do_not_end_a_rest_and_one_with_the_peer_does() {
         is_linked.set(true);
         sender.send_replace(());
     };
-    tokio::join!(rest(for_ever, &mut changes, || is_linked.get()), peer);
-    rest(for_ever, &mut changes, || is_linked.get()).await;
+    tokio::join!(
+        pause_dialling(for_ever, &mut changes, || is_linked.get()),
+        peer
+    );
+    pause_dialling(for_ever, &mut changes, || is_linked.get()).await;
 }
 
 #[test]
-fn a_file_that_vouches_for_no_relay_is_named_with_what_is_wrong() {
+fn bad_relay_ca_error_names_fault() {
     let folder = tempfile::tempdir().expect("a directory for the test");
     let path = folder.path().join("ca.pem");
     let said = || {
@@ -133,7 +137,7 @@ fn a_file_that_vouches_for_no_relay_is_named_with_what_is_wrong() {
     let begin = "-----BEGIN CERTIFICATE-----\n";
     std::fs::write(&path, begin).expect("room");
     assert!(said().contains("BEGIN CERTIFICATE"), "{}", said());
-    // The base64 of bytes that are no certificate.
+    // The base64 of bytes that are not a certificate.
     std::fs::write(&path, format!("{begin}YWJj\n-----END CERTIFICATE-----\n")).expect("room");
     assert!(said().contains("number 1 in it is none"), "{}", said());
 }

@@ -1,9 +1,10 @@
-//! How QUIC is set up: the numbers of [`thalweg_core::hop::settings`], by iroh's setters.
+//! QUIC's settings: the numbers of [`thalweg_core::hop::settings`], set through iroh.
 //!
-//! *The idea.* Whatever matters more goes first at any time (see `thalweg_core::hop::rank`), buffers are bounded, and
-//! nothing large is probed at the start. `thalweg-sim`'s `transport/config.rs` gives the same numbers to noq-proto.
+//! *The idea.* The most important waiting data is sent first at any time (see
+//! `thalweg_core::hop::rank`), buffers are bounded, and the start probes no large packets.
+//! `thalweg-sim`'s `transport/config.rs` gives the same numbers to noq-proto.
 //!
-//! *What it does not do.* It paces nothing: the congestion controller does (`thalweg-quic`).
+//! *What it does not do.* It does no pacing: the congestion controller does (`thalweg-quic`).
 //!
 //! *Sources.* noq 1.4 `config/transport.rs`.
 
@@ -29,7 +30,7 @@ pub(crate) fn config(idle_timeout: Duration, algorithm: Algorithm) -> QuicTransp
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
         .receive_window(VarInt::from_u32(LINK_WINDOW_BYTES))
         .send_window(SEND_WINDOW_BYTES)
-        // The other mode never interrupts a stream that it has begun, whatever waits.
+        // Without fairness noq finishes a stream it has begun, whatever more important data waits.
         .send_fairness(true)
         .datagram_receive_buffer_size(Some(DATAGRAM_BUFFER_BYTES))
         .datagram_send_buffer_size(DATAGRAM_BUFFER_BYTES)

@@ -1,8 +1,8 @@
-//! Who this node is: one Ed25519 key in one file.
+//! The node's identity: one Ed25519 key in one file.
 //!
-//! *The idea.* The key is made on the first start and never leaves its file, which only its owner may read. It appears
-//! under its name whole or not at all: it is written beside, synced, and linked to the name, so that a crash or two
-//! first starts at once leave one good key.
+//! *The idea.* The key is made on the first start and never leaves its file, which only its owner
+//! may read. The file appears whole or not at all: it is written beside its name, synced, and
+//! hard-linked to it, so that a crash or two concurrent first starts leave one good key.
 //!
 //! ```text
 //! # thalweg node key: secret, keep mode 0600
@@ -10,10 +10,11 @@
 //! 0000000000000000000000000000000000000000000000000000000000000000
 //! ```
 //!
-//! One line of 64 hexadecimal digits, the secret seed of RFC 8032; blank lines and lines that begin with `#` are
-//! comments.
+//! One line of 64 hexadecimal digits, the secret seed of RFC 8032; blank lines and lines that begin
+//! with `#` are comments.
 //!
-//! *What it does not do.* It encrypts nothing at rest, and it knows no operating system without file modes.
+//! *What it does not do.* It encrypts nothing at rest, and it supports no operating system without
+//! file modes.
 //!
 //! *Sources.* OpenSSH's treatment of key files; RFC 8032 §5.1.5.
 
@@ -31,7 +32,7 @@ use crate::error::{CREATE, IdentityError};
 #[cfg(test)]
 mod tests;
 
-/// More than a key and its comments ever take; a larger file is something else.
+/// More than a key and its comments need; a larger file is something else.
 const KEY_FILE_BYTES_MAX: u64 = 4096;
 
 /// A node's key pair.
@@ -41,11 +42,11 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads the key from its file, or makes both on the first start.
+    /// Reads the key from its file, or creates both on the first start.
     ///
-    /// A missing parent directory is made with mode 0700.
+    /// A missing parent directory is created with mode 0700.
     ///
-    /// Fails   the file can be read by others, holds no key, or cannot be read or made
+    /// Fails   the file can be read by others, holds no key, or cannot be read or created
     pub fn load_or_create(path: &Path) -> Result<Self, IdentityError> {
         match Self::load(path)? {
             Some(identity) => Ok(identity),
@@ -57,7 +58,7 @@ impl Identity {
     ///
     /// Fails   the file can be read by others, holds no key, or cannot be read
     pub fn load(path: &Path) -> Result<Option<Self>, IdentityError> {
-        // Before it is opened: to open a pipe is to wait for who writes into it.
+        // Checked before opening: opening a pipe blocks until something writes to it.
         if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
             return Err(IdentityError::NoFile { path: path.into() });
         }
@@ -68,7 +69,7 @@ impl Identity {
         }
     }
 
-    /// Makes a key that no file holds, for tests and for nodes that need no name.
+    /// Makes a key that is in no file, for tests and for nodes that need no lasting name.
     pub fn ephemeral() -> Self {
         Self {
             secret: SecretKey::generate(),
@@ -120,8 +121,8 @@ impl Identity {
             .lines()
             .map(str::trim)
             .filter(|line| !line.is_empty() && !line.starts_with('#'));
-        // Secrets and ids are both 32 bytes in hexadecimal, so one reader serves both. Its error is dropped here on
-        // purpose: it quotes the text, which may be most of a key.
+        // Seeds and node ids are both 32 bytes in hexadecimal, so one parser serves both. Its error
+        // is dropped on purpose: it quotes the text, which may be most of a key.
         let NodeId(seed) = lines.next()?.parse().ok()?;
         lines.next().is_none().then(|| Self::from_seed(seed))
     }
@@ -140,7 +141,8 @@ impl Identity {
         let identity = Self::ephemeral();
         let beside = beside(path);
         let written = identity.write(&beside).and_then(|()| {
-            // A link, not a rename: it never replaces a key that another first start has just made.
+            // A link rather than a rename: it never replaces a key that a concurrent start has just
+            // made.
             fs::hard_link(&beside, path)
         });
         let removed = fs::remove_file(&beside);
@@ -157,7 +159,7 @@ impl Identity {
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
-        // What a crashed start of the same process number has left is half a key at best.
+        // A crashed start of a process with the same number may have left half a key.
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -174,8 +176,8 @@ impl Identity {
     }
 }
 
-/// Returns whether a node can have this key: most of what is no point of the curve was mistyped, and a point of small order, such as a
-/// key of zeros, belongs to nobody.
+/// Returns whether a node can have this key. Most typos are no point of the curve; a point of small
+/// order, such as a key of zeros, is no node's key.
 pub fn is_possible(id: NodeId) -> bool {
     PublicKey::from_bytes(&id.0).is_ok_and(|key| !key.as_verifying_key().is_weak())
 }

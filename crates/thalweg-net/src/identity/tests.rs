@@ -17,7 +17,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn first_start_makes_a_private_key_and_the_second_finds_it() {
+fn second_start_finds_private_key() {
     let root = tempfile::tempdir().expect("a directory for the test");
     let path = root.path().join("made/for/node.key");
     let first = Identity::load_or_create(&path).expect("made");
@@ -32,7 +32,7 @@ fn first_start_makes_a_private_key_and_the_second_finds_it() {
 }
 
 #[test]
-fn exposed_key_is_refused_and_the_remedy_named() {
+fn exposed_key_is_refused() {
     let root = tempfile::tempdir().expect("a directory for the test");
     let path = root.path().join("node.key");
     Identity::load_or_create(&path).expect("made");
@@ -49,7 +49,7 @@ fn exposed_key_is_refused_and_the_remedy_named() {
 }
 
 #[test]
-fn garbage_is_refused_without_quoting_it() {
+fn garbage_is_refused_unquoted() {
     let root = tempfile::tempdir().expect("a directory for the test");
     let path = root.path().join("node.key");
     let nearly = "ab".repeat(31) + "a";
@@ -69,14 +69,14 @@ fn garbage_is_refused_without_quoting_it() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_and_not_waited_for() {
+fn special_file_is_refused_at_once() {
     let root = tempfile::tempdir().expect("a directory for the test");
     let (pipe, link) = (root.path().join("pipe"), root.path().join("link"));
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(made.expect("mkfifo is everywhere").success());
     std::os::unix::fs::symlink(&pipe, &link).expect("it can be made");
     for path in [&pipe, &link, Path::new("/dev/zero"), root.path()] {
-        // A thread of its own: who waits for the pipe never comes back.
+        // In a thread of its own: a start that waits for the pipe never returns.
         let (told, said) = std::sync::mpsc::channel();
         let file = path.to_path_buf();
         std::thread::spawn(move || {
@@ -88,7 +88,7 @@ fn what_is_no_file_is_refused_and_not_waited_for() {
         assert!(said.contains(&path.display().to_string()), "{said}");
         assert!(said.contains("another `key_file`"), "{said}");
     }
-    // A link to a file is as good as the file.
+    // A link to a file serves as well as the file.
     let real = root.path().join("real");
     let first = Identity::load_or_create(&real).expect("made");
     let second = root.path().join("second");
@@ -98,7 +98,7 @@ fn what_is_no_file_is_refused_and_not_waited_for() {
 }
 
 #[test]
-fn signature_binds_signer_and_message() {
+fn signature_binds_key_and_message() {
     let (mine, other) = (Identity::from_seed([1; 32]), Identity::from_seed([2; 32]));
     let signature = mine.sign(b"message");
     assert!(verify(mine.id(), b"message", &signature));

@@ -1,87 +1,89 @@
-//! Bells: how the end of a stream finds the driver of its link.
+//! Wakers that tell a link's driver which streams have ended.
 //!
-//! *The idea.* Each place for a stream has a waker of its own, made once and used by every stream that has the place
-//! later. When it is rung it notes the place and wakes the driver, which then asks there and nowhere else: thousands of
-//! ADUs that wait for their acknowledgement cost nothing, and to wait for one more wakes nobody.
+//! *The idea.* Each stream slot has its own waker, made once and reused by every later stream in
+//! the slot. When it is woken, it records the slot and wakes the driver, which then polls only the
+//! recorded slots. So thousands of ADUs that wait for an acknowledgement cost nothing, and polling
+//! one more stream wakes no task.
 //!
-//! *What it does not do.* It does not know why it was rung: a place that has another tenant by now is asked in vain.
+//! *What it does not do.* It does not know why a slot was woken: if another stream has the slot by
+//! now, the poll is in vain.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-/// The bells of all places, and whom they wake.
-pub(super) struct Bells {
-    rung: Arc<Rung>,
-    /// By place.
-    bells: Vec<Waker>,
+/// The wakers of all slots, and the driver they wake.
+pub(super) struct StreamWakers {
+    woken: Arc<Woken>,
+    /// By slot.
+    wakers: Vec<Waker>,
 }
 
-/// Which bells were rung since the driver last looked.
-struct Rung(Mutex<Due>);
+/// The slots that were woken since the driver last looked.
+struct Woken(Mutex<WokenSlots>);
 
-struct Due {
-    places: Vec<u32>,
+struct WokenSlots {
+    slots: Vec<u32>,
     driver: Waker,
 }
 
-struct Bell {
-    rung: Arc<Rung>,
-    place: u32,
+struct StreamWaker {
+    woken: Arc<Woken>,
+    slot: u32,
 }
 
-impl Bells {
+impl StreamWakers {
     pub(super) fn new() -> Self {
-        let due = Due {
-            places: Vec::new(),
+        let woken = WokenSlots {
+            slots: Vec::new(),
             driver: Waker::noop().clone(),
         };
         Self {
-            rung: Arc::new(Rung(Mutex::new(due))),
-            bells: Vec::new(),
+            woken: Arc::new(Woken(Mutex::new(woken))),
+            wakers: Vec::new(),
         }
     }
 
-    /// Returns the bell of a place.
-    pub(super) fn bell(&mut self, place: u32) -> &Waker {
-        while self.bells.len() <= place as usize {
-            let bell = Bell {
-                rung: Arc::clone(&self.rung),
-                place: self.bells.len() as u32,
+    /// Returns the waker of a slot.
+    pub(super) fn waker(&mut self, slot: u32) -> &Waker {
+        while self.wakers.len() <= slot as usize {
+            let waker = StreamWaker {
+                woken: Arc::clone(&self.woken),
+                slot: self.wakers.len() as u32,
             };
-            self.bells.push(Waker::from(Arc::new(bell)));
+            self.wakers.push(Waker::from(Arc::new(waker)));
         }
-        &self.bells[place as usize]
+        &self.wakers[slot as usize]
     }
 
-    /// Takes who is to be woken from now on; what was rung before is found by [`Bells::take`].
+    /// Sets the waker of the driver; slots woken before are found by [`StreamWakers::take`].
     pub(super) fn set_driver(&mut self, driver: &Waker) {
-        self.rung.lock().driver.clone_from(driver);
+        self.woken.lock().driver.clone_from(driver);
     }
 
-    /// Puts the places that were rung into an empty list, in order.
-    pub(super) fn take(&mut self, places: &mut Vec<u32>) {
-        std::mem::swap(&mut self.rung.lock().places, places);
+    /// Swaps the woken slots, in order, into an empty list.
+    pub(super) fn take(&mut self, slots: &mut Vec<u32>) {
+        std::mem::swap(&mut self.woken.lock().slots, slots);
     }
 }
 
-impl Rung {
-    fn lock(&self) -> MutexGuard<'_, Due> {
+impl Woken {
+    fn lock(&self) -> MutexGuard<'_, WokenSlots> {
         // No code that can panic runs under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Wake for Bell {
+impl Wake for StreamWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let mut due = self.rung.lock();
-        due.places.push(self.place);
-        // Whoever rang first has woken the driver, and it has not looked since.
-        let driver = (due.places.len() == 1).then(|| due.driver.clone());
-        drop(due);
+        let mut woken = self.woken.lock();
+        woken.slots.push(self.slot);
+        // The first slot of a batch wakes the driver; later ones find it woken already.
+        let driver = (woken.slots.len() == 1).then(|| woken.driver.clone());
+        drop(woken);
         if let Some(driver) = driver {
             driver.wake();
         }

@@ -1,10 +1,12 @@
 //! The payload of an ADU while it arrives.
 //!
-//! *The idea.* A body is read once, in the chunks in which it came, by whoever holds it: a local subscriber collects
-//! it, a relay gives it to the next link as it is. Reading waits no longer than the ADU's deadline. Dropping a body
-//! half read tells the sender to stop; on an ordered stream, what is left is skipped instead.
+//! *The idea.* A body is read once, in chunks as they arrived: a local subscriber collects it, a
+//! relay passes the chunks to the next link unchanged. Reading waits no longer than the ADU's
+//! deadline. Dropping an unfinished body makes the sender stop; on an ordered stream the rest is
+//! skipped instead.
 //!
-//! *What it does not do.* It allocates nothing by what a peer claims: what it holds has arrived.
+//! *What it does not do.* It never allocates by a length that a peer claims, only for bytes that
+//! have arrived.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -25,16 +27,16 @@ use crate::clock::Clock;
 use crate::close::StreamCode;
 use crate::error::BodyError;
 
-/// An ADU whose header is here and whose payload may still be arriving.
+/// An ADU whose header has arrived and whose payload may still be arriving.
 #[derive(Debug)]
 pub struct Arriving {
-    /// What every node may read; its deadline is on this node's clock.
+    /// The header; its deadline is on this node's clock.
     pub header: Header,
-    /// How long the payload is; `body` yields exactly so many bytes or fails.
+    /// Length of the payload; `body` yields exactly as many bytes or fails.
     pub payload_bytes: usize,
     /// The payload.
     pub body: Body,
-    /// What the nodes before say of it, if it is traced.
+    /// The trace stamps of the nodes before this one, if the ADU is traced.
     pub trace: Option<Box<Trace>>,
 }
 
@@ -45,62 +47,63 @@ pub struct Body {
     remaining: usize,
     failed: Option<BodyError>,
     deadline: Option<Deadline>,
-    /// What its link gathers, if it was not whole when its header was read.
+    /// The link's limit on incomplete ADUs, unless the payload was whole when its header was read.
     gathering: Option<Gathering>,
-    /// Where the stream goes when this body is done with it, for other ADUs follow on it.
-    home: Option<oneshot::Sender<(Reader, usize)>>,
+    /// Returns the stream and its unread bytes when this body is dropped, for the next ADU in
+    /// order.
+    return_to: Option<oneshot::Sender<(Reader, usize)>>,
     rest: Option<Rest>,
-    twin: Option<Box<Copying>>,
+    twin: Option<Box<CopyBuffer>>,
 }
 
-/// The payload a second time, for who wants it beside the one who reads it.
+/// A copy of a payload for a second reader, beside the body's own.
 #[derive(Debug)]
 pub struct Twin(oneshot::Receiver<Bytes>);
 
-/// What has been read so far, and who gets it.
+/// The copy read so far, and its receiver.
 #[derive(Debug)]
-struct Copying {
+struct CopyBuffer {
     bytes: Vec<u8>,
     to: oneshot::Sender<Bytes>,
 }
 
-/// Until when a payload is waited for.
+/// The deadline of a payload that is still arriving.
 #[derive(Debug)]
 struct Deadline {
     at: Instant,
-    /// Set when something has to be waited for, and kept: what arrives in many pieces waits often.
+    /// Set at the first wait, then reused, since a payload in many pieces waits often.
     alarm: Alarm,
     is_set: bool,
 }
 
-/// Tells what became of the rest of a payload, when its body is gone.
+/// Reports, once the body is dropped, whether the rest of the payload failed to arrive.
 #[derive(Clone, Debug, Default)]
 pub struct Rest(Arc<OnceLock<bool>>);
 
 impl Rest {
-    /// Returns whether the rest failed to come; else it came, or whoever had the body wanted no more of it. `None` while
-    /// the body is there.
+    /// Returns whether the rest failed to arrive; false if it arrived or the body was dropped
+    /// unfinished; `None` while the body exists.
     pub fn has_failed(&self) -> Option<bool> {
         self.0.get().copied()
     }
 }
 
 impl Twin {
-    /// Waits until the payload has been read, and returns it; nothing if it did not come, or was not wanted to its end.
+    /// Waits until the body has been read to its end and returns the payload; `None` if it was not.
     pub async fn whole(self) -> Option<Bytes> {
         self.0.await.ok()
     }
 }
 
 impl Arriving {
-    /// Returns the whole payload, as [`Body::collect`].
+    /// Returns the whole payload, like [`Body::collect`].
     pub async fn collect(self) -> Result<Bytes, BodyError> {
         self.body.collect().await
     }
 }
 
 impl Body {
-    /// Returns a body that is all here.
+    /// Returns a body whose payload is in memory.
     pub fn whole(payload: Bytes) -> Self {
         Self {
             remaining: payload.len(),
@@ -108,13 +111,13 @@ impl Body {
             failed: None,
             deadline: None,
             gathering: None,
-            home: None,
+            return_to: None,
             rest: None,
             twin: None,
         }
     }
 
-    /// Returns a body that is all here, in pieces.
+    /// Returns a body whose payload is in memory, in pieces.
     pub(crate) fn of_chunks(chunks: Pieces) -> Self {
         Self {
             remaining: chunks.bytes(),
@@ -122,13 +125,13 @@ impl Body {
             failed: None,
             deadline: None,
             gathering: None,
-            home: None,
+            return_to: None,
             rest: None,
             twin: None,
         }
     }
 
-    /// Returns the body of the one ADU of a stream.
+    /// Returns the body of the only ADU of a stream.
     pub(crate) fn of_stream(
         reader: Reader,
         payload_bytes: usize,
@@ -146,30 +149,30 @@ impl Body {
                 is_set: false,
             }),
             gathering: None,
-            home: None,
+            return_to: None,
             rest: None,
             twin: None,
         };
-        // What came with the header is taken along, so that a small ADU is whole from the start.
+        // Buffers what came with the header, so that a small ADU is whole from the start.
         body.reader.fill_now();
         body.gathering = (!body.is_whole()).then(|| gathering.clone());
         body
     }
 
-    /// Returns the body of one ADU among others of a stream, and where the stream is given back.
-    pub(crate) fn of_lane(
+    /// Returns the body of one ADU of an ordered stream, and the channel that returns the stream.
+    pub(crate) fn of_ordered(
         reader: Reader,
         payload_bytes: usize,
         gathering: &Gathering,
     ) -> (Self, oneshot::Receiver<(Reader, usize)>) {
-        let (home, back) = oneshot::channel();
+        let (return_to, back) = oneshot::channel();
         let mut body = Self {
             reader,
             remaining: payload_bytes,
             failed: None,
             deadline: None,
             gathering: None,
-            home: Some(home),
+            return_to: Some(return_to),
             rest: None,
             twin: None,
         };
@@ -177,29 +180,30 @@ impl Body {
         (body, back)
     }
 
-    /// Returns how many bytes are still to be read.
+    /// Returns the number of unread bytes.
     pub const fn remaining_bytes(&self) -> usize {
         self.remaining
     }
 
-    /// Returns what will tell, when this body is gone, what became of the rest.
+    /// Returns the handle that reports whether the rest arrived, once this body is dropped.
     pub fn rest(&mut self) -> Rest {
         self.rest.get_or_insert_default().clone()
     }
 
-    /// Returns what will have the payload too, of which nothing has been read yet.
+    /// Returns a copy of the payload, which fills as this body is read; call it before the first
+    /// read.
     ///
     /// Cost    a copy of each chunk when it is read
     pub fn twin(&mut self) -> Twin {
         let (to, twin) = oneshot::channel();
-        self.twin = Some(Box::new(Copying {
+        self.twin = Some(Box::new(CopyBuffer {
             bytes: Vec::new(),
             to,
         }));
         Twin(twin)
     }
 
-    /// Returns whether all of the payload has arrived, so that reading it waits for nothing.
+    /// Returns whether the whole payload has arrived, so that reading it never waits.
     pub fn is_whole(&self) -> bool {
         self.reader.buffered_bytes() >= self.remaining
     }
@@ -208,7 +212,7 @@ impl Body {
     ///
     /// The chunk is a slice of the receive buffer, not a copy.
     ///
-    /// Fails   the sender gave up, the deadline passed, the link was lost
+    /// Fails   if the sender gave up, the deadline passed, or the link was lost
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         if let Some(failed) = self.failed {
             return Err(failed);
@@ -236,8 +240,8 @@ impl Body {
 
     /// Returns the whole payload.
     ///
-    /// Fails   as [`Body::chunk`], and if too much is gathered of ADUs that are not whole
-    /// Cost    no copy if it arrived in one chunk; else one copy into one buffer
+    /// Fails   like [`Body::chunk`], and if the link collects too much of incomplete ADUs
+    /// Cost    no copy if it arrived in one chunk; otherwise one copy into one buffer
     pub async fn collect(mut self) -> Result<Bytes, BodyError> {
         let mut chunks = self.gather().await?;
         match chunks.len() {
@@ -247,14 +251,14 @@ impl Body {
         }
     }
 
-    /// Gives the ADU up for this reason, which the sender is told.
+    /// Refuses the ADU; the sender receives the code.
     pub fn refuse(mut self, code: StreamCode) {
-        if self.home.is_none() && self.remaining > 0 {
+        if self.return_to.is_none() && self.remaining > 0 {
             self.reader.stop(code);
         }
     }
 
-    /// Returns the whole payload in the chunks in which it came.
+    /// Returns the whole payload in the chunks in which it arrived.
     pub(crate) async fn gather(&mut self) -> Result<Vec<Bytes>, BodyError> {
         let mut share = self.gathering.take().map(Gathering::share);
         let mut chunks = Vec::new();
@@ -270,7 +274,7 @@ impl Body {
         Ok(chunks)
     }
 
-    /// Takes a chunk if one has arrived.
+    /// Takes a chunk if one is buffered.
     pub(crate) fn chunk_now(&mut self) -> Option<Bytes> {
         if self.failed.is_some() || self.remaining == 0 || self.reader.is_empty() {
             return None;
@@ -279,8 +283,9 @@ impl Body {
     }
 
     async fn wait(&mut self) -> Result<(), BodyError> {
-        // Where others may follow it, an ADU that its sender gave up is what the stream ends with.
-        let cut_off = match self.home {
+        // A sender that gives up an ordered ADU ends the stream there, so an early end means
+        // cancelled.
+        let cut_off = match self.return_to {
             Some(_) => BodyError::Reset(StreamCode::Cancelled),
             None => BodyError::Truncated {
                 missing: self.remaining,
@@ -311,15 +316,17 @@ impl Body {
         self.failed = Some(error);
         match error {
             BodyError::Expired => self.reader.stop(StreamCode::Expired),
-            // In a sequence, what is left is skipped.
-            BodyError::Overflow if self.home.is_none() => self.reader.stop(StreamCode::Overload),
+            // On an ordered stream, the rest is skipped instead.
+            BodyError::Overflow if self.return_to.is_none() => {
+                self.reader.stop(StreamCode::Overload)
+            }
             _ => {}
         }
     }
 }
 
 impl Deadline {
-    /// Returns whether it has passed; else it wakes who asks when it does.
+    /// Returns whether it has passed; until then it registers the task to be woken.
     fn has_passed(&mut self, context: &mut Context<'_>) -> bool {
         if !self.is_set {
             self.is_set = true;
@@ -336,17 +343,18 @@ impl Drop for Body {
             let _ = rest.0.set(self.failed.is_some());
         }
         if let Some(twin) = self.twin.take().filter(|_| self.remaining == 0) {
-            // Who wanted it may be gone.
+            // The receiver may be gone.
             let _ = twin.to.send(twin.bytes.into());
         }
-        if let Some(home) = self.home.take() {
+        if let Some(return_to) = self.return_to.take() {
             let reader = std::mem::replace(&mut self.reader, Reader::whole(Bytes::new()));
-            // Nobody waits for it any more once the link is gone.
-            let _ = home.send((reader, self.remaining));
+            // The receiver is gone if the link is.
+            let _ = return_to.send((reader, self.remaining));
         } else if self.remaining > 0 {
             self.reader.stop(StreamCode::Cancelled);
         } else {
-            // Looks whether the stream's end is here; if not, dropping the stream stops it with `Whole`.
+            // Checks whether the stream's end has arrived; if not, dropping the stream stops it
+            // with `Whole`.
             self.reader.fill_now();
             if !self.reader.is_empty() {
                 self.reader.stop(StreamCode::Protocol);

@@ -1,9 +1,10 @@
 //! The connection under a link: QUIC, or TCP where UDP is blocked.
 //!
-//! *The idea.* Both carry streams that go one way, and datagrams, and end with a code and a sentence. What differs is said
-//! here once, so that the rest of a link does not know over which it goes.
+//! *The idea.* Both carry unidirectional streams and datagrams, and end with a code and a reason.
+//! Their differences are handled here once, so that the rest of a link is independent of the
+//! transport.
 //!
-//! *What it does not do.* It sends no ADU: that is `wire`.
+//! *What it does not do.* It sends no ADU: `wire` does.
 
 use std::net::IpAddr;
 use std::time::Duration as StdDuration;
@@ -23,21 +24,22 @@ use crate::close::{CloseCode, ToVarInt as _};
 use crate::endpoint::confined::unwrapped;
 use crate::tcp;
 
-/// How often it is looked at, while a link drains, whether something waits of which nothing tells when it goes.
+/// Polling interval for the end of queued datagrams while a link drains; neither transport notifies
+/// of it.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
-/// A connection that both ends have proved their keys on; clones are the same one.
+/// A connection on which both ends have proved their keys; clones share it.
 #[derive(Clone)]
 pub(crate) enum Connection {
     Quic {
         connection: endpoint::Connection,
-        /// What QUIC has room for in datagrams while none waits there.
+        /// QUIC's free datagram buffer while it is empty, in bytes.
         datagram_room: usize,
     },
     Tcp(tcp::Connection),
 }
 
-/// A connection that is not yet a link.
+/// A connection that is not a link yet.
 pub(crate) enum Fresh {
     Quic(endpoint::Connection),
     Tcp(tcp::Connection, tcp::Events),
@@ -71,7 +73,7 @@ impl Connection {
         }
     }
 
-    /// Returns the address of this node that the path in use is bound to, if it is bound to one.
+    /// Returns this node's address that the path in use is bound to, if any.
     pub(crate) fn source(&self) -> Option<IpAddr> {
         let Self::Quic { connection, .. } = self else {
             return None;
@@ -96,7 +98,7 @@ impl Connection {
         }
     }
 
-    /// Returns why it has ended, if it has and says so at once.
+    /// Returns why it has ended, if it has and the reason is known at once.
     pub(crate) fn end(&self) -> Option<OpenError> {
         match self {
             Self::Quic { connection, .. } => connection.close_reason().map(OpenError::Quic),
@@ -104,7 +106,7 @@ impl Connection {
         }
     }
 
-    /// Ends it at once.
+    /// Closes it at once.
     pub(crate) fn close(&self, code: CloseCode, reason: &str) {
         match self {
             Self::Quic { connection, .. } => connection.close(code.varint(), reason.as_bytes()),
@@ -112,7 +114,7 @@ impl Connection {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for its end and returns the cause.
     pub(crate) async fn closed(&self) -> DownCause {
         match self {
             Self::Quic { connection, .. } => down_cause(connection.closed().await),
@@ -120,7 +122,8 @@ impl Connection {
         }
     }
 
-    /// Waits until the peer may have heard the code of a connection that was closed; QUIC's endpoint sees to that itself.
+    /// Waits until the close code of a closed connection may have reached the peer; QUIC's endpoint
+    /// does that itself.
     pub(crate) async fn gone(&self) {
         if let Self::Tcp(connection) = self {
             connection.gone().await;
@@ -132,13 +135,14 @@ impl Connection {
         match self {
             Self::Quic { connection, .. } => {
                 let stream = connection.open_uni().await?;
-                // A stream that was just opened can fail only with its connection.
+                // A stream that was just opened fails only with its connection.
                 let _ = stream.set_priority(rank);
                 Ok(Outbound::Quic(stream))
             }
             Self::Tcp(connection) => match connection.open_writer(rank) {
                 Some(writer) => Ok(Outbound::Tcp(writer)),
-                // A peer admits the first stream, by the numbers that both have.
+                // The numbers that both ends share admit a first stream, so only the session's end
+                // can refuse it.
                 None => Err(OpenError::Tcp(connection.closed().await)),
             },
         }
@@ -155,7 +159,7 @@ impl Connection {
         }
     }
 
-    /// Waits for the peer's next datagram; nothing once the connection has ended.
+    /// Waits for the peer's next datagram; `None` once the connection has ended.
     pub(crate) async fn datagram(&self) -> Option<Bytes> {
         match self {
             Self::Quic { connection, .. } => connection.read_datagram().await.ok(),
@@ -163,7 +167,7 @@ impl Connection {
         }
     }
 
-    /// Waits until no datagram waits here any more, for it would go with the connection.
+    /// Waits until no datagram is queued, since closing would discard it.
     pub(crate) async fn datagrams_gone(&self) {
         let has_gone = || match self {
             Self::Quic {
@@ -177,16 +181,16 @@ impl Connection {
         }
     }
 
-    /// Has the peer acknowledge something, and nothing else: QUIC tells it a limit anew, which is larger by one byte and soon smaller
-    /// again. Over TCP nothing is asked.
-    pub(crate) fn ask(&self) {
+    /// Makes the peer acknowledge something: QUIC resends its receive window, one byte larger and
+    /// then back. Does nothing over TCP.
+    pub(crate) fn ping(&self) {
         if let Self::Quic { connection, .. } = self {
             connection.set_receive_window((LINK_WINDOW_BYTES + 1).into());
             connection.set_receive_window(LINK_WINDOW_BYTES.into());
         }
     }
 
-    /// Reads how much has come over it.
+    /// Returns the number of bytes received.
     pub(crate) fn received(&self) -> DataSize {
         match self {
             Self::Quic { connection, .. } => DataSize::from_bytes(connection.stats().udp_rx.bytes),
@@ -194,7 +198,7 @@ impl Connection {
         }
     }
 
-    /// Reads the smoothed round trip of the path in use.
+    /// Returns the smoothed round-trip time of the path in use.
     pub(crate) fn rtt(&self) -> Duration {
         match self {
             Self::Quic { connection, .. } => stats::rtt_of_quic(connection),
@@ -202,7 +206,8 @@ impl Connection {
         }
     }
 
-    /// Reads what is kept of a link's measurements; `rtt` says the round trip where it costs something to read.
+    /// Reads the totals for a link's meter; `rtt` is called only where the totals lack the
+    /// round-trip time.
     pub(crate) fn totals(&self, rtt: impl FnOnce() -> Duration) -> Totals {
         match self {
             Self::Quic { connection, .. } => stats::totals_of_quic(connection, rtt),
@@ -210,7 +215,7 @@ impl Connection {
         }
     }
 
-    /// Reads everything that a link measures.
+    /// Reads all of a link's measurements.
     pub(crate) fn measure(&self) -> Measured {
         match self {
             Self::Quic { connection, .. } => stats::of_quic(connection),
@@ -225,7 +230,7 @@ impl From<ConnectionError> for OpenError {
     }
 }
 
-/// Says in our words why a connection ended.
+/// Converts QUIC's reason for the end of a connection.
 fn down_cause(error: ConnectionError) -> DownCause {
     match error {
         ConnectionError::ApplicationClosed(close) => DownCause::ByPeer {

@@ -1,10 +1,10 @@
-//! The control stream: frames, whole and in order, before everything else.
+//! The control stream: frames, whole and in order, ahead of all ADUs.
 //!
-//! *The idea.* One task writes, so that a caller who gives up waiting never leaves half a frame behind. Each frame has
-//! its length before it in four bytes, big-endian. Frames that are given together are written in one piece: QUIC then fills
-//! packets with them, where it would send one for each.
+//! *The idea.* One task writes, so that a caller that stops waiting never leaves half a frame
+//! behind. A frame is preceded by its length (4 bytes, big-endian). Frames given together are
+//! written in one piece, so that QUIC fills packets with them instead of sending one packet each.
 //!
-//! *What it does not do.* It does not look into a frame.
+//! *What it does not do.* It does not interpret frames.
 
 use bytes::Bytes;
 use thalweg_core::hop::{KIND_CONTROL, rank};
@@ -17,11 +17,11 @@ use super::reader::Reader;
 use super::stream::Outbound;
 use crate::error::{BodyError, ControlError};
 
-/// What the writing task is told.
+/// A command to the writing task.
 pub(crate) enum Command {
-    /// Some frames, of [`CONTROL_BYTES_MAX`] together if they are several.
+    /// Several frames of at most [`CONTROL_BYTES_MAX`] together, or one frame.
     Frames(Vec<Bytes>),
-    /// Nothing follows; answer when the peer has everything.
+    /// Finish the stream; answer when the peer has everything.
     Finish(oneshot::Sender<()>),
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum FrameError {
     Body(BodyError),
 }
 
-/// Refuses a frame that no peer would accept.
+/// Refuses a frame above the limit, which every peer would refuse.
 pub(crate) fn check(frame: &Bytes) -> Result<(), ControlError> {
     if frame.len() <= CONTROL_BYTES_MAX {
         Ok(())
@@ -47,7 +47,7 @@ pub(crate) fn check(frame: &Bytes) -> Result<(), ControlError> {
     }
 }
 
-/// Opens our control stream.
+/// Opens this end's control stream.
 pub(crate) async fn greet(connection: &Connection) -> Result<Outbound, OpenError> {
     let mut stream = connection.open(rank::CONTROL).await?;
     let kind = Bytes::from_static(&[KIND_CONTROL]);
@@ -67,7 +67,7 @@ pub(crate) async fn greeting(connection: &Connection) -> Result<Reader, OpenErro
     }
 }
 
-/// Writes frames until told to finish or the link is gone.
+/// Writes frames until it is told to finish or the link is gone.
 pub(crate) async fn write(mut stream: Outbound, mut commands: mpsc::Receiver<Command>) {
     while let Some(command) = commands.recv().await {
         match command {
@@ -79,7 +79,7 @@ pub(crate) async fn write(mut stream: Outbound, mut commands: mpsc::Receiver<Com
             }
             Command::Finish(done) => {
                 stream.finish().await;
-                // Nobody listens once the drain has been cut.
+                // The receiver is gone if the drain was cut.
                 let _ = done.send(());
                 return;
             }
@@ -92,7 +92,8 @@ fn with_length(frame: Bytes) -> [Bytes; 2] {
     [Bytes::copy_from_slice(&length.to_be_bytes()), frame]
 }
 
-/// Divides frames among as few writes as the limit of one frame allows, so that what is queued is bounded as if each were one.
+/// Groups frames into as few writes as the limit allows, so that the queue is bounded as if each
+/// were one frame.
 pub(crate) fn batches(frames: Vec<Bytes>) -> Vec<Vec<Bytes>> {
     let mut batches: Vec<Vec<Bytes>> = Vec::new();
     let mut room = 0;
@@ -111,7 +112,7 @@ pub(crate) fn batches(frames: Vec<Bytes>) -> Vec<Vec<Bytes>> {
     batches
 }
 
-/// Ends our control stream and waits until the peer has it.
+/// Ends this end's control stream and waits until the peer has all of it.
 pub(crate) async fn finish(control: &mpsc::Sender<Command>) {
     let (done, finished) = oneshot::channel();
     if control.send(Command::Finish(done)).await.is_ok() {

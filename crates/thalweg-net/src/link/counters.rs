@@ -1,24 +1,25 @@
-//! What a link has done, in numbers: every ADU is in exactly one of them.
+//! The counters of a link: every ADU is counted in exactly one of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::outcome::Outcome;
 
-/// What a link has counted since it is up.
+/// The counters of a link since it came up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkCounters {
-    /// ADUs by what became of them, in the order of [`Outcome::NAMES`].
+    /// ADUs by outcome, in the order of [`Outcome::NAMES`].
     pub outcomes: [u64; Outcome::NAMES.len()],
-    /// ADUs whose header arrived and which were handed to the receiver.
+    /// ADUs whose header arrived and that were handed to the receiver.
     pub received: u64,
-    /// ADUs that their sender gave up before their header was here.
+    /// ADUs that their sender gave up before their header had arrived.
     pub abandoned: u64,
-    /// Streams and datagrams that were not what docs/protocol.md says.
+    /// Streams and datagrams that violate docs/protocol.md.
     pub malformed: u64,
     /// Streams of a kind that this version does not know.
     pub unknown_kinds: u64,
-    /// How often the link's own task was woken: what it costs that an ADU is sent by two tasks.
+    /// Wake-ups of the link's driver: the cost of sharing each ADU between the caller and the
+    /// driver.
     pub wakes: u64,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Counters {
 pub(crate) struct Counter(AtomicU64);
 
 impl LinkCounters {
-    /// Returns how many ADUs ended like this.
+    /// Returns the number of ADUs with this outcome.
     pub const fn of(&self, outcome: Outcome) -> u64 {
         self.outcomes[outcome.index()]
     }

@@ -1,10 +1,11 @@
-//! What the paths to peers carried, over the connections with them.
+//! The rate memory of peers, kept across their connections.
 //!
-//! *The idea.* A link that was out for long is made anew, by whichever end dials first, and QUIC begins it as if nobody had ever
-//! sent there. So an endpoint has one [`Memory`] for each peer: each look at a link's path keeps what it carries, and a path that is
-//! new to a link is told what was kept. Whether it is the same path its controller finds out.
+//! *The idea.* A link that was down for long gets a new connection, which QUIC starts from its
+//! initial window. So an endpoint keeps one [`Memory`] per peer: each sample records what the path
+//! in use carries, and a new path starts with the record. The path's congestion controller finds
+//! out whether it still holds.
 //!
-//! *What it does not do.* It outlives no node. TCP has the kernel's.
+//! *What it does not do.* It does not survive the node. For TCP, the kernel has its own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,11 +15,11 @@ use thalweg_core::id::NodeId;
 use thalweg_core::limits::LINKS_MAX;
 use thalweg_core::time::Instant;
 
-/// What the paths to all peers of an endpoint carried.
+/// The memories of all peers of an endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Memories(Mutex<HashMap<NodeId, Memory>>);
 
-/// What the paths to one of them carried.
+/// The memory of one peer.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerMemory {
     peer: NodeId,
@@ -26,7 +27,8 @@ pub(crate) struct PeerMemory {
 }
 
 impl PeerMemory {
-    /// Keeps what the path in use carries now. Where there is no room, nothing that still counts is forgotten for it.
+    /// Records what the path in use carries. A full table drops stale entries only; if there are
+    /// none, nothing is recorded.
     pub(super) fn keep(&self, now: Instant, carried: Carried) {
         let mut memories = self.memories.lock();
         if memories.len() >= LINKS_MAX && !memories.contains_key(&self.peer) {
@@ -38,14 +40,14 @@ impl PeerMemory {
         memories.entry(self.peer).or_default().keep(now, carried);
     }
 
-    /// Returns what the path that was last in use carried, if that is not too long ago.
+    /// Returns what the last path in use carried, unless that is too old.
     pub(super) fn recall(&self, now: Instant) -> Option<Carried> {
         self.memories.lock().get(&self.peer)?.recall(now)
     }
 }
 
 impl Memories {
-    /// Returns the one of a peer.
+    /// Returns the memory of a peer.
     pub(super) fn of(self: &Arc<Self>, peer: NodeId) -> PeerMemory {
         PeerMemory {
             peer,
@@ -67,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_peers_as_links_are_remembered_and_old_ones_make_room() {
+    fn full_memory_drops_stale_peers() {
         let memories = Arc::<Memories>::default();
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         let of = |number: usize| {

@@ -1,23 +1,26 @@
-//! One neighbour: control frames and ADUs on one connection.
+//! The link with one neighbour: control frames and ADUs on one connection.
 //!
-//! *The idea.* Everything travels on unidirectional streams whose first byte says what follows, and in datagrams:
+//! *The idea.* Everything travels on unidirectional streams, whose first byte names the kind, and
+//! in datagrams:
 //!
 //! ```text
-//! 0  control   one each way, opened first, before all else in priority: (length:32, frame)*
+//! 0  control   one each way, opened first, with the highest priority: (length:32, frame)*
 //! 1  ADU       header, payload, end
 //! 2  ordered   (header, payload)*
 //!    datagram  header, payload: one whole ADU
 //! ```
 //!
-//! So an ADU can be overtaken, reset when it expires, or passed on while it arrives, without touching the others. A
-//! link is up when each end has seen the other's control stream, which it opens only for an admitted peer. Ending a
-//! control stream says that nothing more will be sent: a link that has to go is drained, not cut.
+//! So an ADU can be overtaken, reset when it expires, or forwarded while it arrives, without
+//! head-of-line blocking. A link is up when each end has received the other's control stream, which
+//! an end opens only for an admitted peer. The end of a control stream means that no more is sent:
+//! so a link that must go is drained, not cut.
 //!
-//! The connection is one of QUIC, or where UDP is blocked a session over TCP (`connection`, `stream`, `wire` tell the two
-//! apart, and nothing else does).
+//! The connection is QUIC or, where UDP is blocked, a session over TCP. Only `connection`, `stream`
+//! and `wire` distinguish the two.
 //!
-//! *What it does not do.* It does not choose what is worth sending (`core::outbox` does, which `sender` drives) and keeps no
-//! copy of what it sent: what a lost link had not acknowledged is reported, and resent by whoever has it.
+//! *What it does not do.* It does not select what to send: `core::outbox` does, which `sender`
+//! drives. It keeps no copy of sent ADUs: those that a lost link had not acknowledged are reported,
+//! and resent by a node that has them.
 //!
 //! *Sources.* docs/protocol.md §2; draft-ietf-moq-transport for one stream per object.
 
@@ -87,17 +90,17 @@ use crate::close::CloseCode;
 use crate::error::{BodyError, ControlError};
 use crate::task;
 
-/// How long the code of a connection that is closed over TCP may take to leave.
-const LAST_WORD: std::time::Duration = std::time::Duration::from_secs(1);
+/// How long the close code may take to leave on a connection over TCP.
+const CLOSE_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// What the peer is told of a link that ends by a fault of ours.
-const FAULT: &str = "this node has failed at this link";
+/// The close reason for a failure of this node's own.
+const FAULT: &str = "internal error";
 
-/// A connection with one neighbour; clones are the same link.
+/// A link with one neighbour; clones share it.
 #[derive(Clone)]
 pub struct Link(Arc<Inner>);
 
-/// What carries a link.
+/// The transport of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// QUIC over UDP.
@@ -106,7 +109,7 @@ pub enum Transport {
     Tcp,
 }
 
-/// What all links of an endpoint share.
+/// State shared by all links of an endpoint.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) clock: Clock,
@@ -122,28 +125,28 @@ struct Inner {
     connection: Connection,
     context: Context,
     outgoing: Outgoing,
-    /// For those that would wait rather than be dropped, in KiB.
+    /// The outbox's room for ADUs that wait for room, in KiB ([`ROOM_KIB`]).
     room: Arc<Semaphore>,
-    /// How much payload may wait for that, in KiB.
+    /// Budget of detached ADUs that wait for `room`, in KiB.
     waiting: Arc<Semaphore>,
     gathering: Gathering,
     control: mpsc::Sender<Command>,
-    /// Whether nothing more is to be sent: the connection drains or has ended.
+    /// Whether sending has ended: the connection drains or is closed.
     ended: AtomicBool,
-    /// Whether the peer has said that it sends nothing more.
+    /// Whether the peer has ended its control stream.
     peer_done: watch::Sender<bool>,
-    /// Whether the receiver is to be told when something is given to it.
-    tells_given: AtomicBool,
+    /// Whether the receiver is notified of the next ADU or control frame given to the link.
+    notifies_given: AtomicBool,
     counters: Counters,
     meter: Mutex<Meter>,
     silence: watch::Sender<Silence>,
-    /// Whether full packets pass, as of the last look.
+    /// Whether full-sized packets pass, as of the last sample.
     passage: watch::Sender<Passage>,
-    /// Whether the link was closed because they do not.
+    /// Whether this end closed the link because they do not.
     is_narrow: AtomicBool,
 }
 
-/// A connection did not become a link.
+/// Why a connection did not become a link.
 #[derive(Debug)]
 pub(crate) enum OpenError {
     Quic(ConnectionError),
@@ -185,7 +188,7 @@ impl Link {
             control,
             ended: AtomicBool::new(false),
             peer_done: watch::Sender::new(false),
-            tells_given: AtomicBool::new(false),
+            notifies_given: AtomicBool::new(false),
             counters: Counters::default(),
             meter: Mutex::default(),
             silence: watch::Sender::default(),
@@ -196,7 +199,7 @@ impl Link {
         Ok((link, incoming))
     }
 
-    /// Begins to take what arrives.
+    /// Starts the link's tasks, which receive and send.
     pub(crate) fn start(&self, control: Reader) {
         self.spawn(sender::drive(self.clone()));
         self.spawn(receive::control(self.clone(), control));
@@ -204,7 +207,8 @@ impl Link {
         self.spawn(receive::datagrams(self.clone()));
     }
 
-    /// Starts a task that the link cannot be without; its panic ends the link, which is dialled again.
+    /// Starts a task that the link cannot run without; its panic closes the link, which is then
+    /// redialled.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let link = self.clone();
         tokio::spawn(task::alone_or(task, move || {
@@ -218,133 +222,137 @@ impl Link {
         self.0.peer
     }
 
-    /// Returns whether this node dialled the other.
+    /// Returns whether this node dialled the peer.
     pub fn is_dialled(&self) -> bool {
         self.0.dialled
     }
 
-    /// Returns what carries it.
+    /// Returns the link's transport.
     pub fn transport(&self) -> Transport {
         self.0.connection.transport()
     }
 
-    /// Returns the address of this node that the link is bound to, if it is bound to one.
+    /// Returns this node's address that the path in use is bound to, if any.
     pub(crate) fn source(&self) -> Option<IpAddr> {
         self.0.connection.source()
     }
 
-    /// Returns the smoothed round trip of the path in use.
+    /// Returns the smoothed round-trip time of the path in use.
     pub(crate) fn rtt(&self) -> Duration {
         self.0.connection.rtt()
     }
 
-    /// Returns since when the link is up.
+    /// Returns when the link came up.
     pub fn since(&self) -> Instant {
         self.0.since
     }
 
-    /// Returns whether the two are one link.
+    /// Returns whether both are the same link.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns whether the connection has ended or takes nothing more to send.
+    /// Returns whether the connection has ended or accepts no more ADUs.
     pub fn is_closed(&self) -> bool {
         self.is_ended() || self.0.connection.is_over()
     }
 
-    /// Returns measurements of the link; rates and losses are those of the last seconds.
+    /// Returns the link's measurements; rates and losses are those of the last seconds.
     pub fn stats(&self) -> LinkStats {
         stats::read(self)
     }
 
-    /// Returns what tells whether the peer answers; what has come only if something has been in flight for a look's time, or the
-    /// peer `is_silent`.
+    /// Returns the evidence that the peer is alive. The received total is read only if something
+    /// has been in flight for a tick, or the caller thinks the peer `is_silent`.
     ///
-    /// Over TCP nothing is said to be in flight: such a link finds out by itself when a connection of its stalls.
+    /// Over TCP nothing is reported in flight: a session detects a stalled connection by itself.
     pub fn sign(&self, is_silent: bool) -> Sign {
         stats::sign(self, is_silent)
     }
 
-    /// Has the receiver told, once, when an ADU or a control frame is next given to the link ([`Receiver::handle_given`]).
+    /// Requests one notification of the next ADU or control frame given to the link
+    /// ([`Receiver::handle_given`]).
     ///
-    /// What is given after this returns is told; what was given before [`Link::has_all_gone`] knows.
+    /// It covers what is given after this call returns; [`Link::has_all_gone`] covers what was
+    /// given before.
     pub fn tell_when_given(&self) {
-        self.0.tells_given.store(true, Ordering::SeqCst);
+        self.0.notifies_given.store(true, Ordering::SeqCst);
     }
 
-    /// Returns whether every ADU has its outcome, and every control frame is in the transport's hands.
+    /// Returns whether every ADU has its outcome, and the transport has taken every control frame.
     pub fn has_all_gone(&self) -> bool {
         let control = &self.0.control;
         control.capacity() == control.max_capacity() && self.in_flight() == 0
     }
 
-    /// Takes in that it was given something.
-    fn given(&self) {
-        let told = &self.0.tells_given;
-        if told.load(Ordering::SeqCst) && told.swap(false, Ordering::SeqCst) {
+    /// Notifies the receiver of a given ADU or control frame, if that was requested.
+    fn notify_given(&self) {
+        let notifies = &self.0.notifies_given;
+        if notifies.load(Ordering::SeqCst) && notifies.swap(false, Ordering::SeqCst) {
             self.0.context.receiver.given(self);
         }
     }
 
-    /// Measures the link, as its endpoint does four times a second, and does what nobody is woken for; returns what a
-    /// [`Gauge`](thalweg_core::routing::gauge::Gauge) is to be given.
+    /// Samples the link, as its endpoint does four times a second, and handles events that woke no
+    /// task; returns the sample for a [`Gauge`](thalweg_core::routing::gauge::Gauge).
     ///
-    /// Cost    some questions to the transport, two of them for each path
+    /// Cost    a few queries of the transport, two per path
     pub fn measure(&self) -> Sample {
         let now = self.now();
         self.catch_up();
-        self.0.outgoing.look(now);
+        self.0.outgoing.handle_tick(now);
         stats::sample(self, now)
     }
 
-    /// Returns what has been counted since the link is up.
+    /// Returns the counters since the link came up.
     pub fn counters(&self) -> LinkCounters {
         self.0.counters.read()
     }
 
-    /// Returns how many ADUs have no outcome yet.
+    /// Returns the number of ADUs without an outcome.
     pub fn in_flight(&self) -> u32 {
         u32::try_from(self.0.outgoing.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the estimate of what can be sent on the path in use, which an encoder can follow; none before anything
-    /// was acknowledged.
+    /// Returns the estimated rate of the path in use, for an encoder to follow; `None` before the
+    /// first acknowledgement.
     ///
-    /// Before the path was ever full it says how much was tried, not how much the path can carry.
+    /// Before the path has ever been full, this is the rate that was tried, not the rate the path
+    /// can carry.
     pub fn sendable_rate(&self) -> Option<Bitrate> {
         self.0.outgoing.sendable_rate(self.now())
     }
 
     /// Returns a watch on that estimate: it changes when the estimate has moved by an eighth
-    /// ([`thalweg_core::hop::steady`]), and is none when
-    /// the link is down.
+    /// ([`thalweg_core::hop::steady`]), and becomes `None` when the link goes down.
     pub fn sendable(&self) -> watch::Receiver<Option<Bitrate>> {
         self.0.outgoing.sendable(self.now())
     }
 
-    /// Returns how many bytes wait to be sent: what of [`Link::outbox`] is asked for often.
+    /// Returns the number of queued bytes; cheaper than [`Link::outbox`], for frequent use.
     ///
-    /// Cost    O(ADUs that wait), 3 ns each, while nothing is sent
+    /// Cost    O(queued ADUs), 3 ns each, no allocation
     pub fn waiting(&self) -> DataSize {
         self.0.outgoing.waiting()
     }
 
-    /// Returns what waits to be sent, how long ADUs took over the last ten seconds, and what was given up.
+    /// Returns the queue, the ADUs' latency over the last ten seconds, and the drops.
     ///
-    /// Cost    O(ADUs that wait), 3 ns each, while nothing is sent
+    /// Cost    O(queued ADUs), 3 ns each, no allocation
     pub fn outbox(&self) -> OutboxReading {
         self.0.outgoing.outbox(self.now())
     }
 
-    /// Queues a control frame; waits when too many are queued.
+    /// Queues a control frame; waits while the queue is full.
     ///
-    /// Frames arrive whole, in order, before any ADU of the same moment; `Ok` does not mean that it has arrived.
+    /// Frames arrive whole, in order, and before ADUs sent at the same time. `Ok` does not mean
+    /// that the frame has arrived.
     pub async fn send_control(&self, frame: Bytes) -> Result<(), ControlError> {
         self.send_controls(vec![frame]).await
     }
 
-    /// Queues control frames that are written in one piece; else as [`Link::send_control`]. None is sent if one is too large.
+    /// Queues control frames to be written in one piece; otherwise like [`Link::send_control`]. If
+    /// one is too large, none is sent.
     pub async fn send_controls(&self, frames: Vec<Bytes>) -> Result<(), ControlError> {
         frames.iter().try_for_each(control::check)?;
         if self.is_closed() {
@@ -353,14 +361,15 @@ impl Link {
         for frames in control::batches(frames) {
             let sent = self.0.control.send(Command::Frames(frames)).await;
             sent.map_err(|_| ControlError::LinkLost)?;
-            self.given();
+            self.notify_given();
         }
         Ok(())
     }
 
-    /// Prepares to send an ADU; the returned [`Sending`] does it when it is awaited or detached.
+    /// Prepares to send an ADU; the returned [`Sending`] sends it when it is awaited or detached.
     ///
-    /// The header's deadline is on this node's clock; what is left of it goes on the wire at the moment of writing.
+    /// The header's deadline is on this node's clock; the remaining time is encoded when the header
+    /// is written.
     pub fn send_adu(
         &self,
         header: Header,
@@ -372,12 +381,12 @@ impl Link {
 
     /// Ends an ordered sequence and waits until the peer has all of it.
     ///
-    /// [`Outcome::Acknowledged`] if so, also for a sequence that was never begun.
+    /// Returns [`Outcome::Acknowledged`] on success, also for a sequence that was never begun.
     pub async fn finish_ordered(&self, id: OrderedId) -> Outcome {
         self.end_ordered(id).await
     }
 
-    /// Closes at once; what is in flight ends as [`Outcome::LinkLost`].
+    /// Closes the link at once; ADUs in flight end as [`Outcome::LinkLost`].
     pub fn close(&self, code: CloseCode, reason: &str) {
         self.end();
         self.0.connection.close(code, reason);
@@ -388,9 +397,10 @@ impl Link {
         self.0.connection.closed().await
     }
 
-    /// Sends nothing new, waits until all that was sent is acknowledged, then closes; cuts at `grace`.
+    /// Accepts no more ADUs, waits at most `grace` until everything sent is acknowledged, then
+    /// closes the link.
     ///
-    /// With `until_peer_done`, what the peer still sends is waited for as well.
+    /// With `until_peer_done`, it also waits until the peer has ended its control stream.
     pub async fn drain(
         &self,
         code: CloseCode,
@@ -400,7 +410,7 @@ impl Link {
     ) {
         self.end();
         let drained = async {
-            // All room is back when those that waited for it have gone; the semaphore is never closed.
+            // All room is back once no ADU waits for it; the semaphore is never closed.
             let _ = self.0.room.acquire_many(ROOM_KIB).await;
             self.settle().await;
             self.0.connection.datagrams_gone().await;
@@ -412,16 +422,16 @@ impl Link {
         let cut = tokio::time::timeout(grace.into(), drained).await.is_err();
         tracing::debug!(peer = %self.peer().short(), %code, cut, "link drained");
         self.0.connection.close(code, reason);
-        // Whoever waits for this ends the process next, perhaps, and the code with it.
-        let _ = tokio::time::timeout(LAST_WORD, self.0.connection.gone()).await;
+        // The caller may end the process next, and the unsent close code with it.
+        let _ = tokio::time::timeout(CLOSE_WAIT, self.0.connection.gone()).await;
     }
 
-    /// [`Link::is_closed`] without asking QUIC, for which the connection must be locked: it may lag a little.
+    /// Like [`Link::is_closed`], without taking QUIC's lock; may lag a little.
     fn is_ended(&self) -> bool {
         self.0.ended.load(Ordering::Relaxed)
     }
 
-    /// Takes nothing more to send.
+    /// Makes the link refuse further ADUs.
     pub(crate) fn end(&self) {
         self.0.ended.store(true, Ordering::Relaxed);
     }
@@ -446,7 +456,7 @@ impl fmt::Debug for Link {
 }
 
 impl OpenError {
-    /// The connection's own word on why its stream broke, if it has one.
+    /// Prefers the connection's own reason over the stream's error, if the connection has ended.
     fn of(connection: &Connection, error: BodyError) -> Self {
         match (connection.end(), error) {
             (Some(end), BodyError::LinkLost) => end,
@@ -455,7 +465,7 @@ impl OpenError {
     }
 }
 
-/// Returns a peer's words, cut to what is worth printing and without control characters.
+/// Returns a peer's text, cut to a printable length and without control characters.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes)
         .chars()

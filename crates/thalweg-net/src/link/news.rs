@@ -1,9 +1,10 @@
-//! What became of ADUs: kept until the link's lock is open again, and by then told to who wants to know.
+//! Outcomes of ADUs, collected under the link's lock and reported after it is released.
 //!
-//! *The idea.* Who sent an ADU waits for its outcome, or has it told to the link's receiver. Of the latter some can wait a moment:
-//! as long as nobody else is to know anything, the link need not be woken for it.
+//! *The idea.* A caller awaits the outcome of its ADU, or leaves it to the link's receiver. Some of
+//! the latter are *patient*: as long as nothing else is awaited, the link's driver need not be
+//! woken for them.
 //!
-//! *What it does not do.* It tells nobody: the link does.
+//! *What it does not do.* It reports nothing itself: the link does.
 
 use std::collections::HashMap;
 
@@ -17,57 +18,57 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::outcome::Outcome;
 use super::wire::{Events, Held};
 
-/// When an ADU was sent, and who is told what became of it.
-pub(super) type Posted = (Instant, Reply);
+/// When an ADU was sent, and where its outcome is reported.
+pub(super) type SentAt = (Instant, Reply);
 
-/// Who is told what became of an ADU.
+/// Where the outcome of an ADU is reported.
 pub(super) struct Reply {
     pub(super) to: To,
-    /// Whether that may be a moment later: when the next ADU is sent, or at the next look.
+    /// Whether the report may wait until the next ADU is sent or the next sample.
     pub(super) is_patient: bool,
-    /// What it has of the room for those that would wait rather than be dropped.
+    /// The ADU's part of the outbox's room, if it had to wait for room.
     pub(super) room: Option<OwnedSemaphorePermit>,
 }
 
 pub(super) enum To {
     /// The link's [`Receiver`](super::Receiver).
     Receiver,
-    /// Whoever waits for it.
+    /// The caller that awaits the outcome.
     Caller(oneshot::Sender<Outcome>),
 }
 
-/// What there is to tell.
+/// An outcome to report.
 pub(super) enum Item {
     Adu(Reply, Header, Outcome),
-    /// A sequence that was finished has ended, and some wait for that.
+    /// A finished sequence has ended; its waiting callers.
     Sequence(Vec<oneshot::Sender<Outcome>>, Outcome),
 }
 
-/// What is to be told of one link.
+/// The outcomes to report of one link.
 #[derive(Default)]
-pub(super) struct News {
-    /// What has happened to streams, while it is taken in.
+pub(super) struct Reports {
+    /// Buffer for stream events, reused.
     events: Events,
     items: Vec<Item>,
-    /// From an ADU's sending to its acknowledgement.
+    /// Time from sending to acknowledgement.
     latency: Recent,
     finishing: HashMap<OrderedId, Vec<oneshot::Sender<Outcome>>>,
-    /// How many wait for something that they want to know at once.
+    /// Number of outcomes that are awaited and not patient.
     waiting: usize,
 }
 
-impl News {
-    /// Notes that an ADU is sent.
+impl Reports {
+    /// Records that an ADU is sent.
     pub(super) fn handle_sent(&mut self, reply: &Reply) {
         self.waiting += usize::from(!reply.is_patient);
     }
 
-    /// Notes who waits for the end of a sequence.
+    /// Records a caller that waits for the end of a sequence.
     pub(super) fn handle_finishing(&mut self, id: OrderedId, caller: oneshot::Sender<Outcome>) {
         self.finishing.entry(id).or_default().push(caller);
     }
 
-    /// Notes that somebody waits until every ADU has its outcome, or no longer does.
+    /// Records that a caller begins or ends to wait until every ADU has its outcome.
     pub(super) fn handle_settling(&mut self, is_begun: bool) {
         if is_begun {
             self.waiting += 1;
@@ -76,16 +77,17 @@ impl News {
         }
     }
 
-    /// Returns whether all that there may be to tell can wait a moment.
+    /// Returns whether every possible report is patient.
     pub(super) fn can_wait(&self) -> bool {
         self.waiting == 0 && self.finishing.is_empty()
     }
 
-    /// Has a sender take in what has happened to its streams, and takes what it has to say of that, each as of its moment.
-    pub(super) fn take_in(
+    /// Passes stream events to the sender and collects the outcomes, each with the time of its
+    /// event.
+    pub(super) fn handle_events(
         &mut self,
         now: Instant,
-        sender: &mut Sender<u64, Posted>,
+        sender: &mut Sender<u64, SentAt>,
         wire: &mut Held<'_>,
     ) {
         let mut events = std::mem::take(&mut self.events);
@@ -97,8 +99,8 @@ impl News {
         self.events = events;
     }
 
-    /// Takes what a sender has to say, which happened at this moment.
-    pub(super) fn take(&mut self, sender: &mut Sender<u64, Posted>, at: Instant) {
+    /// Collects the sender's outcomes, which happened at `at`.
+    pub(super) fn take(&mut self, sender: &mut Sender<u64, SentAt>, at: Instant) {
         while let Some(event) = sender.poll_event() {
             self.items.push(match event {
                 Event::Outcome {
@@ -119,12 +121,12 @@ impl News {
         }
     }
 
-    /// Returns what there is to tell, in order.
-    pub(super) fn give(&mut self) -> Vec<Item> {
+    /// Takes the outcomes to report, in order.
+    pub(super) fn take_items(&mut self) -> Vec<Item> {
         std::mem::take(&mut self.items)
     }
 
-    /// Returns how long ADUs took lately from their sending to their acknowledgement.
+    /// Returns the recent times from sending to acknowledgement.
     pub(super) fn latency(&self, now: Instant) -> Option<Percentiles> {
         self.latency.percentiles(now)
     }

@@ -1,21 +1,22 @@
-//! What is sent, and the words for how and for what became of it.
+//! Payloads to send, and the types for how they are sent and how they ended.
 
 use bytes::Bytes;
 pub use thalweg_core::hop::{Carriage, OrderedId, Outcome, SendOptions};
 
 use super::body::Body;
 
-/// The payload of an ADU that is to be sent.
+/// The payload of an ADU to send.
 #[derive(Debug)]
 pub enum Payload {
-    /// All of it; handed to QUIC as it is.
+    /// The whole payload; handed to the transport without a copy.
     Whole(Bytes),
-    /// As it arrives from another link: each chunk is sent on when it comes (cut-through), none is copied.
+    /// A payload still arriving from another link: each chunk is forwarded as it arrives
+    /// (cut-through), without a copy.
     Arriving(Body),
 }
 
 impl Payload {
-    /// Returns how many bytes it will have.
+    /// Returns the payload's length, arrived or not.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Whole(bytes) => bytes.len(),

@@ -1,11 +1,11 @@
-//! A QUIC connection, as the sender above it wants it: nothing here waits.
+//! A QUIC connection as the link's sender needs it: no call waits.
 //!
-//! *The idea.* Each call of the library's is asked once, with the waker of the link's driver. What it cannot do now it
-//! does when the driver is woken and asks again, with whatever matters most by then. The end of a stream rings that
-//! stream's own bell, so only those streams are asked that have something to say.
+//! *The idea.* Each future of the library is polled once, with the waker of the link's driver. What
+//! is not ready now is retried when the driver is woken, with what is most important by then. The
+//! end of a stream wakes that stream's own waker, so only the streams with news are polled.
 //!
-//! *What it does not do.* It decides nothing. It watches the path that ADUs take; when another is taken, the driver's
-//! next look ([`Quic::look`]) finds it.
+//! *What it does not do.* It decides nothing. It watches the path that ADUs take; a change of path
+//! is found at the next sample ([`Quic::check_path`]).
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -20,33 +20,33 @@ use thalweg_core::time::Instant;
 use thalweg_core::units::DataSize;
 use thalweg_quic::{Reading, Watch};
 
-use super::bells::Bells;
+use super::bells::StreamWakers;
 use super::memory::PeerMemory;
 use super::wire::Events;
 use crate::close::ToVarInt as _;
 
-/// Waits for the end of a stream that was finished.
+/// The future of the end of a finished stream.
 type Ending = Pin<Box<dyn Future<Output = Option<StreamEvent>> + Send>>;
 
 type Opening = Pin<Box<dyn Future<Output = Result<SendStream, ConnectionError>> + Send>>;
 
-/// One connection, with the streams that are open on it.
+/// One connection and its open streams.
 pub(super) struct Quic {
     connection: Connection,
     watch: Option<Arc<Watch>>,
-    /// By place.
+    /// By slot.
     streams: Vec<Option<Open>>,
     free: Vec<u32>,
-    bells: Bells,
-    /// Places whose bells were rung, while they are asked.
-    rung: Vec<u32>,
-    /// Streams that had ended when they were finished.
+    wakers: StreamWakers,
+    /// Buffer for woken slots, reused.
+    woken: Vec<u32>,
+    /// Streams that had already ended when they were finished.
     ended: Vec<(Owner, StreamEvent)>,
-    /// A stream that the peer does not admit yet.
+    /// A stream that the peer's limit does not allow yet.
     opening: Option<Opening>,
-    /// Those that take nothing because nobody reads them.
+    /// Owners of streams blocked by stream flow control.
     unread: Vec<Owner>,
-    /// The driver's.
+    /// The waker of the link's driver.
     waker: Waker,
 }
 
@@ -54,7 +54,7 @@ struct Open {
     stream: SendStream,
     owner: Owner,
     written: usize,
-    /// Once it is finished.
+    /// Set once the stream is finished.
     ending: Option<Ending>,
 }
 
@@ -65,19 +65,19 @@ impl Quic {
             watch: None,
             streams: Vec::new(),
             free: Vec::new(),
-            bells: Bells::new(),
-            rung: Vec::new(),
+            wakers: StreamWakers::new(),
+            woken: Vec::new(),
             ended: Vec::new(),
             opening: None,
             unread: Vec::new(),
             waker: Waker::noop().clone(),
         };
-        quic.look(now, memory);
+        quic.check_path(now, memory);
         quic
     }
 
-    /// Looks which path is taken now, and keeps what it carries.
-    pub(super) fn look(&mut self, now: Instant, memory: &PeerMemory) {
+    /// Finds the path in use, and records what it carries.
+    pub(super) fn check_path(&mut self, now: Instant, memory: &PeerMemory) {
         let paths = self.connection.paths();
         let selected = paths.iter().find(iroh::endpoint::Path::is_selected);
         let Some(path) = selected.or_else(|| paths.iter().next()) else {
@@ -91,7 +91,7 @@ impl Quic {
                     watch.recall(carried);
                 }
                 self.watch = Some(watch);
-                // What waits for credit has asked at the other.
+                // A driver that waits for credit has registered at the old path's watch.
                 self.waker.wake_by_ref();
             }
         }
@@ -100,46 +100,46 @@ impl Quic {
         }
     }
 
-    /// Returns what is known of the path that is taken.
+    /// Returns the controller's reading of the path in use.
     pub(super) fn reading(&self) -> Option<Reading> {
         self.watch.as_ref().map(|watch| watch.reading())
     }
 
-    /// Takes who is to be woken when there is something to do.
+    /// Sets the driver's waker.
     pub(super) fn set_driver(&mut self, waker: &Waker) {
         if !self.waker.will_wake(waker) {
             self.waker.clone_from(waker);
-            self.bells.set_driver(waker);
+            self.wakers.set_driver(waker);
         }
     }
 
-    /// Wakes the driver for something that no call of the library's will tell it.
+    /// Wakes the driver for something that no future of the library reports.
     pub(super) fn wake_driver(&self) {
         self.waker.wake_by_ref();
     }
 
-    /// Puts what has happened to streams into a list.
+    /// Appends stream events to a list.
     pub(super) fn take_events(&mut self, now: Instant, events: &mut Events) {
         let ended = self.ended.drain(..);
         events.extend(ended.map(|(owner, event)| (owner, event, now)));
-        let mut rung = std::mem::take(&mut self.rung);
-        self.bells.take(&mut rung);
-        for place in rung.drain(..) {
-            let ended = self.poll_end(place);
+        let mut woken = std::mem::take(&mut self.woken);
+        self.wakers.take(&mut woken);
+        for slot in woken.drain(..) {
+            let ended = self.poll_end(slot);
             events.extend(ended.map(|(owner, event)| (owner, event, now)));
         }
-        self.rung = rung;
+        self.woken = woken;
     }
 
-    /// Returns the owners of streams that took nothing because nobody read them.
+    /// Returns the owners of streams blocked by stream flow control.
     pub(super) fn take_unread(&mut self) -> Vec<Owner> {
         std::mem::take(&mut self.unread)
     }
 
-    /// Asks how a stream has ended; if it has not, its bell will be rung.
-    fn poll_end(&mut self, place: u32) -> Option<(Owner, StreamEvent)> {
-        let open = self.streams.get_mut(place as usize)?.as_mut()?;
-        let mut context = Context::from_waker(self.bells.bell(place));
+    /// Polls for the end of a stream; if it has not ended, its slot will be woken.
+    fn poll_end(&mut self, slot: u32) -> Option<(Owner, StreamEvent)> {
+        let open = self.streams.get_mut(slot as usize)?.as_mut()?;
+        let mut context = Context::from_waker(self.wakers.waker(slot));
         let Poll::Ready(ended) = open.ending.as_mut()?.as_mut().poll(&mut context) else {
             return None;
         };
@@ -147,7 +147,7 @@ impl Quic {
         Some((open.owner, ended?))
     }
 
-    /// Asks for the driver to be woken when there is more credit; returns whether there is by now.
+    /// Registers the driver for more credit; returns whether there is some by now.
     pub(super) fn register(&self) -> bool {
         let Some(watch) = &self.watch else {
             return false;
@@ -177,7 +177,7 @@ impl Quic {
         self.streams.len() as u32 - 1
     }
 
-    /// Asks for a stream, once; what is not given now is kept and asked for again.
+    /// Tries to open a stream; a pending attempt is kept and polled again.
     fn poll_open(&mut self) -> Option<SendStream> {
         let mut context = Context::from_waker(&self.waker);
         if self.opening.is_none() {
@@ -202,7 +202,7 @@ impl Transport for Quic {
 
     fn open(&mut self, owner: Owner, rank: i32) -> Option<u32> {
         let stream = self.poll_open()?;
-        // A stream that was just opened can fail only with its connection, which the next write says.
+        // A new stream fails only with its connection, which the next write reports.
         let _ = stream.set_priority(rank);
         Some(self.insert(Open {
             stream,
@@ -226,7 +226,8 @@ impl Transport for Quic {
                 self.written(bytes);
                 Written::Some(bytes)
             }
-            // Which of the two windows is full QUIC does not say. A stream's cannot be before so much is written.
+            // QUIC does not report which window is full. A stream's own cannot be before this many
+            // bytes.
             Poll::Pending if open.written + offered > STREAM_WINDOW_BYTES as usize => {
                 self.unread.push(open.owner);
                 Written::StreamBlocked
@@ -243,14 +244,14 @@ impl Transport for Quic {
         let Some(open) = self.streams[stream as usize].as_mut() else {
             return;
         };
-        // An error says that the stream is over already, and so does its end.
+        // An error means that the stream is over, which its end reports too.
         let _ = open.stream.finish();
         let stopped = open.stream.stopped();
         let mut ending: Ending = Box::pin(async move { ended(&stopped.await) });
-        // Asked here, where the stream is finished, for to ask costs a lock and to wake the driver for it much more: it
-        // would go before the connection's own task, and the ADU would leave behind it.
-        let bell = self.bells.bell(stream);
-        match ending.as_mut().poll(&mut Context::from_waker(bell)) {
+        // Polled here rather than by waking the driver: a poll costs a lock, a wake-up much more,
+        // and the driver would run before the connection's own task and delay the ADU's packets.
+        let waker = self.wakers.waker(stream);
+        match ending.as_mut().poll(&mut Context::from_waker(waker)) {
             Poll::Pending => open.ending = Some(ending),
             Poll::Ready(ended) => {
                 self.ended.extend(ended.map(|event| (open.owner, event)));
@@ -261,7 +262,7 @@ impl Transport for Quic {
 
     fn reset(&mut self, stream: u32, code: StreamCode) {
         if let Some(mut open) = self.take(stream) {
-            // An error says that the stream is over already.
+            // An error means that the stream is already over.
             let _ = open.stream.reset(code.varint());
         }
     }
@@ -276,7 +277,7 @@ impl Transport for Quic {
 
     fn send_datagram(&mut self, datagram: Bytes) -> Datagram {
         let bytes = datagram.len();
-        // QUIC would make room by dropping older datagrams without a word.
+        // Checked first: QUIC would silently drop older datagrams to make room.
         if self.connection.datagram_send_buffer_space() < bytes {
             return Datagram::Blocked;
         }
@@ -286,7 +287,7 @@ impl Transport for Quic {
                 Datagram::Sent
             }
             Err(_) if self.connection.close_reason().is_some() => Datagram::Lost,
-            // The path's MTU has just shrunk, or the peer takes none.
+            // The path's MTU has just shrunk, or the peer accepts no datagrams.
             Err(_) => Datagram::TooLarge,
         }
     }
@@ -317,7 +318,7 @@ impl Transport for Quic {
     }
 }
 
-/// Returns how a stream that was finished has ended; nothing if its connection did, which says so itself.
+/// Returns how a finished stream ended; `None` if its connection ended, which reports that itself.
 fn ended<E>(stopped: &Result<Option<VarInt>, E>) -> Option<StreamEvent> {
     match stopped {
         Ok(None) => Some(StreamEvent::Acknowledged),

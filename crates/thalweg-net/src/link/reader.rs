@@ -1,7 +1,8 @@
-//! Bytes of one stream in the chunks in which they arrived.
+//! The bytes of one stream, in the chunks in which they arrived.
 //!
-//! *The idea.* A transport hands out slices of its own receive buffers; this keeps them as they are, in order, so that a
-//! payload can be passed on without a copy. Only a header that is split over two chunks is put together.
+//! *The idea.* A transport hands out slices of its receive buffers; the reader keeps them unchanged
+//! and in order, so that a payload can be forwarded without a copy. Only a header split across
+//! chunks is joined.
 //!
 //! *What it does not do.* It knows no format and no deadline.
 
@@ -19,24 +20,25 @@ use super::stream::Inbound;
 use crate::close::StreamCode;
 use crate::error::BodyError;
 
-/// Chunks taken under one lock of the connection at first: a small ADU is one or two, and each place costs something to
-/// make and to let go.
+/// Chunks taken per lock of the connection at first: a small ADU has one or two, and each slot
+/// costs something to create and to drop.
 const CHUNKS_FEW: usize = 4;
 
-/// The same once so many were there: two thirds of a 60 kB ADU. At 8 the lock was taken so often that bulk suffered.
+/// The same for a bulk stream: two thirds of a 60 kB ADU. At 8, frequent locking slowed bulk
+/// transfer.
 const CHUNKS_MANY: usize = 32;
 
-/// What is buffered of a stream, and the stream.
+/// A stream and its buffered chunks.
 #[derive(Debug)]
 pub(crate) struct Reader {
     stream: Option<Inbound>,
-    here: Pieces,
-    /// Whether there was ever more than a few chunks at once.
+    buffered: Pieces,
+    /// Whether a read ever filled all [`CHUNKS_FEW`] slots.
     is_bulk: bool,
     ended: bool,
 }
 
-/// Why the next header cannot be had.
+/// Why the next header cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HeaderError {
     /// The stream ended before its first byte.
@@ -55,27 +57,27 @@ impl Reader {
     pub(crate) fn new(stream: Inbound) -> Self {
         Self {
             stream: Some(stream),
-            here: Pieces::default(),
+            buffered: Pieces::default(),
             is_bulk: false,
             ended: false,
         }
     }
 
-    /// Returns a reader of bytes that are all here.
+    /// Returns a reader of bytes in memory.
     pub(crate) fn whole(bytes: Bytes) -> Self {
         Self {
             stream: None,
-            here: bytes.into(),
+            buffered: bytes.into(),
             is_bulk: false,
             ended: true,
         }
     }
 
-    /// Returns a reader of pieces that are all here.
-    pub(crate) fn chunks(here: Pieces) -> Self {
+    /// Returns a reader of pieces in memory.
+    pub(crate) fn chunks(buffered: Pieces) -> Self {
         Self {
             stream: None,
-            here,
+            buffered,
             is_bulk: false,
             ended: true,
         }
@@ -83,16 +85,16 @@ impl Reader {
 
     /// Returns whether no byte is buffered.
     pub(crate) fn is_empty(&self) -> bool {
-        self.here.is_empty()
+        self.buffered.is_empty()
     }
 
     pub(crate) fn buffered_bytes(&self) -> usize {
-        self.here.bytes()
+        self.buffered.bytes()
     }
 
     /// Takes the next buffered chunk, cut at `bytes_max`; empty if nothing is buffered.
     pub(crate) fn take(&mut self, bytes_max: usize) -> Bytes {
-        self.here.take(bytes_max)
+        self.buffered.take(bytes_max)
     }
 
     /// Waits for more bytes; returns whether there were any before the end.
@@ -100,8 +102,8 @@ impl Reader {
         let Some(stream) = self.stream.as_mut().filter(|_| !self.ended) else {
             return Ok(false);
         };
-        let here = &mut self.here;
-        let push = |chunk| here.push(chunk);
+        let buffered = &mut self.buffered;
+        let push = |chunk| buffered.push(chunk);
         let read = if self.is_bulk {
             stream.read::<CHUNKS_MANY>(push).await?
         } else {
@@ -112,7 +114,7 @@ impl Reader {
         Ok(read.is_some())
     }
 
-    /// Takes in what has arrived by now, without waiting; errors are left for the next [`Reader::fill`].
+    /// Buffers what has arrived, without waiting; errors are left for the next [`Reader::fill`].
     pub(crate) fn fill_now(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         while let Poll::Ready(Ok(true)) = pin!(self.fill()).poll(&mut context) {}
@@ -130,14 +132,14 @@ impl Reader {
 
     /// Takes exactly `count` bytes as one slice; `None` if the stream ends before.
     ///
-    /// Cost    no copy if one chunk holds them; no more is allocated than has arrived
+    /// Cost    no copy if one chunk holds them; never allocates more than has arrived
     pub(crate) async fn exactly(&mut self, count: usize) -> Result<Option<Bytes>, BodyError> {
         while self.buffered_bytes() < count {
             if !self.fill().await? {
                 return Ok(None);
             }
         }
-        if self.here.first().len() >= count {
+        if self.buffered.first().len() >= count {
             return Ok(Some(self.take(count)));
         }
         let mut whole = BytesMut::with_capacity(count);
@@ -147,21 +149,22 @@ impl Reader {
         Ok(Some(whole.freeze()))
     }
 
-    /// Takes an ADU's header, with its stamps if it is traced; `now` is asked for when its bytes are there.
+    /// Takes an ADU's header, with its trace stamps if it is traced; calls `now` once its bytes
+    /// have arrived.
     pub(crate) async fn header(
         &mut self,
         now: impl Fn() -> Instant,
     ) -> Result<(Decoded, Option<Box<Trace>>), HeaderError> {
         loop {
-            // The second byte says whether stamps follow.
-            self.here.join(2);
-            self.here.join(window(self.here.first()));
+            // The second byte tells whether stamps follow.
+            self.buffered.join(2);
+            self.buffered.join(window(self.buffered.first()));
             let now = now();
             if !self.is_empty()
                 && let Some(decoded) =
-                    decode_header(self.here.first(), now).map_err(HeaderError::Wire)?
+                    decode_header(self.buffered.first(), now).map_err(HeaderError::Wire)?
             {
-                let trace = trace(self.here.first(), &decoded, now);
+                let trace = trace(self.buffered.first(), &decoded, now);
                 self.take(decoded.header_bytes);
                 return Ok((decoded, trace));
             }
@@ -174,7 +177,7 @@ impl Reader {
         }
     }
 
-    /// Tells the sender to stop.
+    /// Asks the sender to stop.
     pub(crate) fn stop(&mut self, code: StreamCode) {
         if let Some(stream) = &mut self.stream {
             stream.stop(code);
@@ -183,7 +186,7 @@ impl Reader {
     }
 }
 
-/// Returns the stamps behind a header, if it bears any.
+/// Decodes the trace stamps behind a header, if there are any.
 pub(super) fn trace(bytes: &[u8], decoded: &Decoded, now: Instant) -> Option<Box<Trace>> {
     let is_traced = decoded.trace_bytes > 0;
     is_traced

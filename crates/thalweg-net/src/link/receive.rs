@@ -1,11 +1,13 @@
-//! Taking what a peer sends.
+//! The receiving side of a link.
 //!
-//! *The idea.* One task accepts streams. What to do with a stream is one future, polled once where it was accepted: if
-//! the ADU is already here and its handler need not wait, that is all; otherwise the future moves to a task of its
-//! own. So a small ADU costs no task and a large one blocks nobody.
+//! *The idea.* One task accepts streams. Handling a stream is one future, polled once where the
+//! stream was accepted: if the ADU has already arrived and its handler need not wait, that
+//! completes it; otherwise the future moves to a task of its own. So a small ADU needs no task and
+//! a large one blocks no other.
 //!
-//! *What it does not do.* It does not judge an ADU, and never ends a connection for a bad stream: it stops the stream
-//! and counts. Only a broken control stream ends the link, for nothing can be agreed any more.
+//! *What it does not do.* It does not judge ADUs. A malformed stream does not end the connection:
+//! the stream is stopped and counted. Only a broken control stream ends the link, since the ends
+//! can no longer agree on anything.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -28,7 +30,7 @@ use crate::task;
 /// Accepts streams until the connection ends.
 pub(crate) async fn streams(link: Link) {
     while let Ok(stream) = link.0.connection.accept().await {
-        here_or_apart(Box::pin(take(link.clone(), stream))).await;
+        run_or_spawn(Box::pin(take(link.clone(), stream))).await;
     }
 }
 
@@ -39,7 +41,7 @@ pub(crate) async fn datagrams(link: Link) {
     }
 }
 
-/// Takes control frames until the peer finishes or breaks its stream.
+/// Receives control frames until the peer finishes or breaks its stream.
 pub(crate) async fn control(link: Link, mut reader: Reader) {
     loop {
         match control::read(&mut reader).await {
@@ -57,7 +59,7 @@ pub(crate) async fn control(link: Link, mut reader: Reader) {
                 link.close(CloseCode::Protocol, "control frame above the limit");
                 return;
             }
-            // The connection has ended already, and knows why.
+            // The connection has ended and reports its own reason.
             Err(FrameError::Body(BodyError::LinkLost)) => return,
             Err(FrameError::Body(error)) => {
                 tracing::debug!(peer = %link.0.peer.short(), %error, "control stream lost");
@@ -68,8 +70,8 @@ pub(crate) async fn control(link: Link, mut reader: Reader) {
     }
 }
 
-/// Runs a future on this task as far as it goes without waiting, and the rest of it on one of its own.
-async fn here_or_apart(mut handling: Handling) {
+/// Polls a future once on this task; if it has to wait, the rest runs on its own task.
+async fn run_or_spawn(mut handling: Handling) {
     let ready = poll_fn(|context| Poll::Ready(handling.as_mut().poll(context).is_ready())).await;
     if !ready {
         // A new task polls at once, so no wake-up between the two polls is lost.
@@ -82,7 +84,7 @@ async fn take(link: Link, stream: Inbound) {
     let mut reader = Reader::new(stream);
     match reader.byte().await {
         Ok(Some(KIND_ADU)) => take_one(&link, reader, since).await,
-        Ok(Some(KIND_ORDERED)) => take_lane(&link, reader).await,
+        Ok(Some(KIND_ORDERED)) => take_ordered(&link, reader).await,
         Ok(Some(kind)) => {
             tracing::debug!(peer = %link.0.peer.short(), kind, "stream of an unknown kind");
             link.0.counters.unknown_kinds.add_one();
@@ -94,7 +96,8 @@ async fn take(link: Link, stream: Inbound) {
 }
 
 async fn take_one(link: &Link, mut reader: Reader, since: Option<Instant>) {
-    // What is left of a deadline was written before the stream was opened: what has waited here since is off it.
+    // The remaining time was encoded before the stream was opened, so time the stream waited here
+    // counts.
     match reader.header(|| since.unwrap_or_else(|| link.now())).await {
         Ok((decoded, trace)) => {
             let clock = link.0.context.clock;
@@ -120,15 +123,15 @@ async fn take_one(link: &Link, mut reader: Reader, since: Option<Instant>) {
     }
 }
 
-async fn take_lane(link: &Link, mut reader: Reader) {
+async fn take_ordered(link: &Link, mut reader: Reader) {
     loop {
         let (decoded, trace) = match reader.header(|| link.now()).await {
             Ok(decoded) => decoded,
-            // Its sender gave up what the stream ends with.
+            // The sender gave up the ADU with which the stream ends.
             Err(HeaderError::End | HeaderError::Within) => return,
             Err(error) => return refuse(link, &mut reader, &error),
         };
-        let (body, back) = Body::of_lane(reader, decoded.payload_bytes, &link.0.gathering);
+        let (body, back) = Body::of_ordered(reader, decoded.payload_bytes, &link.0.gathering);
         hand_over(
             link,
             Arriving {
@@ -139,7 +142,7 @@ async fn take_lane(link: &Link, mut reader: Reader) {
             },
         )
         .await;
-        // The body may outlive its handler; the sequence goes on when whoever has it is done.
+        // The body may outlive its handler; the sequence continues when the body is dropped.
         let Ok((returned, unread)) = back.await else {
             return;
         };
@@ -150,7 +153,7 @@ async fn take_lane(link: &Link, mut reader: Reader) {
     }
 }
 
-/// Reads past what a handler left; returns whether the stream goes on.
+/// Skips what a handler left unread; returns whether the stream continues.
 async fn skip(reader: &mut Reader, mut unread: usize) -> bool {
     while unread > 0 {
         if reader.is_empty() && !matches!(reader.fill().await, Ok(true)) {
@@ -182,7 +185,7 @@ async fn take_datagram(link: &Link, mut datagram: Bytes) {
     };
     link.0.counters.received.add_one();
     let receiver = link.0.context.receiver.clone();
-    here_or_apart(receiver.adu(link.clone(), arriving)).await;
+    run_or_spawn(receiver.adu(link.clone(), arriving)).await;
 }
 
 async fn hand_over(link: &Link, arriving: Arriving) {

@@ -1,8 +1,8 @@
-//! Who is told what arrives.
+//! The interface to the node that receives what arrives.
 //!
-//! *The idea.* One trait, implemented once by the node. Handlers are futures: as long as one waits, its stream's flow
-//! control holds the sender back. A future that is ready at once runs on the link's own task; one that waits is moved
-//! to a task of its own, so that streams do not hold each other up.
+//! *The idea.* One trait, implemented once by the node. Handlers are futures: while one is pending,
+//! its stream's flow control holds the sender back. A future that is ready at once runs on the
+//! link's own task; one that waits moves to its own task, so that streams do not block each other.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,42 +17,44 @@ use thalweg_core::time::Instant;
 use super::{Arriving, Link, Outcome};
 use crate::error::Unreachable;
 
-/// What the node does with what arrives.
+/// Handles what arrives over an endpoint's links.
 pub trait Receiver: Send + Sync + 'static {
-    /// Takes an ADU whose header is here.
+    /// Handles an ADU whose header has arrived.
     ///
-    /// Those of one ordered sequence come one after the other, each when the one before is done; others come in any
-    /// order and at once.
+    /// ADUs of one ordered sequence are handled one after the other, each when the one before is
+    /// done; others in any order and concurrently.
     fn handle_adu(&self, link: &Link, adu: Arriving) -> impl Future<Output = ()> + Send;
 
-    /// Takes a control frame; those of one link come one after the other.
+    /// Handles a control frame; frames of one link are handled one after the other.
     fn handle_control(&self, link: &Link, frame: Bytes) -> impl Future<Output = ()> + Send;
 
-    /// Takes a change of a neighbour's state.
+    /// Handles a change of a neighbour's state.
     fn handle_link(&self, event: LinkEvent);
 
-    /// Takes the fate of an ADU whose sending was [detached](super::Sending::detach).
+    /// Handles the outcome of an ADU whose sending was [detached](super::Sending::detach).
     fn handle_outcome(&self, link: &Link, header: &Header, outcome: Outcome) {
         let _ = (link, header, outcome);
     }
 
-    /// Takes what each link has measured, four times a second: what a [`Gauge`](thalweg_core::routing::gauge::Gauge) is given.
+    /// Handles the samples of all links, four times a second: the input of a
+    /// [`Gauge`](thalweg_core::routing::gauge::Gauge).
     fn handle_measured(&self, samples: Samples) {
         let _ = samples;
     }
 
-    /// Takes in that a link is given something to send, once after that was [asked for](Link::tell_when_given).
+    /// Handles the notification that a link was given something to send, once per
+    /// [request](Link::tell_when_given).
     fn handle_given(&self, link: &Link) {
         let _ = link;
     }
 }
 
-/// What each link of a node has measured, one after the other.
+/// The samples of all links of a node, taken one after the other.
 #[derive(Clone, Debug)]
 pub struct Samples {
-    /// When, by the node's clock: when the first was asked.
+    /// When the first link was sampled, on the node's clock.
     pub at: Instant,
-    /// Each with what was read off it.
+    /// Each link with its sample.
     pub links: Vec<(Link, Sample)>,
 }
 
@@ -66,16 +68,16 @@ pub enum LinkEvent {
     Up(Link),
     /// The link is gone.
     Down {
-        /// Which.
+        /// The link.
         link: Link,
-        /// Why.
+        /// The cause.
         cause: DownCause,
     },
-    /// A kept peer could not be reached; it is tried again.
+    /// A kept peer could not be reached; it will be redialled.
     Unreachable {
-        /// Which.
+        /// The peer.
         peer: NodeId,
-        /// Why.
+        /// The reason.
         reason: Unreachable,
     },
 }

@@ -1,15 +1,16 @@
-//! What drives a link's sender.
+//! The driver of a link's sender.
 //!
-//! *The idea.* The machine and its connection lie behind one lock. Whoever has an ADU puts it in and pumps on the spot, so
-//! that a small one is in the transport's hands before the call returns; one task a link does the rest: it is woken for credit while
-//! something waits for it, for the end of a stream, for a deadline. To put in an ADU wakes it only if no alarm is set as
-//! early as that deadline. Outcomes are told when the lock is open again.
+//! *The idea.* The sender (a sans-IO machine) and its connection share one lock. A caller that
+//! pushes an ADU also pumps the sender, so that the transport has a small ADU before the call
+//! returns. One task per link does the rest: it is woken for credit while ADUs are queued, for the
+//! end of a stream, and for a deadline. Pushing an ADU wakes that task only if the ADU's deadline
+//! is earlier than its alarm. Outcomes are reported after the lock is released.
 //!
-//! Whoever pumps first takes in what has happened to streams. So while nobody waits for an outcome, an acknowledgement over TCP
-//! wakes nobody: it is found when the next ADU is put in, or at the next look. A relay that gives a viewer thirty pictures a
-//! second has thirty such occasions, and would otherwise be woken for each word besides.
+//! Every pump first collects stream events. So while no outcome is awaited, an acknowledgement over
+//! TCP wakes no task: the next push or sample finds it. A relay that sends a viewer thirty pictures
+//! a second has thirty such occasions, and would otherwise also be woken per acknowledgement.
 //!
-//! *What it does not do.* It orders nothing: [`thalweg_core::hop::sender`] does.
+//! *What it does not do.* It schedules nothing: [`thalweg_core::hop::sender`] does.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -32,36 +33,36 @@ use tokio::sync::{Notify, oneshot, watch};
 use super::Link;
 use super::connection::Fresh;
 use super::memory::PeerMemory;
-use super::news::{Item, News, Posted, Reply, To};
+use super::news::{Item, Reply, Reports, SentAt, To};
 use super::outcome::{Outcome, SendOptions};
 use super::wire::Wire;
 use crate::alarm::Alarm;
 
-/// How often it is looked at least, while something is sent, whether the rate has moved.
+/// Minimum interval between checks whether the sendable rate has moved.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The sending half of a link.
 pub(crate) struct Outgoing {
     state: Mutex<State>,
-    /// Told when something has ended.
+    /// Notified when ADUs or sequences have ended.
     changed: Notify,
-    /// What the path can send, for who follows it.
+    /// The path's sendable rate, for its watchers.
     sendable: watch::Sender<Option<Bitrate>>,
 }
 
 struct State {
-    sender: Sender<u64, Posted>,
+    sender: Sender<u64, SentAt>,
     wire: Wire,
     memory: PeerMemory,
-    news: News,
+    reports: Reports,
     steady: Steady,
-    /// Whether anybody follows the rate, as of the last look.
+    /// Whether the rate has watchers, as of the last sample.
     is_followed: bool,
-    /// When the rate was last looked at.
+    /// When the rate was last checked.
     followed: Instant,
     /// When the driver's alarm goes off.
     alarm: Instant,
-    /// Whether the connection is gone, so that nothing more can be put in.
+    /// Whether the connection is gone, so that pushes are refused.
     is_lost: bool,
 }
 
@@ -76,7 +77,7 @@ impl Outgoing {
                 sender: Sender::new(settings),
                 wire: Wire::new(now, connection, &memory),
                 memory,
-                news: News::default(),
+                reports: Reports::default(),
                 steady: Steady::default(),
                 is_followed: false,
                 followed: Instant::ZERO,
@@ -88,43 +89,44 @@ impl Outgoing {
         }
     }
 
-    /// Returns how many ADUs have no outcome.
+    /// Returns the number of ADUs without an outcome.
     pub(super) fn len(&self) -> usize {
         self.lock().sender.len()
     }
 
-    /// Returns what is known of the path that is taken; nothing over TCP.
+    /// Returns the controller's reading of the path in use; `None` over TCP.
     pub(super) fn reading(&self) -> Option<Reading> {
         self.lock().wire.reading()
     }
 
-    /// Returns the estimate of what the path can send.
+    /// Returns the estimated rate of the path.
     pub(super) fn sendable_rate(&self, now: Instant) -> Option<Bitrate> {
         self.lock().wire.hold(now).path_rate().sendable
     }
 
-    /// Returns how much the path would take now.
+    /// Returns how much the path would accept now.
     pub(super) fn credit(&self, now: Instant) -> DataSize {
         self.lock().wire.hold(now).credit()
     }
 
-    /// Returns how many bytes wait.
+    /// Returns the number of queued bytes.
     pub(super) fn waiting(&self) -> DataSize {
         let state = self.lock();
         let outbox = state.sender.outbox();
-        // Mostly nothing does, and to count it goes through all that is in flight.
+        // Mostly zero; the census would iterate over everything in flight.
         match outbox.queued() {
             DataSize::ZERO => DataSize::ZERO,
             _ => outbox.census().waiting.bytes,
         }
     }
 
-    /// Gives out how many bytes were given up since this was last asked for want of the path.
+    /// Returns the bytes dropped since the last call because the path was too slow, and resets the
+    /// count.
     pub(super) fn take_crowded_out(&self) -> DataSize {
         self.lock().sender.take_crowded_out()
     }
 
-    /// Returns what waits, how long ADUs took lately, and what was given up.
+    /// Returns the queue, the recent latencies and the drops.
     pub(super) fn outbox(&self, now: Instant) -> OutboxReading {
         let mut state = self.lock();
         let rate = state.wire.hold(now).path_rate().sendable;
@@ -133,19 +135,19 @@ impl Outgoing {
         OutboxReading::new(
             &outbox.census(),
             rate,
-            state.news.latency(now),
+            state.reports.latency(now),
             *outbox.drops(),
             |flow| names.get(&flow).map(|id| (id.stream, id.epoch)),
         )
     }
 
-    /// Lets one packet go, however much is in flight, until something is acknowledged.
+    /// Allows one packet beyond the congestion window, until something is acknowledged.
     pub(super) fn let_one_through(&self, now: Instant) {
         self.lock().wire.hold(now).let_one_through();
     }
 
-    /// Looks which path is taken and what it can send, and forgets flows that are over.
-    pub(super) fn look(&self, now: Instant) {
+    /// Checks which path is in use and its rate, and removes flows that are over.
+    pub(super) fn handle_tick(&self, now: Instant) {
         let mut state = self.lock();
         let State {
             sender,
@@ -153,22 +155,22 @@ impl Outgoing {
             memory,
             ..
         } = &mut *state;
-        wire.look(now, memory);
+        wire.check_path(now, memory);
         sender.sweep(now, &mut wire.hold(now));
         state.is_followed = self.sendable.receiver_count() > 0;
         self.follow(now, &mut state);
-        // Whatever went wrong with a wake-up, what waits does not wait for ever.
+        // A safety net: whatever became of a wake-up, queued ADUs do not wait for ever.
         if state.sender.outbox().is_waiting() {
             state.wire.wake_driver();
         }
     }
 
-    /// Returns what is told when the rate has moved.
+    /// Returns a watch on the sendable rate.
     pub(super) fn sendable(&self, now: Instant) -> watch::Receiver<Option<Bitrate>> {
         let mut state = self.lock();
         let followed = self.sendable.subscribe();
         if !state.is_followed {
-            // What was told before is of another time.
+            // An earlier value is out of date.
             state.is_followed = true;
             (state.steady, state.followed) = (Steady::default(), Instant::ZERO);
             self.follow(now, &mut state);
@@ -176,7 +178,7 @@ impl Outgoing {
         followed
     }
 
-    /// Tells who follows the rate if it has moved.
+    /// Updates the watched rate if it has moved.
     fn follow(&self, now: Instant, state: &mut State) {
         let is_due = state.is_followed && now.saturating_since(state.followed) >= FOLLOW_INTERVAL;
         if state.is_lost || !is_due {
@@ -190,29 +192,32 @@ impl Outgoing {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic below is a bug of the machine's; what it leaves is whole, for each step of it is.
+        // A panic below is a bug of the sender's; its state is whole after each of its steps.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Takes in what has happened to streams, and lets the machine hand over what can go.
+    /// Collects stream events, then lets the sender hand over what the transport accepts.
     fn pump(&mut self, now: Instant) {
         loop {
             let mut wire = self.wire.hold(now);
-            self.news.take_in(now, &mut self.sender, &mut wire);
+            self.reports.handle_events(now, &mut self.sender, &mut wire);
             let pause = self.sender.pump(now, &mut wire);
-            // What waits for a stream may wait for an acknowledgement.
-            wire.listen(self.news.can_wait() && pause == Pause::Idle);
+            // An ADU that waits for a stream may wait for an acknowledgement, so patience needs an
+            // idle sender.
+            wire.listen(self.reports.can_wait() && pause == Pause::Idle);
             drop(wire);
             match pause {
                 Pause::Idle => return,
-                // It says itself when it takes more; of datagrams it does not, but then it has sent some.
+                // The transport wakes the driver itself. For datagrams it does not, but some were
+                // sent, whose acknowledgements give credit.
                 Pause::Blocked => {
                     self.wire.register();
                     return;
                 }
-                // What came between the last look and the asking wakes nobody.
+                // Credit that came between the check and the registration wakes no task, so pump
+                // again.
                 Pause::Credit => {
                     if !self.wire.register() {
                         return;
@@ -224,7 +229,7 @@ impl State {
 }
 
 impl Link {
-    /// Puts an ADU in; returns its name unless it has ended already.
+    /// Pushes an ADU; returns its ticket unless it has already ended.
     pub(super) fn push(
         &self,
         now: Instant,
@@ -237,19 +242,19 @@ impl Link {
         if state.is_lost {
             drop(state);
             let outcome = Outcome::LinkLost;
-            self.tell(reply, &header, outcome);
+            self.report(reply, &header, outcome);
             return None;
         }
-        state.news.handle_sent(&reply);
+        state.reports.handle_sent(&reply);
         let ticket = state
             .sender
             .push(now, header, payload, options, (now, reply));
-        self.pump_and_tell(now, state);
-        self.given();
+        self.pump_and_report(now, state);
+        self.notify_given();
         ticket
     }
 
-    /// Takes more of a payload; returns whether its ADU is still being sent.
+    /// Pushes more of a payload; returns whether its ADU is still being sent.
     pub(super) fn push_chunks(
         &self,
         ticket: Ticket,
@@ -261,19 +266,19 @@ impl Link {
         for chunk in chunks {
             is_wanted = state.sender.push_chunk(ticket, chunk);
         }
-        self.pump_and_tell(now, state);
+        self.pump_and_report(now, state);
         is_wanted
     }
 
-    /// Gives an ADU up.
+    /// Gives up an ADU.
     pub(super) fn give_up(&self, ticket: Ticket, outcome: Outcome) {
         let now = self.now();
         let mut state = self.0.outgoing.lock();
         state.sender.cancel(ticket, outcome);
-        self.pump_and_tell(now, state);
+        self.pump_and_report(now, state);
     }
 
-    /// Ends a sequence and waits until the peer has it.
+    /// Ends a sequence and waits until the peer has all of it.
     pub(super) async fn end_ordered(&self, id: OrderedId) -> Outcome {
         let (done, ended) = oneshot::channel();
         {
@@ -282,9 +287,9 @@ impl Link {
             if state.is_lost {
                 return Outcome::LinkLost;
             }
-            state.news.handle_finishing(id, done);
+            state.reports.handle_finishing(id, done);
             state.sender.finish_ordered(id);
-            self.pump_and_tell(now, state);
+            self.pump_and_report(now, state);
         }
         ended.await.unwrap_or(Outcome::LinkLost)
     }
@@ -296,12 +301,12 @@ impl Link {
             let now = self.now();
             let mut state = self.0.outgoing.lock();
             state.sender.finish_all_ordered();
-            self.pump_and_tell(now, state);
+            self.pump_and_report(now, state);
         }
         loop {
             let changed = self.0.outgoing.changed.notified();
             tokio::pin!(changed);
-            // Listening before looking: what ends between the two is not missed.
+            // Registered before the check, so that an end between the two is not missed.
             changed.as_mut().enable();
             if self.0.outgoing.lock().sender.is_empty() {
                 return;
@@ -310,43 +315,47 @@ impl Link {
         }
     }
 
-    /// Takes in what has happened to streams, for which nobody may have been woken, and tells what became of ADUs.
+    /// Collects stream events for which no task may have been woken, and reports the outcomes.
     pub fn catch_up(&self) {
         let mut guard = self.0.outgoing.lock();
         let state = &mut *guard;
         if !state.sender.is_empty() {
             let now = self.now();
             let mut wire = state.wire.hold(now);
-            state.news.take_in(now, &mut state.sender, &mut wire);
+            state
+                .reports
+                .handle_events(now, &mut state.sender, &mut wire);
             drop(wire);
-            self.tell_all(now, guard);
+            self.report_all(now, guard);
         }
     }
 
-    fn pump_and_tell(&self, now: Instant, mut state: MutexGuard<'_, State>) {
+    fn pump_and_report(&self, now: Instant, mut state: MutexGuard<'_, State>) {
         state.pump(now);
         self.0.outgoing.follow(now, &mut state);
         if state.sender.poll_timeout() < state.alarm {
             state.wire.wake_driver();
         }
-        self.tell_all(now, state);
+        self.report_all(now, state);
     }
 
-    /// Tells what has happened, with the lock open: who is told may send.
-    fn tell_all(&self, now: Instant, mut state: MutexGuard<'_, State>) {
-        let State { news, sender, .. } = &mut *state;
-        news.take(sender, now);
-        let items = news.give();
+    /// Releases the lock, then reports: a receiver of a report may send.
+    fn report_all(&self, now: Instant, mut state: MutexGuard<'_, State>) {
+        let State {
+            reports, sender, ..
+        } = &mut *state;
+        reports.take(sender, now);
+        let items = reports.take_items();
         drop(state);
         if items.is_empty() {
             return;
         }
         for item in items {
             match item {
-                Item::Adu(reply, header, outcome) => self.tell(reply, &header, outcome),
+                Item::Adu(reply, header, outcome) => self.report(reply, &header, outcome),
                 Item::Sequence(callers, outcome) => {
                     for caller in callers {
-                        // A caller who waits no more has no use for it.
+                        // A caller that stopped waiting needs no report.
                         let _ = caller.send(outcome);
                     }
                 }
@@ -355,7 +364,7 @@ impl Link {
         self.0.outgoing.changed.notify_waiters();
     }
 
-    fn tell(&self, reply: Reply, header: &Header, outcome: Outcome) {
+    fn report(&self, reply: Reply, header: &Header, outcome: Outcome) {
         self.0.counters.count(outcome);
         tracing::trace!(
             peer = %self.0.peer.short(),
@@ -374,19 +383,19 @@ impl Link {
     }
 }
 
-/// That somebody waits until every ADU has its outcome, as long as this lives.
+/// Marks that a caller waits until every ADU has its outcome.
 struct Settling<'a>(&'a Outgoing);
 
 impl<'a> Settling<'a> {
     fn begin(outgoing: &'a Outgoing) -> Self {
-        outgoing.lock().news.handle_settling(true);
+        outgoing.lock().reports.handle_settling(true);
         Self(outgoing)
     }
 }
 
 impl Drop for Settling<'_> {
     fn drop(&mut self) {
-        self.0.lock().news.handle_settling(false);
+        self.0.lock().reports.handle_settling(false);
     }
 }
 
@@ -400,7 +409,7 @@ pub(super) async fn drive(link: Link) {
         tokio::pin!(closed);
         poll_fn(|context| {
             link.0.counters.wakes.add_one();
-            // First what was told before the end: those that the peer has are acknowledged.
+            // Events before the end come first: ADUs that the peer has are acknowledged.
             driver.run(&link, context);
             closed.as_mut().poll(context).map(|_| ())
         })
@@ -411,7 +420,7 @@ pub(super) async fn drive(link: Link) {
     state.is_lost = true;
     state.sender.lose();
     link.0.outgoing.sendable.send_replace(None);
-    link.tell_all(link.now(), state);
+    link.report_all(link.now(), state);
 }
 
 /// The task of a link.
@@ -420,7 +429,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Does what there is to do, and waits for more.
+    /// Does what is due and registers for the next event.
     fn run(&mut self, link: &Link, context: &mut Context<'_>) {
         loop {
             let has_gone_off = self.alarm.has_gone_off(context);
@@ -439,11 +448,11 @@ impl Driver {
             let timeout = state.sender.poll_timeout();
             let is_earlier = timeout < state.alarm;
             state.alarm = state.alarm.min(timeout);
-            link.tell_all(now, guard);
+            link.report_all(now, guard);
             if !is_earlier {
                 return;
             }
-            // It is asked in the next round, or it would wake nobody.
+            // The next round polls the alarm, which registers its waker.
             self.alarm.set(timeout);
         }
     }

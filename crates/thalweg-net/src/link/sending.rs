@@ -1,10 +1,11 @@
-//! Sending one ADU, for whoever has one.
+//! Sending one ADU.
 //!
-//! *The idea.* A sending is a future that ends in an [`Outcome`]. Detached, an ADU that is whole goes into the outbox on
-//! the spot and costs no task; one that is still arriving is fed by a task of its own, chunk by chunk. What has a deadline
-//! never waits outside the outbox; what has none, and what goes in order, waits for room, which is the back-pressure.
+//! *The idea.* A [`Sending`] is a future that resolves to an [`Outcome`]. A detached whole ADU goes
+//! into the outbox at once and needs no task; one that is still arriving is fed chunk by chunk by
+//! its own task. An ADU with a deadline never waits outside the outbox. One without a deadline, or
+//! in an ordered sequence, waits for room: that is the backpressure.
 //!
-//! *What it does not do.* It does not choose among ADUs, and sends none again on another link.
+//! *What it does not do.* It does not choose among ADUs, and resends none on another link.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::close::StreamCode;
 use crate::error::BodyError;
 use crate::task;
 
-/// An ADU on its way; awaited it is sent and says what became of it, dropped it is cancelled.
+/// An ADU to send: awaiting it sends it and returns its outcome, dropping it cancels it.
 #[must_use = "nothing is sent before it is awaited or detached"]
 pub struct Sending {
     link: Link,
@@ -43,8 +44,8 @@ pub struct Sending {
 )]
 enum State {
     Unsent(Payload, SendOptions),
-    Under(Pin<Box<dyn Future<Output = Outcome> + Send>>),
-    Over,
+    Running(Pin<Box<dyn Future<Output = Outcome> + Send>>),
+    Done,
 }
 
 impl Sending {
@@ -63,16 +64,17 @@ impl Sending {
         }
     }
 
-    /// Has the ADU bear these stamps, and this node's behind them, if there are any.
+    /// Adds these trace stamps, and this node's after them, if there are any.
     pub fn traced(mut self, trace: Option<Box<Trace>>) -> Self {
         self.trace = trace;
         self
     }
 
-    /// Has the outcome told when it suits the link, a quarter of a second late at most, if nobody waits for it.
+    /// Lets the outcome be reported up to a quarter of a second late, if no other outcome is
+    /// awaited.
     ///
-    /// It has a meaning only for what is [detached](Sending::detach) and has not to wait for room: then an acknowledgement that
-    /// nobody hurries for wakes no task.
+    /// It only affects ADUs that are [detached](Sending::detach) and need not wait for room: their
+    /// acknowledgements then wake no task.
     pub const fn patient(mut self) -> Self {
         self.is_patient = true;
         self
@@ -80,12 +82,12 @@ impl Sending {
 
     /// Sends without waiting for the acknowledgement.
     ///
-    /// The outcome goes to [`Receiver::handle_outcome`](super::Receiver::handle_outcome). An ordered ADU should rather
-    /// be awaited: that is its back-pressure.
+    /// The outcome goes to [`Receiver::handle_outcome`](super::Receiver::handle_outcome). An
+    /// ordered ADU should be awaited instead: that is its backpressure.
     ///
     /// Fails   panics outside a tokio run-time (a caller's bug)
     pub fn detach(mut self) {
-        let State::Unsent(payload, options) = std::mem::replace(&mut self.state, State::Over)
+        let State::Unsent(payload, options) = std::mem::replace(&mut self.state, State::Done)
         else {
             return;
         };
@@ -125,7 +127,7 @@ impl Sending {
                 };
                 tokio::spawn(task::alone(async move {
                     let _waiting = waiting;
-                    let outcome = carry(link.clone(), header, trace, payload, options).await;
+                    let outcome = send(link.clone(), header, trace, payload, options).await;
                     link.0.context.receiver.outcome(&link, &header, outcome);
                 }));
             }
@@ -142,30 +144,30 @@ impl Future for Sending {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         if let State::Unsent(..) = self.state
-            && let State::Unsent(payload, options) = std::mem::replace(&mut self.state, State::Over)
+            && let State::Unsent(payload, options) = std::mem::replace(&mut self.state, State::Done)
         {
             let trace = self.trace.take();
-            let work = carry(self.link.clone(), self.header, trace, payload, options);
-            self.state = State::Under(Box::pin(work));
+            let work = send(self.link.clone(), self.header, trace, payload, options);
+            self.state = State::Running(Box::pin(work));
         }
         match &mut self.state {
-            State::Under(work) => work.as_mut().poll(context),
-            State::Unsent(..) | State::Over => Poll::Ready(Outcome::Cancelled),
+            State::Running(work) => work.as_mut().poll(context),
+            State::Unsent(..) | State::Done => Poll::Ready(Outcome::Cancelled),
         }
     }
 }
 
-/// How an ADU can be put into the outbox.
+/// How an ADU can enter the outbox.
 enum Ready {
     Now(Arrived, Option<OwnedSemaphorePermit>),
-    /// Now, and the rest as it comes.
+    /// Now, and the rest of its payload as it arrives.
     Feed(Arrived, Body),
-    /// When its payload is here, or there is room.
+    /// Once its payload has arrived, or there is room.
     Later(Payload),
     Never(Outcome),
 }
 
-/// Sees whether an ADU can go into the outbox without waiting.
+/// Decides whether an ADU can enter the outbox without waiting.
 fn prepare(
     link: &Link,
     now: Instant,
@@ -177,23 +179,23 @@ fn prepare(
         return Ready::Never(outcome);
     }
     let mut body = match payload {
-        Payload::Whole(payload) => return enter(link, header, options, payload.into()),
+        Payload::Whole(payload) => return admit(link, header, options, payload.into()),
         Payload::Arriving(body) => body,
     };
     if body.is_whole() {
-        let arrived = here(&mut body);
-        return enter(link, header, options, arrived);
+        let arrived = take_arrived(&mut body);
+        return admit(link, header, options, arrived);
     }
     let is_cut_through = options.carriage == Carriage::Stream;
     if is_cut_through && !header.deadline.is_never() {
-        let arrived = here(&mut body);
+        let arrived = take_arrived(&mut body);
         return Ready::Feed(arrived, body);
     }
     Ready::Later(Payload::Arriving(body))
 }
 
-/// Lets an ADU in that is whole, if it need not wait for room.
-fn enter(link: &Link, header: &Header, options: &SendOptions, arrived: Arrived) -> Ready {
+/// Admits a whole ADU if there is room, or it need not wait for room.
+fn admit(link: &Link, header: &Header, options: &SendOptions, arrived: Arrived) -> Ready {
     if !may_wait(header, options) {
         return Ready::Now(arrived, None);
     }
@@ -216,8 +218,8 @@ fn refuse(link: &Link, now: Instant, header: &Header, payload: &Payload) -> Opti
     }
 }
 
-/// Takes out of a body what is here.
-fn here(body: &mut Body) -> Arrived {
+/// Takes the arrived part of a body.
+fn take_arrived(body: &mut Body) -> Arrived {
     let payload_bytes = body.remaining_bytes();
     let chunks = std::iter::from_fn(|| body.chunk_now()).collect();
     Arrived {
@@ -227,17 +229,17 @@ fn here(body: &mut Body) -> Arrived {
     }
 }
 
-/// Sends an ADU whose outcome is awaited here; dropped, it gives the ADU up.
-async fn carry(
+/// Sends an ADU and waits for its outcome; dropping the future gives up the ADU.
+async fn send(
     link: Link,
     header: Header,
     trace: Option<Box<Trace>>,
     payload: Payload,
     options: SendOptions,
 ) -> Outcome {
-    match try_carry(&link, header, trace, payload, options).await {
+    match try_send(&link, header, trace, payload, options).await {
         Ok(outcome) => outcome,
-        // It never came into the outbox, which counts all others.
+        // It never entered the outbox, which counts all other outcomes.
         Err(outcome) => {
             link.0.counters.count(outcome);
             outcome
@@ -245,7 +247,7 @@ async fn carry(
     }
 }
 
-async fn try_carry(
+async fn try_send(
     link: &Link,
     header: Header,
     trace: Option<Box<Trace>>,
@@ -276,7 +278,7 @@ async fn try_carry(
         room = Some(wanted.await.map_err(|_| Outcome::LinkLost)?);
     }
     if let Some(body) = &mut body {
-        arrived = here(body);
+        arrived = take_arrived(body);
     }
     arrived.trace = trace;
     let (caller, outcome) = oneshot::channel();
@@ -286,7 +288,7 @@ async fn try_carry(
         room,
     };
     let ticket = link.push(link.now(), header, arrived, options, reply);
-    let mut giving_up = GivingUp { link, ticket };
+    let mut cancel_on_drop = CancelOnDrop { link, ticket };
     let fed = async {
         if let (Some(ticket), Some(body)) = (ticket, body) {
             feed(link, ticket, body).await;
@@ -298,18 +300,18 @@ async fn try_carry(
         outcome = outcome => outcome.unwrap_or(Outcome::LinkLost),
         () = fed => Outcome::LinkLost,
     };
-    // It has ended: there is nothing to give up.
-    giving_up.ticket = None;
+    // The ADU has ended: nothing to give up.
+    cancel_on_drop.ticket = None;
     Ok(outcome)
 }
 
-/// Gives an ADU up whose outcome nobody waits for any more; one that has ended is not there any more.
-struct GivingUp<'a> {
+/// Gives up an ADU when its outcome is no longer awaited; harmless if it has ended.
+struct CancelOnDrop<'a> {
     link: &'a Link,
     ticket: Option<Ticket>,
 }
 
-impl Drop for GivingUp<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             self.link.give_up(ticket, Outcome::Cancelled);
@@ -317,7 +319,7 @@ impl Drop for GivingUp<'_> {
     }
 }
 
-/// Passes on the rest of a payload as it comes, until it is whole or nobody wants it any more.
+/// Forwards the rest of a payload as it arrives, until it is whole or no longer wanted.
 async fn feed(link: &Link, ticket: Ticket, mut body: Body) {
     loop {
         match body.chunk().await {
@@ -334,7 +336,7 @@ async fn feed(link: &Link, ticket: Ticket, mut body: Body) {
     }
 }
 
-/// Says what becomes of an ADU whose payload does not come.
+/// Returns the outcome of an ADU whose payload failed to arrive.
 const fn upstream(error: BodyError) -> Outcome {
     match error {
         BodyError::Expired | BodyError::Reset(StreamCode::Expired) => Outcome::Expired,

@@ -1,16 +1,18 @@
-//! For how long nothing has come over a link of what should have.
+//! Measures how long a link has been silent: waiting for an answer and receiving nothing.
 //!
-//! *The idea.* What has to be acknowledged, a keep-alive at least, is answered within a round trip, and sent again if that fails.
-//! So a link is silent while something is in flight on it and nothing at all comes. Each look adds the time since the one
-//! before, if something was waited for all that time, and the first byte ends it. A look that comes late says that this node was
-//! away, so none adds more than the time that should be between two.
+//! *The idea.* A peer acknowledges everything, at least a keep-alive, within a round trip, and lost
+//! packets are retransmitted. So a link is silent while something is in flight and nothing arrives.
+//! Each sample adds the time since the one before, if an answer was outstanding all that time; the
+//! first received byte resets it. A late sample means that this node was busy, so each adds at most
+//! the sampling interval.
 //!
-//! Whether the peer has lost the connection, as one that was restarted has, or the line was cut, no silence says. But when another
-//! connection has just been made with that peer, the line carries again: then a word that it must acknowledge has an answer, or
-//! the peer knows nothing of this link.
+//! Silence does not tell whether the peer has lost the connection, by a restart, or the path was
+//! cut. But if another connection with the peer has just been made, the path works: then a ping
+//! over the silent link is answered, or the peer has lost that link.
 //!
-//! *What it does not do.* It dials nobody (`endpoint`, `silence` does). It is too coarse to say when a stream should take another
-//! way: [`Pulse`] says that. A link over TCP is never silent here: it finds out by itself.
+//! *What it does not do.* It does not redial (`endpoint::silence` does). It is too coarse for
+//! rerouting streams: [`Pulse`] does that. A link over TCP is never silent here: the session
+//! detects it by itself.
 
 use std::sync::atomic::Ordering;
 
@@ -24,47 +26,47 @@ use thalweg_core::units::DataSize;
 use super::{DownCause, Link, OpenError};
 use crate::close::CloseCode;
 
-/// How often the peer is asked for a word before it is believed to know nothing of the link: two of them may be lost.
-const ASKS: u32 = 3;
+/// Pings before the peer is believed to have lost the link: two may be lost.
+const PINGS: u32 = 3;
 
-/// What is seen at looks that come four times a second.
+/// The silence as of the last sample, four times a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Silence {
-    looked: Instant,
-    /// All that had come by then.
+    sampled: Instant,
+    /// Total received by then.
     received: DataSize,
-    /// For how long nothing has come; zero if the link is not silent.
+    /// Duration of the silence; zero if the link is not silent.
     lasted: Duration,
 }
 
 impl Silence {
-    /// Looks, given all that has come and since when something is waited for; returns whether the silence lasts for another time
-    /// than before.
-    pub(super) fn handle_look(
+    /// Records a sample: the total received and since when an answer has been outstanding; returns
+    /// whether the silence's duration has changed.
+    pub(super) fn handle_sample(
         &mut self,
         now: Instant,
         received: DataSize,
         waiting_since: Option<Instant>,
     ) -> bool {
-        let looked = std::mem::replace(&mut self.looked, now);
+        let sampled = std::mem::replace(&mut self.sampled, now);
         let before = self.lasted;
         if self.received != received {
             (self.received, self.lasted) = (received, Duration::ZERO);
-        } else if waiting_since.is_some_and(|since| since <= looked) {
-            self.lasted += now.saturating_since(looked).min(SAMPLE_EVERY);
+        } else if waiting_since.is_some_and(|since| since <= sampled) {
+            self.lasted += now.saturating_since(sampled).min(SAMPLE_EVERY);
         }
         self.lasted != before
     }
 
-    /// Returns for how long nothing has come.
+    /// Returns the duration of the silence.
     pub(super) const fn lasted(&self) -> Duration {
         self.lasted
     }
 }
 
 impl Link {
-    /// Looks whether anything has come of what is waited for.
-    pub(super) fn listen(
+    /// Updates the silence and the passage of full packets from a sample.
+    pub(super) fn check_silence(
         &self,
         now: Instant,
         received: DataSize,
@@ -76,14 +78,14 @@ impl Link {
         let waiting_since = waiting.map(|_| since.unwrap_or(Instant::ZERO));
         self.0
             .silence
-            .send_if_modified(|silence| silence.handle_look(now, received, waiting_since));
+            .send_if_modified(|silence| silence.handle_sample(now, received, waiting_since));
         let passage = path.map_or(Passage::Open, |path| path.passage);
         let is_other = |known: &mut Passage| std::mem::replace(known, passage) != passage;
         self.0.passage.send_if_modified(is_other);
     }
 
-    /// Waits until full packets seem to vanish on the path, and returns how sure that is.
-    pub(crate) async fn narrows(&self) -> Passage {
+    /// Waits until full-sized packets seem to be dropped on the path; returns how certain that is.
+    pub(crate) async fn wait_narrow(&self) -> Passage {
         let is_doubted = |passage: &Passage| *passage != Passage::Open;
         let mut watch = self.0.passage.subscribe();
         // The sender lives as long as the link.
@@ -91,13 +93,14 @@ impl Link {
         passage.map_or(Passage::Open, |passage| *passage)
     }
 
-    /// Closes a link whose path does not carry full packets, and says so.
-    pub(crate) fn leave_narrow(&self) {
+    /// Closes a link whose path drops full-sized packets, with that reason.
+    pub(crate) fn close_narrow(&self) {
         self.0.is_narrow.store(true, Ordering::Relaxed);
         self.close(CloseCode::Narrow, &DownCause::Narrow.to_string());
     }
 
-    /// Returns whether this end or the peer has closed the link because its path does not carry full packets.
+    /// Returns whether this end or the peer has closed the link because its path drops full-sized
+    /// packets.
     pub(crate) fn is_narrow(&self) -> bool {
         let by_peer = || match self.0.connection.end() {
             Some(OpenError::Quic(ConnectionError::ApplicationClosed(close))) => {
@@ -108,7 +111,7 @@ impl Link {
         self.0.is_narrow.load(Ordering::Relaxed) || by_peer()
     }
 
-    /// Waits until the connection has ended, and says why as exactly as this end knows.
+    /// Waits until the connection has ended; returns the cause as precisely as this end knows it.
     pub(crate) async fn why_closed(&self) -> DownCause {
         match self.closed().await {
             DownCause::ByUs if self.is_narrow() => DownCause::Narrow,
@@ -116,13 +119,14 @@ impl Link {
         }
     }
 
-    /// Returns whether nothing has come of what should have at the last look.
+    /// Returns whether the link was silent at the last sample.
     pub(crate) fn is_silent(&self) -> bool {
         self.0.silence.borrow().lasted() > Duration::ZERO
     }
 
-    /// Waits until the link has been silent for so long, and for long enough that the peer could have answered twice.
-    pub(crate) async fn falls_silent(&self, patience: Duration) {
+    /// Waits until the link has been silent for `patience`, and long enough for the peer to answer
+    /// twice.
+    pub(crate) async fn wait_silent(&self, patience: Duration) {
         let is_long = |silence: &Silence| {
             let lasted = silence.lasted();
             lasted >= patience && {
@@ -134,32 +138,34 @@ impl Link {
         let _ = self.0.silence.subscribe().wait_for(is_long).await;
     }
 
-    /// Waits until something comes over a link that is silent.
-    pub(crate) async fn is_heard(&self) {
+    /// Waits until something arrives over a silent link.
+    pub(crate) async fn wait_heard(&self) {
         let is_heard = |silence: &Silence| silence.lasted() == Duration::ZERO;
         let _ = self.0.silence.subscribe().wait_for(is_heard).await;
     }
 
-    /// Asks the peer of a silent link for a word, and waits as long as that may take; returns whether anything has come.
-    pub(crate) async fn answers(&self) -> bool {
+    /// Pings the peer of a silent link and waits as long as an answer may take; returns whether
+    /// anything arrived.
+    pub(crate) async fn answers_ping(&self) -> bool {
         let answer = Pulse::patience(self.rtt());
-        for _ in 0..ASKS {
-            if self.has_come() {
+        for _ in 0..PINGS {
+            if self.has_received() {
                 return true;
             }
             self.0.outgoing.let_one_through(self.now());
-            self.0.connection.ask();
-            let pause = std::time::Duration::from(answer) / ASKS;
-            let _ = tokio::time::timeout(pause, self.is_heard()).await;
+            self.0.connection.ping();
+            let pause = std::time::Duration::from(answer) / PINGS;
+            let _ = tokio::time::timeout(pause, self.wait_heard()).await;
         }
-        self.has_come()
+        self.has_received()
     }
 
-    /// Returns whether anything has come since the last look that should not have been silent, which ends the silence.
-    fn has_come(&self) -> bool {
+    /// Returns whether anything has arrived since the last sample, which ends the silence.
+    fn has_received(&self) -> bool {
         let received = self.0.connection.received();
         self.0.silence.send_if_modified(|silence| {
-            silence.lasted() > Duration::ZERO && silence.handle_look(silence.looked, received, None)
+            silence.lasted() > Duration::ZERO
+                && silence.handle_sample(silence.sampled, received, None)
         });
         !self.is_silent()
     }

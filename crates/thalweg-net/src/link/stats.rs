@@ -1,9 +1,10 @@
-//! What a link measures of itself.
+//! The measurements of a link.
 //!
-//! *The idea.* Transports count since the start; people and planners ask about now. A meter keeps a sample of the totals
-//! every quarter of a second for the last ten seconds, and takes rates over the last second and losses over all.
+//! *The idea.* Transports count since the start; operators and planners need the present. A meter
+//! keeps a sample of the totals every quarter of a second for the last ten seconds, and computes
+//! rates over the last second and losses over all ten.
 //!
-//! *What it does not do.* It probes nothing: an idle link keeps the last round trip that was seen.
+//! *What it does not do.* It sends no probes: an idle link keeps its last round-trip time.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -20,60 +21,62 @@ use super::{Link, Transport};
 use crate::endpoint::confined::unwrapped;
 use crate::tcp;
 
-/// Samples kept: ten seconds, so that one loss in a thousand packets shows on a slow link.
+/// Number of samples kept: ten seconds, so that one loss in a thousand packets shows on a slow
+/// link.
 const SAMPLES_MAX: usize = 40;
 
-/// Over how long rates are taken.
+/// The window of rates.
 const RATE_WINDOW: Duration = Duration::from_secs(1);
 
 /// Measurements of a link.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LinkStats {
-    /// The smoothed round trip on the path in use.
+    /// Smoothed round-trip time of the path in use.
     pub rtt: Duration,
-    /// The least of the sampled round trips in the last ten seconds.
+    /// Shortest sampled round-trip time of the last ten seconds.
     pub rtt_min: Duration,
-    /// The share of sent packets that were lost in the last ten seconds, but for those that were to find out how large packets
-    /// may be; over TCP, of segments that were sent again because they had not come.
+    /// Share of sent packets that were lost in the last ten seconds, without MTU probes; over TCP,
+    /// the share of segments retransmitted.
     pub loss: Ratio,
-    /// UDP payload bytes sent since the link is up; over TCP, bytes of its sockets.
+    /// UDP payload bytes sent since the link came up; over TCP, bytes of its sockets.
     pub sent: DataSize,
     /// The same, received.
     pub received: DataSize,
-    /// What was sent over the last second.
+    /// Rate sent over the last second.
     pub sent_rate: Bitrate,
-    /// What was received over the last second.
+    /// Rate received over the last second.
     pub received_rate: Bitrate,
-    /// How much may be unacknowledged on the path in use; zero where the kernel does not say.
+    /// Congestion window of the path in use; zero where the kernel does not report it.
     pub congestion_window: DataSize,
-    /// Every path, the one in use first.
+    /// All paths, the one in use first.
     pub paths: Vec<PathStats>,
-    /// Since when the link is up.
+    /// When the link came up.
     pub since: Instant,
-    /// The estimate of what can be sent on the path in use ([`Link::sendable_rate`]).
+    /// Estimated rate of the path in use ([`Link::sendable_rate`]).
     pub sendable: Option<Bitrate>,
-    /// Whether the path takes nothing more now: what waits then waits for it, and not for what has yet to arrive here.
+    /// Whether the path accepts no more now: queued ADUs then wait for the path, not for payload
+    /// still to arrive here.
     pub is_full: bool,
-    /// ADUs that have no outcome yet.
+    /// Number of ADUs without an outcome.
     pub in_flight: u32,
-    /// What carries it.
+    /// The transport.
     pub transport: Transport,
-    /// How often another TCP connection took over because one stalled or broke; never over QUIC.
+    /// How often a TCP connection took over from one that stalled or broke; zero over QUIC.
     pub failovers: u64,
 }
 
-/// One way to the peer.
+/// One path to the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathStats {
-    /// Where its packets go.
+    /// The far end.
     pub remote: Remote,
-    /// Whether ADUs take it.
+    /// Whether ADUs use it.
     pub is_selected: bool,
-    /// Its smoothed round trip.
+    /// Smoothed round-trip time.
     pub rtt: Duration,
-    /// Bytes sent on it, as the link counts them.
+    /// Bytes sent on it, counted as [`LinkStats::sent`].
     pub sent: DataSize,
     /// Bytes received on it.
     pub received: DataSize,
@@ -89,44 +92,44 @@ pub enum Remote {
     Tcp(SocketAddr),
     /// A relay, by its URL.
     Relay(String),
-    /// Anything else that iroh knows.
+    /// Any other address of iroh's.
     Other(String),
 }
 
-/// Totals since the link is up, as its transport counts them.
+/// A transport's totals since the link came up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) packets_sent: u64,
     pub(crate) packets_lost: u64,
-    /// Of the lost ones, on the paths that there are now, those that were to find out how large packets may be.
+    /// Lost MTU probes of the present paths, a part of `packets_lost`.
     pub(crate) probes_lost: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     pub(crate) rtt: Duration,
 }
 
-/// What a connection says of itself now.
+/// A connection's present measurements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     pub(crate) totals: Totals,
     pub(crate) congestion_window: DataSize,
-    /// The one in use first.
+    /// The path in use first.
     pub(crate) paths: Vec<PathStats>,
     pub(crate) failovers: u64,
 }
 
-/// The last ten seconds of totals.
+/// The totals of the last ten seconds.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     samples: VecDeque<(Instant, Totals)>,
 }
 
-/// What a meter says.
+/// A meter's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
     pub(crate) rtt_min: Duration,
     pub(crate) loss: Ratio,
-    /// Of how many packets that is the share.
+    /// The number of packets that `loss` refers to.
     pub(crate) packets: u64,
     pub(crate) sent_rate: Bitrate,
     pub(crate) received_rate: Bitrate,
@@ -140,12 +143,13 @@ impl Meter {
         self.samples.push_back((now, totals));
     }
 
-    /// Returns what the samples and the present totals say.
+    /// Returns the rates and losses up to the present totals.
     pub(crate) fn read(&self, now: Instant, present: Totals) -> Reading {
         let Some((_, oldest)) = self.samples.front() else {
             return Reading::default();
         };
-        // A path that is gone takes its probes along, and not what was lost of them: so what came to them is added up.
+        // A removed path takes its probe count along but not its packet count, so the increases are
+        // summed step by step.
         let came = self.samples.iter().map(|(_, totals)| totals.probes_lost);
         let after = came.clone().skip(1).chain([present.probes_lost]);
         let probes: u64 = came
@@ -157,7 +161,7 @@ impl Meter {
         let lost = less(present.packets_lost, oldest.packets_lost);
         let loss = match packets {
             0 => Ratio::ZERO,
-            // Packets sent before the window may be found lost within it.
+            // May exceed 1: packets sent before the window may be found lost within it.
             _ => Ratio::new(lost as f64 / packets as f64).unwrap_or(Ratio::ONE),
         };
         let (since, before) = self
@@ -174,7 +178,7 @@ impl Meter {
                 .samples
                 .iter()
                 .map(|(_, totals)| totals.rtt)
-                // Zero is that of a path that was not measured yet.
+                // Zero means a path without a measurement yet.
                 .filter(|rtt| *rtt != Duration::ZERO)
                 .fold(present.rtt, Duration::min),
             loss,
@@ -185,7 +189,7 @@ impl Meter {
     }
 }
 
-/// Reads what QUIC counts.
+/// Reads QUIC's totals.
 pub(crate) fn totals_of_quic(connection: &Connection, rtt: impl FnOnce() -> Duration) -> Totals {
     let paths = connection.paths();
     let probes = paths.iter().map(|path| path.stats().lost_plpmtud_probes);
@@ -201,14 +205,14 @@ pub(crate) fn totals_of_quic(connection: &Connection, rtt: impl FnOnce() -> Dura
     }
 }
 
-/// Reads the round trip of the path in use, for which all paths are listed.
+/// Returns the round-trip time of the path in use; lists all paths.
 pub(crate) fn rtt_of_quic(connection: &Connection) -> Duration {
     let paths = connection.paths();
     let selected = paths.iter().find(iroh::endpoint::Path::is_selected);
     selected.map_or(Duration::ZERO, |path| path.rtt().into())
 }
 
-/// Reads what QUIC says.
+/// Reads all of QUIC's measurements.
 pub(crate) fn of_quic(connection: &Connection) -> Measured {
     let (mut rtt, mut congestion_window) = (Duration::ZERO, DataSize::ZERO);
     let mut paths = Vec::new();
@@ -235,7 +239,7 @@ pub(crate) fn of_quic(connection: &Connection) -> Measured {
     }
 }
 
-/// Returns what of a session's traffic is kept.
+/// Converts a TCP session's traffic to totals.
 pub(crate) fn totals_of_tcp(traffic: &tcp::Traffic) -> Totals {
     Totals {
         packets_sent: traffic.segments,
@@ -247,7 +251,7 @@ pub(crate) fn totals_of_tcp(traffic: &tcp::Traffic) -> Totals {
     }
 }
 
-/// Reads what a session over TCP and its kernel say.
+/// Reads all measurements of a TCP session and its kernel.
 pub(crate) fn of_tcp(connection: &tcp::Connection) -> Measured {
     let traffic = connection.traffic();
     let path = |line: &tcp::LineTraffic| {
@@ -269,8 +273,8 @@ pub(crate) fn of_tcp(connection: &tcp::Connection) -> Measured {
     }
 }
 
-/// Reads whether the peer answers: asked of every link each few milliseconds, so no more is read than that, and less while
-/// nothing is to be answered, or an answer came since the look before.
+/// Reads the evidence that the peer is alive. It is called for every link every few milliseconds,
+/// so it reads little, and less while nothing has been in flight for a tick.
 pub(crate) fn sign(link: &Link, is_silent: bool) -> Sign {
     let reading = link.0.outgoing.reading();
     let in_flight = reading.map_or(DataSize::ZERO, |reading| reading.in_flight);
@@ -291,7 +295,8 @@ pub(crate) fn sign(link: &Link, is_silent: bool) -> Sign {
     }
 }
 
-/// Returns the round trip of the path in use; the transport is asked only where nothing was acknowledged yet.
+/// Returns the round-trip time of the path in use; queries the transport only before the first
+/// acknowledgement.
 fn rtt(link: &Link, reading: Option<thalweg_quic::Reading>) -> Duration {
     match reading.map_or(Duration::ZERO, |reading| reading.rtt) {
         Duration::ZERO => link.0.connection.rtt(),
@@ -299,9 +304,9 @@ fn rtt(link: &Link, reading: Option<thalweg_quic::Reading>) -> Duration {
     }
 }
 
-/// Takes a sample, and reads what a gauge wants to know.
+/// Takes a sample and returns a gauge's input.
 ///
-/// To ask a transport costs more than all that is made of its answer.
+/// Cost    dominated by the queries of the transport
 pub(crate) fn sample(link: &Link, now: Instant) -> Sample {
     let path = link.0.outgoing.reading();
     let totals = link.0.connection.totals(|| rtt(link, path));
@@ -309,14 +314,14 @@ pub(crate) fn sample(link: &Link, now: Instant) -> Sample {
         meter.handle_sample(now, totals);
         meter.read(now, totals)
     });
-    link.listen(now, DataSize::from_bytes(totals.bytes_received), path);
+    link.check_silence(now, DataSize::from_bytes(totals.bytes_received), path);
     let waiting = link.waiting();
     let crowded_out = link.0.outgoing.take_crowded_out();
-    // To ask whether there is room may cost a question to the kernel.
+    // Checked only if something is queued: it may cost a system call.
     let is_full = waiting > DataSize::ZERO && is_full(link, totals.rtt);
     let waiting = if is_full { waiting } else { DataSize::ZERO };
     Sample {
-        // The queue that a stream itself fills is no reason to leave the way.
+        // The shortest: the queue that a stream itself fills is no reason to leave the path.
         rtt: match reading.rtt_min {
             Duration::ZERO => totals.rtt,
             shortest => shortest,
@@ -328,12 +333,13 @@ pub(crate) fn sample(link: &Link, now: Instant) -> Sample {
         loss: gauge::weigh(reading.loss, reading.packets),
         sent: DataSize::from_bytes(totals.bytes_sent),
         waiting: waiting + crowded_out,
-        // Over TCP nothing comes without acknowledging what it follows, and a peer that hears nothing soon says nothing new.
+        // Over TCP received bytes stand for acknowledgements: each segment acknowledges, and a peer
+        // that receives nothing soon sends nothing.
         heard: path.map_or(totals.bytes_received, |path| path.heard),
     }
 }
 
-/// Reads everything about a link.
+/// Reads all of a link's measurements.
 pub(crate) fn read(link: &Link) -> LinkStats {
     let measured = link.0.connection.measure();
     let totals = measured.totals;
@@ -357,7 +363,8 @@ pub(crate) fn read(link: &Link) -> LinkStats {
     }
 }
 
-/// Room is used once it is half of what is sent in the time of a wake-up (`core::outbox::gate`); before that it is none.
+/// Returns whether the credit is below half of what the path sends in a wake-up's time; smaller
+/// credit is not used (`core::outbox::gate`).
 fn is_full(link: &Link, rtt: Duration) -> bool {
     let sliver = link.sendable_rate().unwrap_or(Bitrate::ZERO) * WAKE.min(rtt);
     let credit = link.0.outgoing.credit(link.now());

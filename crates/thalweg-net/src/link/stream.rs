@@ -1,6 +1,7 @@
-//! One stream of either transport, for who waits.
+//! Streams of either transport, with calls that wait.
 //!
-//! *The idea.* What a link reads, and its control stream: the streams of ADUs are written without waiting (`wire`).
+//! *The idea.* They serve reading and the control stream; streams of outgoing ADUs are written
+//! without waiting (`wire`).
 //!
 //! *What it does not do.* It knows no format.
 
@@ -16,14 +17,14 @@ use crate::close::{StreamCode, ToVarInt as _};
 use crate::error::BodyError;
 use crate::tcp::{Arriving, WriteEnded, Writer};
 
-/// A stream that arrives. Dropped before its end, it is stopped with [`StreamCode::Whole`].
+/// An incoming stream. Dropped before its end, it is stopped with [`StreamCode::Whole`].
 #[derive(Debug)]
 pub(crate) enum Inbound {
     Quic(RecvStream),
     Tcp(Arriving),
 }
 
-/// A stream that leaves.
+/// An outgoing stream.
 #[derive(Debug)]
 pub(crate) enum Outbound {
     Quic(SendStream),
@@ -31,7 +32,8 @@ pub(crate) enum Outbound {
 }
 
 impl Inbound {
-    /// Returns when it was opened here, if the transport says so: a node with much to do may come to it long after.
+    /// Returns when it arrived here, if the transport records that: a busy node may handle it long
+    /// after.
     pub(crate) const fn since(&self) -> Option<Instant> {
         match self {
             Self::Quic(_) => None,
@@ -39,15 +41,16 @@ impl Inbound {
         }
     }
 
-    /// Gives what has arrived to `sink`, one chunk at least and no more than `N`; returns how many, `None` after the last.
+    /// Passes arrived chunks to `sink`, at least one and at most `N`; returns how many, `None`
+    /// after the last.
     pub(crate) async fn read<const N: usize>(
         &mut self,
         mut sink: impl FnMut(Bytes),
     ) -> Result<Option<usize>, BodyError> {
         match self {
             Self::Quic(stream) => {
-                // QUIC wants places for the chunks. They are on the stack of one poll: in the future they would be moved,
-                // and allocated, with each that waits for it.
+                // QUIC fills slots for the chunks. They live on the stack of one poll: inside the
+                // future they would be moved and allocated with every waiting reader.
                 let read = poll_fn(|context| {
                     let mut chunks = [const { Bytes::new() }; N];
                     let reading = pin!(stream.read_many_chunks(&mut chunks)).poll(context);
@@ -62,11 +65,11 @@ impl Inbound {
         }
     }
 
-    /// Tells the sender to stop.
+    /// Asks the sender to stop.
     pub(crate) fn stop(&mut self, code: StreamCode) {
         match self {
             Self::Quic(stream) => {
-                // An error says that the stream is over already.
+                // An error means that the stream is already over.
                 let _ = stream.stop(code.varint());
             }
             Self::Tcp(stream) => stream.stop_now(code),
@@ -86,7 +89,7 @@ impl Outbound {
         }
     }
 
-    /// Says that nothing follows, and waits until the peer has all of it or is gone.
+    /// Finishes the stream, and waits until the peer has all of it or is gone.
     pub(crate) async fn finish(&mut self) {
         match self {
             Self::Quic(stream) => {

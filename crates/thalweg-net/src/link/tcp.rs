@@ -1,7 +1,8 @@
-//! A TCP session, as the sender above it wants it: nothing here waits.
+//! A TCP session as the link's sender needs it: no call waits.
 //!
-//! *The idea.* [`tcp::Sending`](crate::tcp::Sending) is the transport; what happens to its streams is taken whenever something is
-//! sent, and by the link's driver, which is woken for what cannot wait. The session itself says when there is credit again.
+//! *The idea.* [`tcp::Sending`](crate::tcp::Sending) is the transport. The sender collects its
+//! stream events whenever it sends, and the link's driver collects them when it is woken for an
+//! urgent one. The session itself notifies of new credit.
 //!
 //! *What it does not do.* It decides nothing.
 
@@ -9,10 +10,10 @@ use std::task::Waker;
 
 use crate::tcp::{Connection, Events, Sending};
 
-/// One session, with the streams that are open on it.
+/// One session and its open streams.
 pub(super) struct Tcp {
     pub(super) sending: Sending,
-    /// The driver's.
+    /// The waker of the link's driver.
     pub(super) waker: Waker,
 }
 

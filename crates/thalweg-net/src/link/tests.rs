@@ -1,5 +1,5 @@
-//! Proves what needs no socket: bodies hand on the very bytes that arrived, meters measure the recent past, and the
-//! driver of a link is woken no more than it has to be.
+//! Proves what needs no socket: bodies pass on the bytes that arrived, meters measure the recent
+//! past, and a link's driver is woken no more than necessary.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize, Ratio};
 
 use super::Outcome;
-use super::bells::Bells;
+use super::bells::StreamWakers;
 use super::body::Body;
 use super::silence::Silence;
 use super::stats::{Meter, Totals};
@@ -29,7 +29,7 @@ impl Wake for Woken {
     }
 }
 
-/// Drives a future that has nothing to wait for.
+/// Polls a future that must be ready.
 fn ready<T>(future: impl Future<Output = T>) -> T {
     let mut context = Context::from_waker(Waker::noop());
     match std::pin::pin!(future).poll(&mut context) {
@@ -39,7 +39,7 @@ fn ready<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn whole_payload_is_handed_on_without_a_copy() {
+fn whole_payload_is_not_copied() {
     let payload = Bytes::from(vec![7; 1000]);
     let collected = ready(Body::whole(payload.clone()).collect()).expect("whole");
     assert_eq!(collected.as_ptr(), payload.as_ptr());
@@ -51,8 +51,9 @@ fn whole_payload_is_handed_on_without_a_copy() {
 }
 
 #[test]
-fn waiting_for_a_payload_keeps_no_places_for_its_chunks() {
-    // The future of each ADU that arrives is moved and allocated; 32 places alone would be a kilobyte of it.
+fn pending_chunk_future_is_small() {
+    // The future of each arriving ADU is moved and allocated; 32 chunk slots alone would be a
+    // kilobyte.
     let mut body = Body::whole(Bytes::from_static(b"payload"));
     let waiting = size_of_val(&body.chunk());
     assert!(waiting < 512, "{waiting} bytes");
@@ -65,7 +66,7 @@ fn empty_payload_collects_to_nothing() {
 }
 
 #[test]
-fn meter_takes_rates_over_a_second_and_losses_over_ten() {
+fn meter_averages_over_its_windows() {
     let mut meter = Meter::default();
     let totals = |ticks: u64| Totals {
         packets_sent: ticks * 100,
@@ -88,9 +89,10 @@ fn meter_takes_rates_over_a_second_and_losses_over_ten() {
 }
 
 #[test]
-fn meter_does_not_count_probes_of_the_packet_size_as_lost() {
+fn meter_ignores_lost_mtu_probes() {
     let mut meter = Meter::default();
-    // Two of three packets that are lost are probes, of two paths; with one of those its probes are gone.
+    // Two of three lost packets are probes, on two paths; when one path goes, its probe count goes
+    // too.
     let totals = |probes_lost, packets_lost| Totals {
         packets_sent: 20 + 10 * packets_lost,
         packets_lost,
@@ -112,7 +114,7 @@ fn meter_does_not_count_probes_of_the_packet_size_as_lost() {
 }
 
 #[test]
-fn every_outcome_is_sent_or_has_a_cause() {
+fn unsent_outcomes_have_drop_cause() {
     for outcome in [
         Outcome::Acknowledged,
         Outcome::Departed,
@@ -129,18 +131,18 @@ fn every_outcome_is_sent_or_has_a_cause() {
 }
 
 #[test]
-fn meter_without_samples_says_nothing() {
+fn empty_meter_reads_zero() {
     let reading = Meter::default().read(Instant::ZERO, Totals::default());
     assert_eq!(reading.sent_rate, Bitrate::ZERO);
     assert_eq!(reading.loss, Ratio::ZERO);
 }
 
 #[test]
-fn bells_say_who_rang_and_wake_once_until_they_are_asked() {
+fn wakers_wake_driver_once_per_take() {
     let woken = Arc::new(Woken::default());
-    let mut bells = Bells::new();
-    // Before there is a driver somebody may ring already.
-    bells.bell(3).wake_by_ref();
+    let mut bells = StreamWakers::new();
+    // A slot may be woken before there is a driver.
+    bells.waker(3).wake_by_ref();
     bells.set_driver(&Waker::from(woken.clone()));
     let mut places = Vec::new();
     bells.take(&mut places);
@@ -148,20 +150,20 @@ fn bells_say_who_rang_and_wake_once_until_they_are_asked() {
     assert_eq!(woken.0.load(Ordering::Relaxed), 0);
     for round in 1..4 {
         places.clear();
-        for place in [2, 0, 2] {
-            bells.bell(place).wake_by_ref();
+        for slot in [2, 0, 2] {
+            bells.waker(slot).wake_by_ref();
         }
         assert_eq!(woken.0.load(Ordering::Relaxed), round);
         bells.take(&mut places);
         assert_eq!(places, [2, 0, 2]);
     }
-    let bell = bells.bell(2).clone();
-    assert!(bells.bell(2).will_wake(&bell));
-    assert!(!bells.bell(1).will_wake(&bell));
+    let waker = bells.waker(2).clone();
+    assert!(bells.waker(2).will_wake(&waker));
+    assert!(!bells.waker(1).will_wake(&waker));
 }
 
 #[tokio::test]
-async fn alarm_goes_off_once_at_the_last_time_it_was_set_to() {
+async fn alarm_fires_once_at_last_time() {
     let clock = Clock::start();
     let mut alarm = Alarm::new(clock);
     let mut context = Context::from_waker(Waker::noop());
@@ -185,7 +187,8 @@ async fn alarm_goes_off_once_at_the_last_time_it_was_set_to() {
     assert!(!alarm.has_gone_off(&mut context));
 }
 
-/// Looks at these moments, in milliseconds, while so much has come and it is waited since then; returns how long it is silent.
+/// Takes samples at these times, in milliseconds, with a received total and a start of waiting;
+/// returns the silence in milliseconds.
 fn looked(
     silence: &mut Silence,
     at: impl IntoIterator<Item = u64>,
@@ -196,14 +199,14 @@ fn looked(
     for at in at {
         let before = silence.lasted();
         let has_changed =
-            silence.handle_look(ms(at), DataSize::from_bytes(received), since.map(ms));
+            silence.handle_sample(ms(at), DataSize::from_bytes(received), since.map(ms));
         assert_eq!(has_changed, silence.lasted() != before);
     }
     silence.lasted().as_millis()
 }
 
 #[test]
-fn a_link_is_silent_while_something_is_waited_for_and_nothing_comes() {
+fn unanswered_link_is_silent() {
     let mut silence = Silence::default();
     assert_eq!(
         looked(&mut silence, [250], 1_000, Some(0)),
@@ -211,16 +214,16 @@ fn a_link_is_silent_while_something_is_waited_for_and_nothing_comes() {
         "it has come"
     );
     assert_eq!(looked(&mut silence, [500, 750], 1_000, None), 0, "idle");
-    // Not for all of the time between two looks.
+    // An answer was not outstanding for the whole interval.
     assert_eq!(looked(&mut silence, [1_000], 1_000, Some(751)), 0);
     assert_eq!(looked(&mut silence, [1_250, 1_500], 1_000, Some(751)), 500);
-    // What was in flight is given up as lost: that is no word from the peer.
+    // What was in flight is declared lost, which is no answer from the peer.
     assert_eq!(looked(&mut silence, [1_750], 1_000, None), 500);
     assert_eq!(looked(&mut silence, [2_000], 1_001, Some(751)), 0);
 }
 
 #[test]
-fn a_look_that_comes_late_holds_nothing_against_the_peer() {
+fn late_sample_adds_one_interval() {
     let mut silence = Silence::default();
     assert_eq!(looked(&mut silence, [250, 500], 1_000, Some(250)), 250);
     assert_eq!(looked(&mut silence, [8_500], 1_000, Some(250)), 500);

@@ -1,7 +1,7 @@
-//! What a link's sender writes to: QUIC, or TCP where UDP is blocked.
+//! The transport that a link's sender writes to: QUIC, or TCP where UDP is blocked.
 //!
-//! *The idea.* One enumeration that hands each question on, so that the sender above knows one transport and neither of the
-//! two knows of the other.
+//! *The idea.* One enum that forwards each call, so that the sender knows one transport and neither
+//! transport knows the other.
 //!
 //! *What it does not do.* It decides nothing.
 
@@ -21,7 +21,7 @@ use super::quic::Quic;
 use super::tcp::Tcp;
 use crate::tcp;
 
-/// What has happened to streams: whose each is, what, and when.
+/// Stream events: the owner, the event, and its time.
 pub(super) type Events = Vec<(Owner, StreamEvent, Instant)>;
 
 pub(super) enum Wire {
@@ -29,7 +29,8 @@ pub(super) enum Wire {
     Tcp(Tcp),
 }
 
-/// The same while the sender does something with it: what it asks at a time of a session over TCP it asks under one lock.
+/// The transport during one operation of the sender; a TCP session is locked once for all its
+/// calls.
 pub(super) enum Held<'a> {
     Quic(&'a mut Quic),
     Tcp(tcp::Held<'a>, &'a Waker),
@@ -43,7 +44,7 @@ impl Wire {
         }
     }
 
-    /// Returns the transport for what the sender does at this moment.
+    /// Locks the transport for one operation of the sender.
     pub(super) fn hold(&mut self, now: Instant) -> Held<'_> {
         match self {
             Self::Quic(quic) => Held::Quic(quic),
@@ -51,7 +52,7 @@ impl Wire {
         }
     }
 
-    /// Takes who is to be woken when there is something to do.
+    /// Sets the driver's waker.
     pub(super) fn set_driver(&mut self, waker: &Waker) {
         match self {
             Self::Quic(quic) => quic.set_driver(waker),
@@ -68,8 +69,8 @@ impl Wire {
         }
     }
 
-    /// Returns the owners of streams that took nothing because nobody read them, for the driver to try again; a session over
-    /// TCP tells of them.
+    /// Returns the owners of streams blocked by stream flow control, for the driver to retry; a TCP
+    /// session reports these as events.
     pub(super) fn take_unread(&mut self) -> Vec<Owner> {
         match self {
             Self::Quic(quic) => quic.take_unread(),
@@ -77,14 +78,15 @@ impl Wire {
         }
     }
 
-    /// Looks which path is taken now, and keeps what it carries.
-    pub(super) fn look(&mut self, now: Instant, memory: &PeerMemory) {
+    /// Finds the path in use, and records what it carries.
+    pub(super) fn check_path(&mut self, now: Instant, memory: &PeerMemory) {
         if let Self::Quic(quic) = self {
-            quic.look(now, memory);
+            quic.check_path(now, memory);
         }
     }
 
-    /// Returns what is known of the path that is taken; nothing where TCP itself looks after it.
+    /// Returns the controller's reading of the path in use; `None` over TCP, which the kernel
+    /// controls.
     pub(super) fn reading(&self) -> Option<Reading> {
         match self {
             Self::Quic(quic) => quic.reading(),
@@ -92,9 +94,9 @@ impl Wire {
         }
     }
 
-    /// Asks for the driver to be woken when there is more credit; returns whether there is by now.
+    /// Registers the driver for more credit; returns whether there is some by now.
     ///
-    /// A session over TCP was asked with the credit itself: it tells of room whenever it said that there is too little.
+    /// A TCP session needs no registration: it notifies whenever it has reported too little credit.
     pub(super) fn register(&self) -> bool {
         match self {
             Self::Quic(quic) => quic.register(),
@@ -104,7 +106,7 @@ impl Wire {
 }
 
 impl Held<'_> {
-    /// Puts what has happened to streams into a list: whose each is, what, and when.
+    /// Appends stream events to a list.
     pub(super) fn take_events(&mut self, now: Instant, events: &mut Events) {
         match self {
             Self::Quic(quic) => quic.take_events(now, events),
@@ -112,9 +114,10 @@ impl Held<'_> {
         }
     }
 
-    /// Has the driver woken for what happens from now on; over TCP, if it is patient, not for acknowledgements alone.
+    /// Wakes the driver for later events; over TCP and with `is_patient`, not for acknowledgements
+    /// alone.
     ///
-    /// Over QUIC it always is: there that is a small part of what an acknowledgement takes.
+    /// QUIC always wakes it: that is a small part of the cost of an acknowledgement there.
     pub(super) fn listen(&mut self, is_patient: bool) {
         if let Self::Tcp(tcp, driver) = self {
             tcp.listen(driver, is_patient);
@@ -123,7 +126,7 @@ impl Held<'_> {
 }
 
 impl Transport for Held<'_> {
-    /// QUIC's are numbered by a table of 32 bits.
+    /// QUIC's table has 32-bit slots; TCP's stream numbers have 64 bits.
     type Stream = u64;
 
     fn open(&mut self, owner: Owner, rank: i32) -> Option<u64> {

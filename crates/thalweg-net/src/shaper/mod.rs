@@ -1,7 +1,7 @@
 //! A slow, lossy line in user space, between two UDP addresses of one machine.
 //!
-//! *The idea.* One task with a socket on each side and a [`Line`] each way. It needs no privilege, so a
-//! demonstration or a test can have a satellite link on loopback.
+//! *The idea.* One task with a socket on each side and a [`Line`] per direction. It needs no
+//! privilege, so a demonstration or a test can have a satellite link on loopback.
 //!
 //! ```text
 //! A ─► near address │ a_to_b ─► │ far address ─► B
@@ -9,14 +9,15 @@
 //! ```
 //!
 //! The near socket has A's IP address and the far one B's, so that endpoints confined by
-//! [`Reach::OwnAddress`](crate::endpoint::Reach::OwnAddress) can reach each other through it and in no other way. A is
-//! whoever sent the last packet to the near address, or is named from the start; then B may dial the far address.
+//! [`Reach::OwnAddress`](crate::endpoint::Reach::OwnAddress) can reach each other through it and in
+//! no other way. A is the sender of the last packet to the near address, or is named from the
+//! start; then B may dial the far address.
 //!
-//! A packet counts with 28 bytes more than its UDP payload, for IPv4 and UDP headers, so that a rate means what it
-//! means on a real line. Timers are those of tokio, 1 ms apart: packets leave up to that much late, never early, and
-//! what is late is caught up.
+//! A packet's size is its UDP payload plus 28 bytes of IPv4 and UDP headers, so that a rate means
+//! what it means on a real line. tokio's timers have a resolution of 1 ms: packets leave up to that
+//! much late, never early, and late packets leave at once.
 //!
-//! *What it does not do.* It shapes nothing but UDP; what a line does to packets is [`thalweg_core::line`]'s.
+//! *What it does not do.* It shapes only UDP; the model of the line is [`thalweg_core::line`]'s.
 //!
 //! *Sources.* mahimahi's `mm-link` and `mm-delay`.
 
@@ -36,37 +37,37 @@ use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
 
-/// IPv4 and UDP headers, which a line carries with each payload.
+/// IPv4 and UDP headers, which count on the line with each payload.
 pub const HEADER_BYTES: usize = 28;
 
 /// The largest UDP payload.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// Packets taken from a socket before packets that are due are sent.
+/// Maximum number of packets taken from a socket before due packets are sent.
 const BATCH: usize = 64;
 
-/// How a line is laid.
+/// The ends of a line and what it does to packets.
 #[derive(Clone, Copy, Debug)]
 pub struct ShaperOptions {
-    /// The end that dials, A. With port 0 it is whoever sends to [`Shaper::address`]; its IP address is that of the
-    /// near socket.
+    /// The end that dials, A; its IP address becomes the near socket's. With port 0, A is any
+    /// sender to [`Shaper::address`].
     pub from: SocketAddr,
     /// The other end, B.
     pub towards: SocketAddr,
-    /// What happens to packets from A to B.
+    /// The impairment from A to B.
     pub a_to_b: Impairment,
-    /// What happens to packets from B to A.
+    /// The impairment from B to A.
     pub b_to_a: Impairment,
-    /// Determines which packets are lost.
+    /// Seed of the packet losses.
     pub seed: u64,
 }
 
-/// A direction of a line.
+/// A direction of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the dialling end to the other.
     AToB,
-    /// The way back.
+    /// From the other end back.
     BToA,
 }
 
@@ -88,9 +89,9 @@ struct Ways {
 }
 
 impl Shaper {
-    /// Lays a line.
+    /// Starts a line.
     ///
-    /// Fails   no socket can be bound beside one of the two ends
+    /// Fails   if no socket can be bound on the IP address of one of the two ends
     pub async fn start(options: ShaperOptions) -> io::Result<Self> {
         let near = UdpSocket::bind(SocketAddr::new(options.from.ip(), 0)).await?;
         let far = UdpSocket::bind(SocketAddr::new(options.towards.ip(), 0)).await?;
@@ -127,14 +128,14 @@ impl Shaper {
         self.far
     }
 
-    /// Changes what a direction does, from now on.
+    /// Changes the impairment of a direction, from now on.
     pub fn set(&self, direction: Direction, impairment: Impairment) {
         let now = self.line.clock.now();
         self.line.way(direction).handle_change(now, impairment);
         self.line.changed.notify_one();
     }
 
-    /// Returns what has passed in a direction.
+    /// Returns the counters of a direction.
     pub fn counters(&self, direction: Direction) -> LineCounters {
         self.line.way(direction).counters()
     }
@@ -152,7 +153,7 @@ impl Ways {
             Direction::AToB => &self.a_to_b,
             Direction::BToA => &self.b_to_a,
         };
-        // The model does not panic; if it did, what it holds would still be packets.
+        // The model does not panic; if it did, its packets would still be whole.
         way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -173,7 +174,7 @@ async fn run(line: Arc<Ways>, mut ends: Ends) {
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     loop {
         tokio::select! {
-            // An error here is of the run-time, not of a packet; the next turn tries again.
+            // An error here is the run-time's, not a packet's; the next turn tries again.
             _ = ends.near.readable() => ends.take_near(&line, &mut buffer),
             _ = ends.far.readable() => ends.take_far(&line, &mut buffer),
             () = line.clock.sleep_until(line.timeout()) => {}
@@ -192,7 +193,7 @@ impl Ends {
                     take(line, Direction::AToB, &buffer[..bytes]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // An ICMP answer to an earlier packet: A is not there now.
+                // An ICMP answer to an earlier packet: A is gone for now.
                 Err(_) => {}
             }
         }
@@ -211,7 +212,7 @@ impl Ends {
         }
     }
 
-    /// Sends what has come through.
+    /// Sends the packets that are due.
     async fn give(&self, line: &Ways) {
         let now = line.clock.now();
         loop {
@@ -221,7 +222,7 @@ impl Ends {
                 return;
             }
             if let Some(packet) = there {
-                // A line has no way to say that its end is gone.
+                // A line cannot report that its end is gone.
                 let _ = self.far.send_to(&packet, self.b).await;
             }
             if let (Some(packet), Some(a)) = (back, self.a) {

@@ -1,12 +1,14 @@
-//! What becomes of a node when one of its tasks fails.
+//! What happens to a node when one of its tasks fails.
 //!
-//! *The idea.* A task of tokio's that panics is gone, and nothing says so: without its control task a node keeps its links, answers
-//! its neighbours and does nothing. So each task is one of two kinds. A *vital* one serves the whole node: when it ends or panics,
-//! [`Failures`] says so, and the node ends, for a supervisor to start it again. One that serves a single connection runs [`alone`]:
-//! its panic costs that connection, and is counted. A panic anywhere else ends the process as well, by the hook of panics
-//! (`thalweg_node::program`), which asks [`is_alone`].
+//! *The idea.* A tokio task that panics is gone, and nothing reports it: a node without its control
+//! task keeps its links, answers its neighbours and does nothing. So each task is one of two kinds.
+//! A *vital* task serves the whole node: when it ends or panics, [`Failures`] reports it and the
+//! node exits, for a supervisor to restart. A task that serves a single connection runs [`alone`]:
+//! its panic costs that connection and is counted. A panic anywhere else ends the process too, by
+//! the panic hook (`thalweg_node::program`), which asks [`is_alone`].
 //!
-//! *What it does not do.* It restarts nothing: state that a panic has left half changed is not to be believed.
+//! *What it does not do.* It restarts nothing: state that a panic left half changed cannot be
+//! trusted.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 tokio::task_local! {
-    /// Set while a task runs that serves one connection.
+    /// Set while a task runs that serves a single connection.
     static ALONE: ();
 }
 
@@ -30,24 +32,24 @@ pub fn alone<F: Future>(task: F) -> impl Future<Output = F::Output> {
     ALONE.scope((), task)
 }
 
-/// Returns whether what runs now serves a single connection.
+/// Returns whether the running task serves a single connection.
 pub fn is_alone() -> bool {
     ALONE.try_with(|()| ()).is_ok()
 }
 
-/// Starts the tasks that a node cannot be without; clones tell the same [`Failures`].
+/// Starts the tasks that a node cannot run without; clones report to the same [`Failures`].
 #[derive(Clone, Debug)]
 pub struct Vital(mpsc::UnboundedSender<Failure>);
 
-/// Hears of vital tasks that have ended.
+/// Receives the failures of vital tasks.
 #[derive(Debug)]
 pub struct Failures(mpsc::UnboundedReceiver<Failure>);
 
-/// A vital task has ended, and the node must.
+/// A vital task has ended, so the node must end too.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{task} {how}: the node cannot go on without it")]
 pub struct Failure {
-    /// Which task.
+    /// The task's name.
     pub task: &'static str,
     /// How it ended.
     pub how: Ended,
@@ -72,20 +74,21 @@ impl fmt::Display for Ended {
 }
 
 impl Default for Vital {
-    /// Returns what tells nobody, for an endpoint that is used without a node.
+    /// Returns one whose failures are reported nowhere, for an endpoint that is used without a
+    /// node.
     fn default() -> Self {
         Self(mpsc::unbounded_channel().0)
     }
 }
 
 impl Vital {
-    /// Returns what starts tasks, and what hears of their failures.
+    /// Returns the starter of vital tasks and the receiver of their failures.
     pub fn new() -> (Self, Failures) {
         let (tell, failures) = mpsc::unbounded_channel();
         (Self(tell), Failures(failures))
     }
 
-    /// Starts a task that must not end; one that is aborted has not failed.
+    /// Starts a task that must not end; aborting it is not a failure.
     pub fn spawn(
         &self,
         name: &'static str,
@@ -110,7 +113,7 @@ impl Vital {
         tokio::spawn(watched).abort_handle()
     }
 
-    /// Returns a task that tells when it ends, for one that is spawned elsewhere.
+    /// Wraps a task to report its end, for one that is spawned elsewhere.
     pub fn watched(
         &self,
         name: &'static str,
@@ -128,13 +131,13 @@ impl Vital {
     }
 
     fn fail(&self, task: &'static str, how: Ended) {
-        // While the node stops, tasks end and nobody listens.
+        // While the node stops, tasks end and the receiver is gone.
         let _ = self.0.send(Failure { task, how });
     }
 }
 
 impl Failures {
-    /// Waits for the first failure; for ever if nothing can fail any more.
+    /// Waits for the first failure; for ever if no vital task is left.
     pub async fn next(&mut self) -> Failure {
         match self.0.recv().await {
             Some(failure) => failure,
@@ -143,7 +146,7 @@ impl Failures {
     }
 }
 
-/// Runs a task that serves one connection; if it panics, `fail` is to end the connection.
+/// Runs a task that serves one connection; if it panics, `fail` must end the connection.
 pub(crate) async fn alone_or(task: impl Future<Output = ()>, fail: impl FnOnce()) {
     if alone(Caught(Box::pin(task))).await.is_err() {
         fail();
@@ -157,7 +160,8 @@ impl<F: Future> Future for Caught<F> {
     type Output = Result<F::Output, String>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // What the panic left half changed is not used again: the task is gone, and with it its connection or the node.
+        // State that the panic left half changed is not used again: the task ends, and with it its
+        // connection or node.
         let polled = catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context)));
         match polled {
             Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
@@ -167,7 +171,7 @@ impl<F: Future> Future for Caught<F> {
     }
 }
 
-/// Returns what a panic said.
+/// Returns the message of a panic.
 fn message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| payload.downcast_ref::<String>().cloned())

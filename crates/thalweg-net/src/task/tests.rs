@@ -1,4 +1,5 @@
-//! Proves that a vital task's end is told with its reason, and that one that serves a connection ends alone.
+//! Proves that the end of a vital task is reported with its reason, and that a connection's task
+//! ends alone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +10,7 @@ fn failed(task: &'static str, how: Ended) -> Failure {
 }
 
 #[tokio::test]
-async fn vital_task_that_panics_is_told_with_its_message() {
+async fn vital_panic_reports_message() {
     let (vital, mut failures) = Vital::new();
     let number = 7;
     vital.spawn("the test", async move { panic!("no {number}") });
@@ -19,14 +20,14 @@ async fn vital_task_that_panics_is_told_with_its_message() {
 }
 
 #[tokio::test]
-async fn vital_task_that_returns_is_told() {
+async fn vital_return_is_reported() {
     let (vital, mut failures) = Vital::new();
     vital.spawn("the test", async {});
     assert_eq!(failures.next().await, failed("the test", Ended::Returned));
 }
 
 #[tokio::test]
-async fn ending_task_is_told_only_if_it_panics() {
+async fn ending_task_reports_only_panics() {
     let (vital, mut failures) = Vital::new();
     vital.spawn_ending("the first", async {});
     vital.spawn_ending("the second", async { panic!("why") });
@@ -35,7 +36,7 @@ async fn ending_task_is_told_only_if_it_panics() {
 }
 
 #[tokio::test]
-async fn aborted_task_has_not_failed() {
+async fn aborted_task_is_no_failure() {
     let (vital, mut failures) = Vital::new();
     vital.spawn("the first", std::future::pending()).abort();
     vital.spawn("the second", async {});
@@ -43,7 +44,7 @@ async fn aborted_task_has_not_failed() {
 }
 
 #[tokio::test]
-async fn panic_of_a_lone_task_ends_its_connection() {
+async fn connection_task_panic_ends_connection() {
     assert!(!is_alone());
     assert!(alone(async { is_alone() }).await);
     let is_ended = AtomicBool::new(false);

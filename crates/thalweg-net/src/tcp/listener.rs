@@ -29,7 +29,7 @@ use super::shared::Shared;
 use super::tls::Tls;
 use super::{ALPN_DOOR, ALPN_PLAIN, Options, door, socket};
 use crate::admission::Admission;
-use crate::door::{Door, NO_PLACE};
+use crate::door::{DOOR_BUSY, Door};
 use crate::error::BindError;
 use crate::lobby::{Host, Lobby};
 use crate::task::Vital;
@@ -186,7 +186,7 @@ impl Gate {
         if line.is_at_door() {
             let door = self.door.as_deref();
             let Some((door, _place)) = door.and_then(|door| Some((door, door.place()?))) else {
-                return refuse(line, CloseCode::Overload, NO_PLACE.into()).await;
+                return refuse(line, CloseCode::Overload, DOOR_BUSY.into()).await;
             };
             return door::hear(line, decoder, peer, door).await;
         }

@@ -1,27 +1,30 @@
-//! UDP that goes nowhere but where it is told: to addresses that were dialled, and back to where packets came from.
+//! UDP that only goes to addresses that were dialled, and back to the sources of packets.
 //!
-//! *The idea.* iroh looks for further ways by itself: it tells peers the addresses of the machine, sends to all that they tell,
-//! and moves a link to what answers sooner; none of this can be switched off. But it knows addresses that are its own
-//! business, of UDP, and others that are a transport's, of which it asks and tells nothing. So the sockets of a confined
-//! node are such a transport, whose addresses are those of UDP in a wrapping, and iroh has none of UDP at all: what a peer
-//! tells leads nowhere, and there is nothing to tell it.
+//! *The idea.* iroh searches for further paths by itself: it sends peers the machine's addresses,
+//! probes all addresses that peers send, and moves a link to the path that answers sooner. None of
+//! this can be switched off. But it treats the addresses of a *custom transport* as opaque: it
+//! neither probes nor sends them. So a confined node's sockets are a custom transport, whose
+//! addresses are wrapped UDP addresses, and iroh has no UDP socket at all: addresses from peers
+//! lead nowhere, and there are none to send.
 //!
 //! ```text
 //! iroh ◄── datagrams, wrapped addresses ──► Endpoint, Sender ◄── batches, UDP ──► sockets
 //! ```
 //!
-//! Who dials is told no address of this node's: the kernel picks one for each packet. So a link goes on by the next packet when the
-//! node has another address, from which the peer hears the same connection and to which it answers from then on. Had iroh one to
-//! send from, it would send from that until it is told that it is gone, and on a network without a default route it waits five seconds
-//! for one before it tells. Who was dialled answers from the address that was written to.
+//! The dialling node's iroh learns no local address: the kernel picks the source of each packet. So
+//! when the node's address changes, the link continues with the next packet, and the peer, which
+//! finds the same connection at a new source, replies there. If iroh knew a local address, it would
+//! send from that one until it learns that the address is gone; on a network without a default
+//! route it learns that only after five seconds. The dialled node replies from the address to which
+//! it was written.
 //!
-//! iroh remembers each wrapped address for ever. Addresses from which strangers write are therefore let in by an
-//! allowance; those that were dialled, and those that are known, need none.
+//! iroh remembers each wrapped address for ever, so packets from unknown addresses are admitted by
+//! a rate limit; dialled and known addresses are exempt.
 //!
-//! *What it does not do.* It marks no packet for ECN, for iroh keeps the mark to itself. Datagrams that the kernel hands over together
-//! are copied apart.
+//! *What it does not do.* It sets no ECN mark: iroh does not pass the mark on. Received batches
+//! (GRO) are split into datagrams by copying.
 //!
-//! *Sources.* iroh 1.4 `socket/transports/custom.rs`, whose interface may change with any version of it.
+//! *Sources.* iroh 1.4 `socket/transports/custom.rs`, an interface that any version may change.
 
 #[cfg(test)]
 mod tests;
@@ -48,25 +51,25 @@ use tokio::net::UdpSocket;
 use crate::clock::Clock;
 use crate::error::BindError;
 
-/// What tells wrapped addresses of UDP from those of other transports: "thalweg" in ASCII.
+/// The transport id of wrapped UDP addresses: "thalweg" in ASCII.
 const KIND: u64 = 0x74_68_61_6c_77_65_67;
 
-/// Room in the kernel each way; as much as iroh asks for its own sockets.
+/// Kernel buffer per socket and direction, in bytes; iroh asks for as much on its own sockets.
 const SOCKET_BYTES: usize = 7 << 20;
 
-/// How many buffers are filled at once.
+/// Number of receive buffers filled by one system call.
 const BATCH: usize = 8;
 
-/// One buffer: the most that the kernel hands over as one, of datagrams of one length.
+/// Size of one receive buffer: the most that the kernel coalesces (GRO).
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Strangers that are let in at once; a fabric has fewer nodes.
+/// Burst of unknown addresses that are admitted; an overlay has fewer nodes.
 const STRANGERS_MAX: u32 = 4096;
 
-/// How often one more is let in. Of 8,640 a day iroh remembers 2 MB.
+/// Interval at which one more is admitted. At that rate, 8,640 a day, iroh remembers 2 MB a day.
 const STRANGER_EVERY: Duration = Duration::from_secs(10);
 
-/// The bit of a packet's first byte that those of a handshake have (RFC 8999 §5.1).
+/// The first byte's bit that marks a long header, as handshake packets have (RFC 8999 §5.1).
 const LONG_HEADER: u8 = 0x80;
 
 /// The UDP sockets of a confined node.
@@ -87,19 +90,19 @@ struct Socket {
     local: SocketAddr,
 }
 
-/// Who has been written to or heard.
+/// The addresses that were written to or heard from.
 #[derive(Debug)]
 struct Known {
     addresses: HashSet<SocketAddr>,
-    /// Those of them with which this node has begun a handshake.
+    /// Those of them with which this node began a handshake.
     dialled: HashSet<SocketAddr>,
-    /// How many strangers may come now.
-    room: u32,
-    /// Since when there is no more.
+    /// Number of unknown addresses that are admitted now.
+    allowance: u32,
+    /// When `room` last grew.
     since: Instant,
 }
 
-/// Returns an address of UDP as iroh is to know it.
+/// Wraps a UDP address for iroh.
 pub(super) fn wrapped(address: SocketAddr) -> CustomAddr {
     let mut bytes = match address.ip() {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -112,7 +115,7 @@ pub(super) fn wrapped(address: SocketAddr) -> CustomAddr {
     CustomAddr::from_parts(KIND, &bytes)
 }
 
-/// Returns the address of UDP that is in a wrapping; none in another transport's.
+/// Unwraps a UDP address; `None` for another transport's address.
 pub(crate) fn unwrapped(address: &CustomAddr) -> Option<SocketAddr> {
     if address.id() != KIND {
         return None;
@@ -130,9 +133,9 @@ pub(crate) fn unwrapped(address: &CustomAddr) -> Option<SocketAddr> {
 }
 
 impl Confined {
-    /// Binds a socket to each of these addresses; to any port of any address, if there are none.
+    /// Binds a socket to each of these addresses, or to any port of any address if there are none.
     ///
-    /// Fails   an address that cannot be listened on
+    /// Fails   if an address cannot be listened on
     pub(super) fn bind(listen: &[SocketAddr], clock: Clock) -> Result<Self, BindError> {
         let any = [SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))];
         let listen = if listen.is_empty() { &any } else { listen };
@@ -162,7 +165,8 @@ impl Shared {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the socket that sends there: the one that was written to from there, or the first of the family.
+    /// Returns the index of the socket to send from: the one bound to `from`, or the first of the
+    /// family.
     fn sending(&self, to: SocketAddr, from: Option<SocketAddr>) -> Option<usize> {
         let is_of = |socket: &Socket| match from {
             Some(from) => {
@@ -183,7 +187,7 @@ impl Socket {
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
-        // As much as the system lets it have.
+        // The system grants at most its own limit; less is no error.
         let _ = socket.set_recv_buffer_size(SOCKET_BYTES);
         let _ = socket.set_send_buffer_size(SOCKET_BYTES);
         socket.set_nonblocking(true)?;
@@ -218,15 +222,16 @@ impl Known {
         Self {
             addresses: HashSet::new(),
             dialled: HashSet::new(),
-            room: STRANGERS_MAX,
+            allowance: STRANGERS_MAX,
             since: now,
         }
     }
 
-    /// Takes in that a packet goes there from no address in particular.
+    /// Records a packet that iroh sends without naming a source address.
     ///
-    /// It is dialled: whoever answers there has answered. One that was heard there before is answered so too, once, when iroh has been
-    /// told that this node's addresses are others; but that is no handshake.
+    /// A handshake packet makes `to` a dialled address. Other packets do not: iroh also omits the
+    /// source once towards an address that it only heard from, after it has learned that this
+    /// node's addresses changed.
     fn handle_sent(&mut self, to: SocketAddr, packet: &[u8]) {
         self.addresses.insert(to);
         if packet.first().is_some_and(|first| first & LONG_HEADER != 0) {
@@ -234,28 +239,28 @@ impl Known {
         }
     }
 
-    /// Returns whether who wrote from there is to be answered from the address that it wrote to.
-    fn holds_to_own(&self, from: SocketAddr) -> bool {
+    /// Returns whether replies to `from` must leave from the address to which it wrote.
+    fn replies_from_own(&self, from: SocketAddr) -> bool {
         !self.dialled.contains(&from)
     }
 
-    /// Returns whether packets from there are taken.
+    /// Returns whether packets from this address are admitted.
     fn admits(&mut self, from: SocketAddr, now: Instant) -> bool {
         if self.addresses.contains(&from) {
             return true;
         }
-        if self.room == STRANGERS_MAX {
+        if self.allowance == STRANGERS_MAX {
             self.since = now;
         } else {
-            while self.room < STRANGERS_MAX && self.since + STRANGER_EVERY <= now {
+            while self.allowance < STRANGERS_MAX && self.since + STRANGER_EVERY <= now {
                 self.since = self.since + STRANGER_EVERY;
-                self.room += 1;
+                self.allowance += 1;
             }
         }
-        let Some(room) = self.room.checked_sub(1) else {
+        let Some(allowance) = self.allowance.checked_sub(1) else {
             return false;
         };
-        self.room = room;
+        self.allowance = allowance;
         self.addresses.insert(from)
     }
 }
@@ -264,7 +269,7 @@ impl CustomTransport for Confined {
     fn bind(&self) -> io::Result<Box<dyn CustomEndpoint>> {
         Ok(Box::new(Endpoint {
             shared: Arc::clone(&self.0),
-            told: Watchable::new(Vec::new()),
+            advertised: Watchable::new(Vec::new()),
             next: 0,
             bytes: vec![0; BATCH * BUFFER_BYTES],
             metas: [RecvMeta::default(); BATCH],
@@ -276,27 +281,28 @@ impl CustomTransport for Confined {
     }
 }
 
-/// What iroh takes datagrams from.
+/// The receiving side, which iroh polls for datagrams.
 #[derive(Debug)]
 struct Endpoint {
     shared: Arc<Shared>,
-    /// The addresses that others are told: none, for good. Whoever watches asks without a pause once this is gone.
-    told: Watchable<Vec<CustomAddr>>,
-    /// The socket that is asked first next time.
+    /// The addresses sent to peers: none. Kept alive here: a watcher of a dropped watchable polls
+    /// in a busy loop.
+    advertised: Watchable<Vec<CustomAddr>>,
+    /// Index of the socket that is polled first next time.
     next: usize,
     bytes: Vec<u8>,
     metas: [RecvMeta; BATCH],
-    /// Which socket filled the buffers.
+    /// Index of the socket that filled the buffers.
     socket: usize,
-    /// How many of the buffers are filled.
+    /// Number of filled buffers.
     full: usize,
-    /// The first that is not empty yet, and where in it the next datagram begins.
+    /// The first buffer with datagrams left, and the offset of the next datagram in it.
     buffer: usize,
     at: usize,
 }
 
 impl Endpoint {
-    /// Fills the buffers from the first socket that has something.
+    /// Fills the buffers from the first socket that is readable.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let count = self.shared.sockets.len();
         for place in (self.next..count).chain(0..self.next) {
@@ -313,7 +319,7 @@ impl Endpoint {
                         return Poll::Ready(());
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    // About a packet that was sent, or the moment's.
+                    // A failure of an earlier send, or a transient one.
                     Err(error) => {
                         tracing::debug!(%error, "receiving");
                         cx.waker().wake_by_ref();
@@ -325,7 +331,7 @@ impl Endpoint {
         Poll::Pending
     }
 
-    /// Hands the datagrams that are there over, one for each buffer; returns how many.
+    /// Moves buffered datagrams to iroh's buffers, one each; returns how many.
     fn hand_over(
         &mut self,
         buffers: &mut [IoSliceMut<'_>],
@@ -345,14 +351,15 @@ impl Endpoint {
             if end == meta.len {
                 (self.buffer, self.at) = (self.buffer + 1, 0);
             }
-            let room = &mut buffers[given];
-            if datagram.is_empty() || datagram.len() > room.len() || !known.admits(meta.addr, now) {
+            let target = &mut buffers[given];
+            if datagram.is_empty() || datagram.len() > target.len() || !known.admits(meta.addr, now)
+            {
                 continue;
             }
-            room[..datagram.len()].copy_from_slice(datagram);
+            target[..datagram.len()].copy_from_slice(datagram);
             let own = meta.dst_ip.unwrap_or(local.ip());
-            let is_told = !own.is_unspecified() && known.holds_to_own(meta.addr);
-            let own = is_told.then(|| wrapped((own, local.port()).into()));
+            let has_source = !own.is_unspecified() && known.replies_from_own(meta.addr);
+            let own = has_source.then(|| wrapped((own, local.port()).into()));
             metas[given] = meta;
             (metas[given].len, metas[given].stride) = (datagram.len(), datagram.len());
             metas[given].dst_ip = None;
@@ -365,7 +372,7 @@ impl Endpoint {
 
 impl CustomEndpoint for Endpoint {
     fn watch_local_addrs(&self) -> Direct<Vec<CustomAddr>> {
-        self.told.watch()
+        self.advertised.watch()
     }
 
     fn create_sender(&self) -> Arc<dyn CustomSender> {
@@ -403,10 +410,11 @@ impl CustomEndpoint for Endpoint {
 
 type Writable = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
-/// What iroh hands datagrams to; each connection has its own.
+/// The sending side, one per connection.
 struct Sender {
     shared: Arc<Shared>,
-    /// The socket that had no room will have some. Each sender waits for itself, for a socket wakes one task alone that polls it.
+    /// Waits for a full socket to become writable. One per sender, since tokio wakes only one task
+    /// per polled socket.
     waiting: Mutex<Option<Writable>>,
 }
 
@@ -418,7 +426,7 @@ impl std::fmt::Debug for Sender {
 
 impl Sender {
     fn poll_room(&self, cx: &mut Context<'_>, socket: usize) -> Poll<io::Result<()>> {
-        // What runs under this lock is tokio's.
+        // Only tokio's code runs under this lock.
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let room = waiting.get_or_insert_with(|| {
             let shared = Arc::clone(&self.shared);

@@ -1,4 +1,5 @@
-//! Proves the wrapping of addresses, how many strangers are let in, and to whom this node holds to one address.
+//! Proves the wrapping of addresses, the rate limit of strangers, and the choice of the source
+//! address.
 
 use std::net::SocketAddr;
 
@@ -8,7 +9,7 @@ use thalweg_core::time::{Duration, Instant};
 use super::{KIND, Known, STRANGER_EVERY, STRANGERS_MAX, unwrapped, wrapped};
 
 #[test]
-fn address_comes_out_of_its_wrapping_as_it_went_in_and_nothing_out_of_anothers() {
+fn unwrapping_inverts_wrapping() {
     for text in ["192.0.2.7:7400", "[2001:db8::1]:9", "[fe80::1%3]:65535"] {
         let address: SocketAddr = text.parse().expect("an address");
         assert_eq!(unwrapped(&wrapped(address)), Some(address));
@@ -20,7 +21,7 @@ fn address_comes_out_of_its_wrapping_as_it_went_in_and_nothing_out_of_anothers()
 }
 
 #[test]
-fn strangers_are_let_in_by_an_allowance_that_comes_back_and_the_known_always() {
+fn rate_limit_admits_strangers() {
     let start = Instant::ZERO + Duration::from_secs(100);
     let mut known = Known::new(Instant::ZERO);
     let address = |number: u32| SocketAddr::from((number.to_be_bytes(), 1));
@@ -36,15 +37,15 @@ fn strangers_are_let_in_by_an_allowance_that_comes_back_and_the_known_always() {
 }
 
 #[test]
-fn who_was_dialled_is_written_to_from_any_address_and_who_dialled_from_its_own_alone() {
+fn only_replies_keep_their_source() {
     let [dialled, heard] = [1, 2].map(|number| SocketAddr::from(([192, 0, 2, number], 7400)));
     let mut known = Known::new(Instant::ZERO);
     assert!(known.admits(heard, Instant::ZERO));
     known.handle_sent(dialled, &[0xc0, 0, 0, 0, 1]);
-    // The address that it had is gone.
+    // Its local address is gone, so iroh omits the source.
     known.handle_sent(heard, &[0x40; 30]);
-    assert!(!known.holds_to_own(dialled));
-    assert!(known.holds_to_own(heard));
+    assert!(!known.replies_from_own(dialled));
+    assert!(known.replies_from_own(heard));
     known.handle_sent(dialled, &[0x40; 30]);
-    assert!(!known.holds_to_own(dialled));
+    assert!(!known.replies_from_own(dialled));
 }

@@ -1,12 +1,13 @@
-//! Where something listens, as people write it: an IP address or a host's name, and a port.
+//! The notation of a listening place: an IP address or a host name, and a port.
 //!
-//! *The idea.* A name is kept and looked up at each dial, for what it stands for may change while a node runs. So is a link-local address
-//! whose interface is named, as in `[fe80::1%eth0]:7400`: the system counts interfaces anew when one comes back. What can be neither is
-//! refused with what is wrong with it, for `192.0.2.1` and `2001:db8::1:7400` lack different things.
+//! *The idea.* A name is kept and resolved at each dial, since its addresses may change while a
+//! node runs. So is a link-local address with an interface name, as in `[fe80::1%eth0]:7400`: an
+//! interface gets a new index when it comes back. A text that is neither is refused with its
+//! specific fault: `192.0.2.1` lacks a port, `2001:db8::1:7400` lacks brackets.
 //!
-//! *What it does not do.* It keeps no answer: that is the system's resolver's.
+//! *What it does not do.* It caches no answer: the system's resolver does.
 //!
-//! *Sources.* RFC 1123 §2.1 (names of hosts); RFC 4007 §11 (zones); RFC 3986 §3.2.2 (brackets).
+//! *Sources.* RFC 1123 §2.1 (host names); RFC 4007 §11 (zones); RFC 3986 §3.2.2 (brackets).
 
 #[cfg(test)]
 mod tests;
@@ -19,35 +20,35 @@ use std::time::Duration;
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 
-/// How long a name is looked up; a resolver asks its second server after 5 s.
+/// Time limit of a lookup; a resolver asks its second server after 5 s.
 const LOOKUP_WAIT: Duration = Duration::from_secs(6);
 
-/// Addresses of one name that are tried.
+/// Maximum number of addresses tried per name.
 const FOUND_MAX: usize = 8;
 
-/// The longest name of a host.
+/// Longest host name, in bytes (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 253;
 
-/// The longest name of an interface, in bytes.
+/// Longest interface name, in bytes (Linux `IFNAMSIZ` less the final zero).
 const ZONE_BYTES_MAX: usize = 15;
 
-/// Where something listens.
+/// A listening place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// At an address.
+    /// An address.
     Address(SocketAddr),
-    /// At what a name stands for when it is looked up.
+    /// A name that is resolved when it is used.
     Host(Host),
 }
 
-/// A host's name, or a link-local address with its interface's name, and a port.
+/// A host name, or a link-local address with its interface's name, and a port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Host {
     name: String,
     port: u16,
 }
 
-/// A text names no place.
+/// The text is not a place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an address: {fault}")]
 pub struct NoPlace {
@@ -55,7 +56,7 @@ pub struct NoPlace {
     fault: String,
 }
 
-/// A name stands for nothing.
+/// The name does not resolve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{host}` cannot be looked up: {reason}")]
 pub struct NoHost {
@@ -99,14 +100,14 @@ impl fmt::Display for Place {
 }
 
 impl Host {
-    /// Returns whether it is an address with its interface, which is looked up on this machine alone.
+    /// Returns whether it is an address with its interface, which only this machine resolves.
     pub fn is_zoned(&self) -> bool {
         self.name.contains('%')
     }
 
-    /// Returns the addresses that it stands for now, 8 at most.
+    /// Resolves the name to at most 8 addresses.
     ///
-    /// Fails   there are none, or nobody says in time
+    /// Fails   if there is none, or the resolver does not answer in time
     pub async fn look_up(&self) -> Result<Vec<SocketAddr>, NoHost> {
         let found = timeout(LOOKUP_WAIT, lookup_host((self.name.as_str(), self.port))).await;
         match found {
@@ -116,7 +117,7 @@ impl Host {
         }
     }
 
-    /// Does the same and waits for it, for a command that has nothing else to do.
+    /// Resolves the name and blocks, for a command that has nothing else to do.
     pub fn look_up_blocking(&self) -> Result<Vec<SocketAddr>, NoHost> {
         match (self.name.as_str(), self.port).to_socket_addrs() {
             Ok(found) => self.some(found),
@@ -149,9 +150,9 @@ impl Host {
     }
 }
 
-/// Returns the host and the port in a text that is no address of its own.
+/// Parses a text that is no socket address as a host and a port.
 ///
-/// Fails   with what is wrong with it
+/// Fails   with the fault, as a sentence
 fn host(text: &str) -> Result<Host, String> {
     if text.trim() != text {
         return Err("there is a blank before or behind it".into());

@@ -1,4 +1,4 @@
-//! Proves that addresses are taken as people write them, and that what is none is told what it lacks.
+//! Proves that addresses are accepted as people write them, and that each refusal names the fault.
 
 use super::{Host, Place};
 
@@ -19,7 +19,7 @@ fn addresses_stand_for_themselves() {
 }
 
 #[test]
-fn names_and_zones_are_kept_as_they_are() {
+fn names_and_zones_round_trip() {
     for text in [
         "localhost:7400",
         "camera.example.org:7400",
@@ -37,7 +37,7 @@ fn names_and_zones_are_kept_as_they_are() {
 }
 
 #[test]
-fn what_is_no_address_is_told_what_it_lacks() {
+fn bad_address_error_names_the_fault() {
     for (text, says) in [
         ("192.0.2.1", "no port"),
         ("localhost", "no port"),
@@ -68,7 +68,7 @@ fn what_is_no_address_is_told_what_it_lacks() {
 }
 
 #[tokio::test]
-async fn names_and_zones_of_this_machine_are_found() {
+async fn local_names_and_zones_resolve() {
     let found = host("localhost:7400")
         .look_up()
         .await

@@ -1,16 +1,17 @@
-//! The addresses of this node, as they come and go.
+//! Detects that this node's address has changed, so that a link can move.
 //!
-//! *The idea.* A path of iroh's is bound to the address of this node that it began from. When that is gone, iroh opens another
-//! and leaves this one: at once where there is a default route, after five seconds where there is none. What is lost on the
-//! one is sent again on the other only when that has been closed for three probe timeouts, and for some seconds packets go by
-//! a third path, from the address that is gone. A new connection has none of this. So a kept peer is dialled again beside its
-//! link, which the new one replaces.
+//! *The idea.* iroh binds a path to the local address it began from. When that address disappears,
+//! iroh opens another path and abandons the old one: at once if there is a default route, otherwise
+//! after five seconds. Lost packets are retransmitted on the new path only once the old path has
+//! been closed for three probe timeouts, and for some seconds packets use a third path, from the
+//! address that is gone. A new connection avoids all of this. So a kept peer is redialled beside
+//! its link, and the new connection replaces the link.
 //!
-//! *What it does not do.* It follows no link that came to its path after it was up, and none over TCP or a relay. It polls nothing:
-//! the kernel says when something has changed.
+//! *What it does not do.* It ignores links that migrated to their path after they came up, and
+//! links over TCP or a relay. It does not poll: the kernel reports changes.
 //!
-//! *Sources.* iroh 1.4 `socket.rs`, `handle_network_change`; noq-proto 1.4 `connection/mod.rs`, `handle_network_change` and
-//! `discard_path`.
+//! *Sources.* iroh 1.4 `socket.rs`, `handle_network_change`; noq-proto 1.4 `connection/mod.rs`,
+//! `handle_network_change` and `discard_path`.
 
 #[cfg(test)]
 mod tests;
@@ -21,11 +22,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use n0_watcher::{Direct, Watcher as _};
 use netwatch::netmon::{Monitor, State};
 
-/// Who says that this node's network has changed; nobody, where the system does not.
+/// The monitor of the machine's interfaces; `None` where the system offers none.
 #[derive(Debug)]
 pub(super) struct Network(Option<Monitor>);
 
-/// Waits for changes.
+/// Waits for changes of the interfaces.
 pub(super) struct Changes(Option<Direct<State>>);
 
 impl Network {
@@ -43,8 +44,8 @@ impl Network {
 }
 
 impl Changes {
-    /// Waits until nothing can be sent from an address any more, and something to one of these from another; for ever where there is no
-    /// such address.
+    /// Waits until `from` has disappeared from this machine and one of `to` can be reached from
+    /// another address; for ever if `from` is `None`.
     pub(super) async fn moved(&mut self, from: Option<IpAddr>, to: &[SocketAddr]) {
         while !(from.is_some_and(is_gone) && to.iter().any(|to| has_route(*to))) {
             self.next().await;
@@ -52,23 +53,23 @@ impl Changes {
     }
 
     async fn next(&mut self) {
-        let is_told = match &mut self.0 {
+        let is_watched = match &mut self.0 {
             Some(state) => state.updated().await.is_ok(),
             None => false,
         };
-        if !is_told {
+        if !is_watched {
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Returns whether an address is not this machine's.
+/// Returns whether no interface of this machine has the address.
 fn is_gone(address: IpAddr) -> bool {
     let bound = UdpSocket::bind((address, 0));
     bound.is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)
 }
 
-/// Returns whether the kernel knows a way to an address, and from where; nothing is sent there.
+/// Returns whether the kernel has a route to the address; sends nothing.
 fn has_route(to: SocketAddr) -> bool {
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

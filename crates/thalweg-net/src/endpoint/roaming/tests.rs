@@ -1,4 +1,4 @@
-//! Proves what is said of addresses that this machine has, and of one that is for documents alone (RFC 5737).
+//! Proves the rules with this machine's addresses and one reserved for documentation (RFC 5737).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Waker};
@@ -9,15 +9,15 @@ const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const GONE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 #[test]
-fn address_is_gone_where_no_interface_has_it() {
+fn address_without_interface_is_gone() {
     assert!(!is_gone(HERE));
     assert!(is_gone(GONE));
 }
 
 #[test]
-fn link_has_moved_when_its_address_is_gone_and_there_is_a_way_from_another() {
+fn moved_needs_gone_source_and_route() {
     let near = SocketAddr::new(HERE, 7400);
-    // The kernel sends nothing there, wherever the machine has its default route.
+    // The kernel refuses to connect to the broadcast address, whatever the default route.
     let nowhere = SocketAddr::from(([255, 255, 255, 255], 7400));
     assert!(has_route(near));
     assert!(!has_route(nowhere));

@@ -26,7 +26,7 @@ use super::dial::Dialler;
 use super::line::{Line, LineError};
 use super::listener::{LAST_WORD, refuse};
 use super::tls::Tls;
-use crate::door::{Door, NOTHING_SAID};
+use crate::door::{Door, NO_REQUEST};
 use crate::error::Unreachable;
 use crate::identity::Identity;
 
@@ -78,7 +78,7 @@ pub(super) async fn hear(
         Err(error) => return Err(error),
     };
     let Some(knock) = knock else {
-        return refuse(line, CloseCode::Protocol, NOTHING_SAID.into()).await;
+        return refuse(line, CloseCode::Protocol, NO_REQUEST.into()).await;
     };
     let Some(answer) = door.ask(caller, knock).await else {
         return refuse(line, CloseCode::Shutdown, "the node shuts down".into()).await;

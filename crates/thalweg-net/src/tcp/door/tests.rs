@@ -115,7 +115,7 @@ async fn what_is_no_word_is_told_so_and_the_next_is_heard() {
         }
         let told = line.hear_frame(&mut decoder).await;
         assert!(
-            matches!(&told, Err(LineError::Closed(CloseCode::Protocol, reason)) if reason == NOTHING_SAID),
+            matches!(&told, Err(LineError::Closed(CloseCode::Protocol, reason)) if reason == NO_REQUEST),
             "{told:?} to {:?}",
             &said[..said.len().min(20)]
         );
