@@ -34,7 +34,7 @@ pub enum IdentityError {
         source: io::Error,
     },
     /// The path is a pipe, a device or a folder: opening it could block, or it cannot keep a key.
-    #[error("the key file {path} is no file that could keep a key: name another `key_file`")]
+    #[error("the key file {path} is not a regular file: name another `key_file`")]
     NoFile {
         /// The path.
         path: PathBuf,
@@ -87,7 +87,7 @@ pub enum BindError {
     },
     /// The file with the certificate authorities of relays cannot be used.
     #[error(
-        "cannot use {path} for the certificates of relays: {fault}; it is to hold one or more, each between BEGIN CERTIFICATE \
+        "cannot use {path} for the certificates of relays: {fault}; it must hold one or more, each between BEGIN CERTIFICATE \
          and END CERTIFICATE"
     )]
     RelayCa {

@@ -20,8 +20,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     file.take(FILE_BYTES_MAX as u64 + 1)
         .read_to_end(&mut bytes)?;
     if bytes.len() > FILE_BYTES_MAX {
-        let what =
-            format!("it has more than {FILE_BYTES_MAX} bytes, which are the most that is read");
+        let what = format!("it has more than {FILE_BYTES_MAX} bytes, the maximum");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     }
     Ok(bytes)

@@ -59,7 +59,7 @@ fn a_file_that_a_configuration_names_and_that_is_of_no_use_is_told() {
     refused("ca.pem", "No such file");
     let begin = "-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n";
     std::fs::write(folder.path().join("ca.pem"), begin).expect("room");
-    refused("ca.pem", "number 1 in it is none");
+    refused("ca.pem", "number 1 in it is invalid");
     let without = text.replace("relay_ca", "# relay_ca");
     std::fs::write(folder.path().join("node.toml"), without).expect("room");
     run(folder.path(), &["check", "node.toml"]).exits(0);
@@ -281,7 +281,7 @@ fn a_pipe_for_a_file_is_told_and_not_waited_for() {
         told(
             &key,
             command,
-            &["the key file a.key is no file", "`key_file`"],
+            &["the key file a.key is not a regular file", "`key_file`"],
         );
     }
     let state = pipe("a.json", "name = \"a\"\n[fabric]\nstate = \"a.json\"\n");
@@ -294,7 +294,7 @@ fn a_pipe_for_a_file_is_told_and_not_waited_for() {
     told(
         &pipe("ca.pem", relays),
         &["check", "node.toml"],
-        &["ca.pem", "it is no file"],
+        &["ca.pem", "it is not a regular file"],
     );
 }
 

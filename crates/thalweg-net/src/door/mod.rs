@@ -172,7 +172,7 @@ impl Caller<'_> {
         addresses: &Addresses,
         knock: &[u8],
     ) -> Result<Bytes, Unreachable> {
-        let over_tcp = tcp::knock(
+        let over_tcp = tcp::request(
             self.identity,
             self.congestion,
             keeper,

@@ -106,7 +106,7 @@ pub(super) fn relay_trust(path: &Path) -> Result<CaTlsConfig, BindError> {
     };
     // Checked before opening: opening a pipe blocks.
     if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
-        return Err(fault("it is no file".into()));
+        return Err(fault("it is not a regular file".into()));
     }
     let text = file::read(path).map_err(|error| fault(error.to_string()))?;
     let roots: Vec<_> = CertificateDer::pem_slice_iter(&text)
@@ -118,7 +118,7 @@ pub(super) fn relay_trust(path: &Path) -> Result<CaTlsConfig, BindError> {
     for (number, root) in (1..).zip(&roots) {
         rustls::RootCertStore::empty()
             .add(root.clone())
-            .map_err(|error| fault(format!("number {number} in it is none: {error}")))?;
+            .map_err(|error| fault(format!("number {number} in it is invalid: {error}")))?;
     }
     Ok(CaTlsConfig::embedded().with_extra_roots(roots))
 }
@@ -167,7 +167,7 @@ impl Addresses {
                 match host.look_up().await {
                     Ok(more) => addresses.extend(more),
                     Err(error) => {
-                        tracing::debug!(%error, "a name is passed over");
+                        tracing::debug!(%error, "host name skipped");
                         unknown = Some(error);
                     }
                 }

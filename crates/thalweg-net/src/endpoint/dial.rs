@@ -289,7 +289,7 @@ async fn watch_link(endpoint: &Endpoint, link: &Link, addresses: &Addresses, see
             }
             Ok(_) => return,
             Err(reason) => {
-                tracing::debug!(peer = %link.peer().short(), %reason, has_moved, "no better link");
+                tracing::debug!(peer = %link.peer().short(), %reason, has_moved, "no better link found");
             }
         }
         if timeout(BACKOFF_MIN, link.closed()).await.is_ok() {

@@ -102,7 +102,7 @@ pub(super) async fn redial_when_silent(
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(reason) => {
-                    tracing::debug!(peer = %link.peer().short(), %reason, "a silent link is all there is");
+                    tracing::debug!(peer = %link.peer().short(), %reason, "no other path to a silent peer");
                 }
             }
             let _ = timeout(backoff.next(), link.wait_heard()).await;
@@ -132,14 +132,14 @@ async fn dial_beside(
         addresses: reason::list_quic(addresses),
     })??;
     if link.answers_ping().await {
-        let reason = b"the link between the two nodes is heard again";
+        let reason = b"the link between the two nodes works again";
         connection.close(CloseCode::Duplicate.varint(), reason);
         return Ok(false);
     }
     let kept = accept::establish(endpoint, Fresh::Quic(connection), true).await?;
     let is_replaced = !kept.is_same(link);
     if is_replaced {
-        link.close(CloseCode::Duplicate, "nothing comes over this connection");
+        link.close(CloseCode::Duplicate, "nothing arrives over this connection");
     }
     Ok(is_replaced)
 }

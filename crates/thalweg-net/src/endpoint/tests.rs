@@ -139,5 +139,5 @@ fn bad_relay_ca_error_names_fault() {
     assert!(said().contains("BEGIN CERTIFICATE"), "{}", said());
     // The base64 of bytes that are not a certificate.
     std::fs::write(&path, format!("{begin}YWJj\n-----END CERTIFICATE-----\n")).expect("room");
-    assert!(said().contains("number 1 in it is none"), "{}", said());
+    assert!(said().contains("number 1 in it is invalid"), "{}", said());
 }

@@ -175,5 +175,5 @@ impl<F: Future> Future for Caught<F> {
 fn message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "it did not say why".into())
+        .unwrap_or_else(|| "no message".into())
 }

@@ -1,11 +1,13 @@
-//! The task of one TCP connection.
+//! The task of one TCP connection, a session's carrier.
 //!
-//! *The idea.* A turn takes in what has come, hands over what the pacer allows, and waits for whichever is first: the peer,
-//! room in the kernel, a word from the application, a timer. While the kernel paces, room is waited for also when nothing
-//! was refused: the low-water mark wakes the task when the sliver has half gone.
+//! *The idea.* A turn reads what has arrived, writes what the pacer allows, and waits for the first
+//! of: bytes from the peer, room in the kernel, a call from the application, a timer. While the
+//! kernel paces, the task also waits for room when no write was refused: the low-water mark wakes
+//! it when half of the unsent bytes have left.
 //!
-//! It is polled by hand: of a relay with many sinks this task is most of what runs, and each future that is made anew for a
-//! turn costs as much as the decision that it waits for. So is the session asked once a turn, for all that there is to know.
+//! The task is polled by hand: on a relay with many sinks it is most of what runs, and a future
+//! made anew per turn costs as much as the decision it waits for. For the same reason it locks the
+//! session once per turn.
 //!
 //! *What it does not do.* It decides nothing: the session does.
 
@@ -32,23 +34,24 @@ use super::shared::Shared;
 use super::socket;
 use crate::alarm::Alarm;
 
-/// Small frames are put together into one record until it has so many bytes: half a packet.
+/// Small frames share one TLS record until it has this many bytes: half a packet.
 const RECORD_BYTES: usize = CHUNK_BYTES_MIN as usize / 2;
 
-/// The same in the clear, where nobody has to wait for the end of a record: as much as the largest record has.
-const CLEAR_BYTES: usize = 16 << 10;
+/// The same without TLS, where no reader waits for the end of a record: the size of the largest
+/// record.
+const PLAIN_BYTES: usize = 16 << 10;
 
-/// How long the peer may take to read the last word.
-const LAST_WORD: Duration = Duration::from_secs(1);
+/// How long the peer may take to read the last frame.
+const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
-/// What a carrier waits for besides the peer, its timer and the application.
+/// What a carrier waits for, besides the peer, its timer and the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     /// Nothing.
     Nothing,
-    /// That the kernel has room.
+    /// Room in the kernel.
     Room,
-    /// The kernel has room, and yet there is no credit: a moment.
+    /// A moment: the kernel has room, but the session has no credit.
     Moment,
 }
 
@@ -58,49 +61,54 @@ struct Carrier {
     line: Line,
     alarm: Alarm,
     out: Out,
-    /// How much the kernel may have unsent.
+    /// The low-water mark set in the kernel: the most unsent bytes it may have.
     mark: DataSize,
-    /// When to look again if the peer is silent and nobody calls; nothing while something else is waited for.
-    rest: Option<Instant>,
+    /// When to run again if nothing happens; `None` while it also waits for room or credit.
+    wake_at: Option<Instant>,
 }
 
-/// How a carrier is called to look at its session.
+/// Wakes a carrier to look at its session.
 #[derive(Debug, Default)]
-pub(super) struct Call {
+pub(super) struct CarrierWaker {
     waker: AtomicWaker,
-    is_called: AtomicBool,
+    is_woken: AtomicBool,
 }
 
-impl Call {
-    pub(super) fn call(&self) {
-        self.is_called.store(true, Release);
+impl CarrierWaker {
+    pub(super) fn wake(&self) {
+        self.is_woken.store(true, Release);
         self.waker.wake();
     }
 
-    /// Returns whether it was called since the last time; who is called next wakes this task.
+    /// Returns whether it was woken since the last call; a later wake wakes this task.
     fn take(&self, context: &Context<'_>) -> bool {
-        // What is called from here on wakes it, what was before is seen.
+        // Registered before the flag is read, so that a wake between the two is not lost.
         self.waker.register(context.waker());
-        self.is_called.swap(false, Acquire)
+        self.is_woken.swap(false, Acquire)
     }
 }
 
-/// What the session said in a turn.
+/// The session's state after one turn.
 #[derive(Clone, Copy)]
 struct Turn {
-    /// Whether the session still has this carrier.
-    is_of_use: bool,
+    /// Whether the session still uses this carrier.
+    is_needed: bool,
     is_over: bool,
-    /// Whether something waits that only more credit lets through.
+    /// Whether something is queued that only more credit lets through.
     wants_credit: bool,
-    /// How much may lie unsent in the kernel, if it is the kernel that paces what goes over this carrier.
+    /// How much may be unsent in the kernel, if the kernel paces this carrier.
     unsent_max: Option<DataSize>,
-    /// When to look again if nothing happens.
+    /// When to run again if nothing happens.
     until: Instant,
 }
 
-/// Carries until the connection fails, is left, or the session is over.
-pub(super) async fn run(shared: Arc<Shared>, number: CarrierNumber, line: Line, call: Arc<Call>) {
+/// Runs a carrier until its connection fails, it is replaced, or the session is over.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    number: CarrierNumber,
+    line: Line,
+    waker: Arc<CarrierWaker>,
+) {
     let mut carrier = Carrier {
         alarm: Alarm::new(shared.clock),
         shared,
@@ -108,48 +116,53 @@ pub(super) async fn run(shared: Arc<Shared>, number: CarrierNumber, line: Line, 
         line,
         out: Out::new(),
         mark: DataSize::ZERO,
-        rest: None,
+        wake_at: None,
     };
-    let ended = poll_fn(|context| carrier.carry(context, &call)).await;
+    let ended = poll_fn(|context| carrier.poll_run(context, &waker)).await;
     let shared = &carrier.shared;
     let ended_well = ended.is_ok() && shared.is_over();
     let reason = ended.err().map(|error| error.to_string());
     tracing::debug!(peer = %shared.peer.short(), %number, ?reason, "tcp carrier down");
     shared.lose(number);
-    shared.keeper.notify_one();
+    shared.standby_needed.notify_one();
     if ended_well {
         carrier.line.end();
-        // Either way the connection goes now.
-        let _ = timeout(LAST_WORD.into(), carrier.line.drain()).await;
+        // The connection is closed whether or not the peer reads the rest in time.
+        let _ = timeout(CLOSE_WAIT.into(), carrier.line.drain()).await;
     } else {
-        // What this carrier did not deliver goes over another one; an error says that there is nothing to take back.
+        // Another carrier retransmits what this one did not deliver, so its unsent bytes must not
+        // arrive late. An error means that there are none.
         let _ = socket::forget_unsent(carrier.line.socket());
     }
 }
 
 impl Carrier {
-    /// Takes turns until there is nothing to do; ready when the carrier is of no use any more.
-    fn carry(&mut self, context: &mut Context<'_>, call: &Call) -> Poll<Result<(), LineError>> {
-        let is_called = call.take(context);
-        if let Some(until) = self.rest.take()
-            && !is_called
+    /// Takes turns until there is nothing to do; ready when the carrier is no longer used.
+    fn poll_run(
+        &mut self,
+        context: &mut Context<'_>,
+        waker: &CarrierWaker,
+    ) -> Poll<Result<(), LineError>> {
+        let is_woken = waker.take(context);
+        if let Some(until) = self.wake_at.take()
+            && !is_woken
             && !self.line.socket().poll_read_ready(context)?.is_ready()
-            && !self.has_come(until, context)
+            && !self.is_past(until, context)
         {
-            self.rest = Some(until);
+            self.wake_at = Some(until);
             return Poll::Pending;
         }
         loop {
-            let is_more = self.hear(context)?;
+            let is_more = self.receive(context)?;
             let (wait, turn) = self.transmit()?;
-            if !turn.is_of_use || (turn.is_over && wait != Wait::Room) {
+            if !turn.is_needed || (turn.is_over && wait != Wait::Room) {
                 return Poll::Ready(Ok(()));
             }
             if self.line.is_ended() {
                 return Poll::Ready(Err(LineError::Ended));
             }
             if is_more {
-                // Others have their turns between two of a peer that has much to say.
+                // Yields to other tasks between two turns of a peer that sends much.
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -160,16 +173,16 @@ impl Carrier {
                 Wait::Moment => turn.until.min(self.shared.clock.now() + WAKE),
                 Wait::Nothing | Wait::Room => turn.until,
             };
-            if !self.has_come(until, context) {
-                self.rest = (wait == Wait::Nothing).then_some(until);
+            if !self.is_past(until, context) {
+                self.wake_at = (wait == Wait::Nothing).then_some(until);
                 return Poll::Pending;
             }
         }
     }
 
-    /// Returns whether a time has come; if not, it wakes when that comes.
-    fn has_come(&mut self, until: Instant, context: &mut Context<'_>) -> bool {
-        // An alarm that was set before for an earlier time is set anew when that is over.
+    /// Returns whether a time has come; until then it registers the task to be woken.
+    fn is_past(&mut self, until: Instant, context: &mut Context<'_>) -> bool {
+        // The alarm may go off for an earlier time; then it is set for this one.
         while self.alarm.is_due(until, context) {
             if until <= self.shared.clock.now() {
                 return true;
@@ -178,8 +191,9 @@ impl Carrier {
         false
     }
 
-    /// Takes in what has come; returns whether there may be more at once. If not, it wakes when there is.
-    fn hear(&mut self, context: &mut Context<'_>) -> Result<bool, LineError> {
+    /// Reads what has arrived; returns whether there may be more at once. If not, it registers the
+    /// task for more.
+    fn receive(&mut self, context: &mut Context<'_>) -> Result<bool, LineError> {
         let Self {
             shared,
             number,
@@ -188,7 +202,7 @@ impl Carrier {
         } = self;
         while !line.is_ended() && line.socket().poll_read_ready(context)?.is_ready() {
             let mut broken = None;
-            let is_more = line.hear(|bytes| {
+            let is_more = line.receive(|bytes| {
                 if broken.is_none() {
                     let heard = shared.act_as(*number, |state, now| {
                         state.session.handle_bytes(*number, bytes, now)
@@ -206,11 +220,11 @@ impl Carrier {
         Ok(false)
     }
 
-    /// Hands over what the pacer allows; returns what to wait for.
+    /// Writes what the pacer allows; returns what to wait for.
     fn transmit(&mut self) -> Result<(Wait, Turn), LineError> {
-        let mut was_asked = false;
+        let mut was_queried = false;
         loop {
-            // What the last turn left is first.
+            // Bytes left by the last turn go first.
             let is_flushed = self.line.flush()?;
             let turn = self.turn(is_flushed);
             if !is_flushed {
@@ -218,8 +232,8 @@ impl Carrier {
             }
             self.set_mark(turn.unsent_max)?;
             if !self.out.is_empty() {
-                self.line.say(&mut self.out)?;
-                was_asked = false;
+                self.line.queue(&mut self.out)?;
+                was_queried = false;
                 if turn.wants_credit || !self.line.flush()? {
                     continue;
                 }
@@ -227,17 +241,18 @@ impl Carrier {
             if !turn.wants_credit || turn.unsent_max.is_none() {
                 return Ok((Wait::Nothing, turn));
             }
-            if was_asked {
+            if was_queried {
                 return Ok((Wait::Moment, turn));
             }
-            if !self.ask_for_room() {
+            if !self.query_room() {
                 return Ok((Wait::Room, turn));
             }
-            was_asked = true;
+            was_queried = true;
         }
     }
 
-    /// Asks the session for what is next, if the line can take it, and for all else that there is to know.
+    /// Runs the session's timers, collects its next frames if the line can take them, and reads its
+    /// state, under one lock.
     fn turn(&mut self, has_room: bool) -> Turn {
         let Self {
             shared,
@@ -247,14 +262,14 @@ impl Carrier {
             ..
         } = self;
         let bytes_max = if line.is_plain() {
-            CLEAR_BYTES
+            PLAIN_BYTES
         } else {
             RECORD_BYTES
         };
         out.clear();
         shared.act_as(*number, |state, now| {
-            state.judge(now);
-            // Where nothing waits, what the kernel would say lets nothing more through.
+            state.check_timeouts(now);
+            // If nothing is queued, fresh data from the kernel changes nothing.
             if state.wants_credit() {
                 state.refresh(now);
             }
@@ -264,10 +279,10 @@ impl Carrier {
             }
             let session = &state.session;
             let is_active = session.active() == Some(*number);
-            // What waits for the peer's word is let through by that.
+            // What waits for the peer's acknowledgement needs no other wake-up.
             let wants_credit = state.wants_credit() && !session.awaits_word(now);
             Turn {
-                is_of_use: session.has_carrier(*number),
+                is_needed: session.has_carrier(*number),
                 is_over: session.is_over(),
                 wants_credit: (is_active && wants_credit) || (has_room && !is_all),
                 unsent_max: session.unsent_max().filter(|_| is_active),
@@ -276,16 +291,16 @@ impl Carrier {
         })
     }
 
-    /// Returns whether the kernel has room; if not, waiting for room waits for it to have some.
-    fn ask_for_room(&self) -> bool {
+    /// Returns whether the kernel has room; if not, a wait for room now waits for new room.
+    fn query_room(&self) -> bool {
         let socket = self.line.socket();
-        // What the run-time remembers is from before: nothing was refused since.
+        // The run-time's readiness flag is stale, since no write was refused; this clears it.
         let refused = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         let _ = socket.try_io(Interest::WRITABLE, refused);
         socket::has_room(socket)
     }
 
-    /// Moves the low-water mark when the sliver has changed by a quarter.
+    /// Moves the low-water mark when its target has changed by a quarter.
     fn set_mark(&mut self, unsent_max: Option<DataSize>) -> Result<(), LineError> {
         let Some(wanted) = unsent_max else {
             return Ok(());

@@ -1,10 +1,12 @@
-//! One session as the application sees it: streams and messages both ways, and what became of them.
+//! One session as the application sees it: streams and messages both ways, and their events.
 //!
-//! *The idea.* The session is behind one lock that is held for as long as it takes to decide, never while waiting. Whoever
-//! changes it wakes the carrier that has something to say; whatever it tells is passed on at once: to the reader of the
-//! stream, to who accepts streams, to who asked for [`Events`].
+//! *The idea.* The session has one lock, held while it decides and never while a task waits. A
+//! caller that changes the session wakes the carrier that has something to send; the session's
+//! events are dispatched at once: to the stream's reader, to the task that accepts streams, or to
+//! [`Events`].
 //!
-//! *What it does not do.* It knows no ADU. It does not order what is written beyond its rank: the outbox above does.
+//! *What it does not do.* It knows no ADUs. It orders writes by rank only: the outbox above does
+//! the rest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,17 +26,17 @@ use super::stream::{Arriving, End, Writer};
 use super::traffic::{LineTraffic, Traffic};
 use crate::clock::Clock;
 
-/// A session with a peer; clones are the same one. It is closed when the last is dropped.
+/// A session with a peer; clones share it, and dropping the last closes it.
 #[derive(Clone)]
 pub struct Connection(Arc<Handle>);
 
 struct Handle {
     shared: Arc<Shared>,
-    /// Streams, and when each was opened.
+    /// Incoming streams, with the times at which they were opened.
     arrivals: tokio::sync::Mutex<UnboundedReceiver<(StreamNumber, Instant)>>,
 }
 
-/// Begins a session that has no TCP connection yet.
+/// Begins a session without a TCP connection.
 pub(super) fn begin(
     session: Session,
     peer: NodeId,
@@ -55,14 +57,15 @@ impl Connection {
         self.0.shared.peer
     }
 
-    /// Returns the next stream that arrives; nothing once the session is over.
+    /// Returns the next incoming stream; `None` once the session is over.
     pub async fn accept(&self) -> Option<Arriving> {
         let (stream, since) = self.0.arrivals.lock().await.recv().await?;
         let wake = self.0.shared.lock().readers.get(stream)?.clone();
         Some(Arriving::new(self.clone(), stream, since, wake))
     }
 
-    /// Opens a stream that is written by someone who waits for room himself: nothing of it is among the [`Events`].
+    /// Opens a stream for a writer that waits for room itself: its events are not among the
+    /// [`Events`].
     pub fn open_writer(&self, rank: i32) -> Option<Writer> {
         let end = Arc::new(End::default());
         let stream = self.0.shared.act(|state| {
@@ -73,7 +76,7 @@ impl Connection {
         Some(Writer::new(self.clone(), stream, end))
     }
 
-    /// Returns the next datagram that arrives; nothing once the session is over. One task at a time is woken.
+    /// Returns the next datagram; `None` once the session is over. Each datagram wakes one task.
     pub async fn datagram(&self) -> Option<Bytes> {
         let shared = &self.0.shared;
         loop {
@@ -88,17 +91,19 @@ impl Connection {
         }
     }
 
-    /// Opens a stream whose bytes go before those of lower rank; none while the peer admits no more.
+    /// Opens a stream; bytes of higher rank go first. Returns `None` while the peer's stream limit
+    /// is reached.
     pub fn open(&self, rank: i32) -> Option<StreamNumber> {
         self.0.shared.act(|state| state.session.open(rank))
     }
 
-    /// Hands over bytes of a stream; takes from the front of `bytes` what there is room for.
+    /// Writes bytes to a stream; takes from the front of `bytes` what there is room for.
     pub fn write(&self, stream: StreamNumber, bytes: &mut Bytes) -> Written {
         self.write_pieces(stream, std::slice::from_mut(bytes))
     }
 
-    /// The same with bytes in several pieces: what there is room for is sent together.
+    /// Like [`Connection::write`] with several pieces, which are sent together as far as there is
+    /// room.
     pub fn write_pieces(&self, stream: StreamNumber, pieces: &mut [Bytes]) -> Written {
         self.0.shared.act(|state| {
             let mut written = pieces
@@ -109,44 +114,46 @@ impl Connection {
         })
     }
 
-    /// Says that nothing more will be written; [`Event::Acknowledged`](thalweg_core::pace::Event::Acknowledged) follows when the
-    /// peer has every byte.
+    /// Finishes a stream; [`Event::Acknowledged`](thalweg_core::pace::Event::Acknowledged) follows
+    /// when the peer has every byte.
     pub fn finish(&self, stream: StreamNumber) {
         self.0.shared.act(|state| state.session.finish(stream));
     }
 
-    /// Gives a stream up: what is not sent is not, and the peer forgets what it has.
+    /// Gives up a stream: unsent bytes are dropped, and the peer discards its part.
     pub fn reset(&self, stream: StreamNumber, code: StreamCode) {
         self.0.shared.act(|state| state.session.reset(stream, code));
     }
 
-    /// Sends a message once, before the bytes of all streams.
+    /// Sends a message once, ahead of all streams.
     ///
-    /// Fails   gives it back if it is too large, if those before it have not left, or if the session is over
+    /// Fails   returns it if it is too large, if too many earlier ones are queued, or if the
+    ///         session is over
     pub fn send_datagram(&self, datagram: Bytes) -> Result<(), (DatagramError, Bytes)> {
         let shared = &self.0.shared;
         shared.act(|state| state.session.send_datagram(datagram))
     }
 
-    /// Returns how much may be written now so that no more than a sliver lies below whoever writes.
+    /// Returns how much may be written now so that only little stays queued below the writer.
     ///
-    /// If that is less than a packet, [`Event::Room`](thalweg_core::pace::Event::Room) follows when it is more.
+    /// If that is less than a packet, [`Event::Room`](thalweg_core::pace::Event::Room) follows when
+    /// there is more.
     pub fn credit(&self) -> DataSize {
         let now = self.0.shared.clock.now();
         self.0.shared.lock().credit(now)
     }
 
-    /// Returns what is known of the rate of the TCP connection in use.
+    /// Returns the rate estimate of the active TCP connection.
     pub fn path_rate(&self) -> PathRate {
         self.0.shared.lock().path_rate()
     }
 
-    /// Ends the session for this reason; what is not sent yet is not.
+    /// Ends the session for this reason and drops unsent bytes.
     pub fn close(&self, code: CloseCode, reason: &str) {
         self.0.shared.close(code, reason);
     }
 
-    /// Waits for the end of the session.
+    /// Waits for the end of the session and returns the cause.
     pub async fn closed(&self) -> DownCause {
         let mut over = self.0.shared.over.subscribe();
         let cause = over.wait_for(Option::is_some).await;
@@ -175,29 +182,30 @@ impl Connection {
         self.0.shared.over.borrow().clone()
     }
 
-    /// Waits until a session that is over has said its last word.
+    /// Waits until all carriers of a session that is over have sent their last bytes.
     pub async fn gone(&self) {
         let mut running = self.0.shared.running.subscribe();
         // The sender lives as long as this handle does.
         let _ = running.wait_for(|running| *running == 0).await;
     }
 
-    /// Returns whether all that was written, and is still wanted, has been acknowledged.
+    /// Returns whether everything written, and not given up, has been acknowledged.
     pub fn is_settled(&self) -> bool {
         self.0.shared.lock().session.is_settled()
     }
 
-    /// Returns what has happened so far, in numbers.
+    /// Returns the session's counters.
     pub fn carried(&self) -> Carried {
         self.0.shared.lock().session.carried()
     }
 
-    /// Returns the smoothed time between sending and the peer's word; zero before one was measured.
+    /// Returns the smoothed time from sending to the peer's acknowledgement; zero before the first
+    /// one.
     pub fn rtt(&self) -> Duration {
         self.0.shared.lock().session.rtt()
     }
 
-    /// Returns what has gone over its TCP connections, and how those are.
+    /// Returns the traffic of the session's TCP connections, and their state.
     pub fn traffic(&self) -> Traffic {
         let mut state = self.0.shared.lock();
         let mut traffic = state.past.clone();
@@ -214,8 +222,8 @@ impl Connection {
                 remote: slot.remote,
                 is_active,
                 rtt: known.map_or(Duration::ZERO, |path| path.rtt),
-                sent: DataSize::from_bytes(slot.moved.sent()),
-                received: DataSize::from_bytes(slot.moved.received()),
+                sent: DataSize::from_bytes(slot.counts.sent()),
+                received: DataSize::from_bytes(slot.counts.received()),
             });
         }
         if traffic.rtt == Duration::ZERO {
@@ -224,12 +232,12 @@ impl Connection {
         traffic
     }
 
-    /// Returns how many TCP connections there are, those that stand by included.
+    /// Returns the number of TCP connections, standbys included.
     pub fn carriers(&self) -> usize {
         self.0.shared.lock().session.carriers()
     }
 
-    /// Returns the number of the TCP connection in use.
+    /// Returns the number of the active TCP connection.
     pub fn active(&self) -> Option<CarrierNumber> {
         self.0.shared.lock().session.active()
     }
@@ -243,7 +251,6 @@ impl fmt::Debug for Connection {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared
-            .close(CloseCode::Shutdown, "nobody uses the connection any more");
+        self.shared.close(CloseCode::Shutdown, "connection dropped");
     }
 }

@@ -1,11 +1,12 @@
-//! Dialling a peer, and keeping connections standing by.
+//! Dialling a peer over TCP, and keeping standby connections.
 //!
-//! *The idea.* The first connection begins a session whose id is drawn here; the others join it by that id. One task dials
-//! whatever the session says is missing, ever more slowly while that fails. Where a peer has several addresses its
-//! connections take them in turn, so that a standby does not go where the active one goes. A peer that was restarted knows
-//! no session of before, and says so to who would join it: it is over then.
+//! *The idea.* The first connection begins a session with a random id; the others join it by that
+//! id. One task dials the standbys that the session lacks, with growing pauses while that fails. If
+//! a peer has several addresses, connections use them in turn, so that a standby takes another path
+//! than the active connection. A restarted peer does not know the session and refuses the standby:
+//! the session is over then.
 //!
-//! *What it does not do.* It dials no session again that is over.
+//! *What it does not do.* It does not redial a session that is over.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,32 +29,32 @@ use super::{ALPN, ALPN_PLAIN, Options, socket};
 use crate::error::Unreachable;
 use crate::task;
 
-/// Between two attempts for a standby at first: as long as fail-overs are apart.
+/// First pause between attempts for a standby: the minimum interval between fail-overs.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
-/// The longest time between two attempts.
+/// Longest pause between attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(16);
 
-/// The connection that begins a session.
+/// The number of the connection that begins a session.
 const FIRST: CarrierNumber = CarrierNumber(0);
 
-/// Whom to dial, and as what.
+/// Dials one peer with one protocol.
 #[derive(Clone)]
 pub(super) struct Dialler {
     pub(super) tls: Tls,
     pub(super) congestion: Option<String>,
     pub(super) peer: NodeId,
-    /// The protocol that is asked for.
+    /// The protocol name to negotiate (ALPN).
     pub(super) alpn: &'static str,
     pub(super) addresses: Vec<SocketAddr>,
 }
 
-/// A connection on which each side has said its first word, with the peer's.
-type Met = (Line, Decoder, Frame);
+/// A connection after the exchange of first frames, with the peer's.
+type Greeted = (Line, Decoder, Frame);
 
 /// Begins a session with a peer, at the first of these addresses that answers.
 ///
-/// Fails   nobody answers, somebody else does, the peer does not admit this node
+/// Fails   if none answers, another node does, or the peer does not admit this node
 pub async fn dial(
     options: &Options,
     peer: NodeId,
@@ -68,7 +69,7 @@ pub async fn dial(
     };
     let is_plain = options.plain.contains(&peer);
     let tls = Tls::new(&options.identity, &[]).map_err(broken)?;
-    let session = tls.draw().map_err(broken)?;
+    let session = tls.draw_session_id().map_err(broken)?;
     let mut dialler = Dialler {
         tls,
         congestion: options.congestion.clone(),
@@ -82,12 +83,12 @@ pub async fn dial(
     let machine = Session::new(pacing, options.standbys, now);
     let (shared, connection, events) = begin(machine, peer, options.clock);
     shared.join(FIRST, line, decoder);
-    let keeping = keep(shared.clone(), dialler, session);
-    tokio::spawn(task::alone_or(keeping, move || shared.fail_here()));
+    let dialling = dial_standbys(shared.clone(), dialler, session);
+    tokio::spawn(task::alone_or(dialling, move || shared.fail_internally()));
     Ok((connection, events))
 }
 
-/// Returns the first word of a connection of a session.
+/// Returns the first frame of a session's connection.
 const fn hello(session: SessionId, number: CarrierNumber) -> Frame {
     Frame::Hello {
         session,
@@ -95,19 +96,19 @@ const fn hello(session: SessionId, number: CarrierNumber) -> Frame {
     }
 }
 
-/// Returns who is asked: the peer, if the kernel says nothing.
+/// Returns the source of credit: the peer's acknowledgements if the kernel reports nothing.
 pub(super) fn pacing(wanted: Pacing, line: &Line) -> Pacing {
     match socket::path(line.socket()) {
         Ok(_) => wanted,
         Err(error) => {
-            tracing::debug!(%error, "the kernel says nothing of tcp connections: the peer is asked");
+            tracing::debug!(%error, "no TCP_INFO from the kernel: credit comes from the peer");
             Pacing::Acked
         }
     }
 }
 
 /// Dials standbys until the session is over.
-async fn keep(shared: Arc<Shared>, dialler: Dialler, session: SessionId) {
+async fn dial_standbys(shared: Arc<Shared>, dialler: Dialler, session: SessionId) {
     let mut pause = PAUSE_MIN;
     while !shared.is_over() {
         let (missing, from) = shared.act(|state| {
@@ -115,13 +116,17 @@ async fn keep(shared: Arc<Shared>, dialler: Dialler, session: SessionId) {
             (session.carriers_missing(), session.dial_at())
         });
         if missing == 0 {
-            shared.keeper.notified().await;
+            shared.standby_needed.notified().await;
             continue;
         }
-        let rest = from.saturating_since(shared.clock.now());
-        if rest > Duration::ZERO {
-            // One that is lost meanwhile is made up for at once, and a line that stalls soon.
-            let _ = timeout(rest.min(PAUSE_MIN).into(), shared.keeper.notified()).await;
+        let wait_time = from.saturating_since(shared.clock.now());
+        if wait_time > Duration::ZERO {
+            // Waits in steps: a carrier lost meanwhile is replaced at once, a stalled one soon.
+            let _ = timeout(
+                wait_time.min(PAUSE_MIN).into(),
+                shared.standby_needed.notified(),
+            )
+            .await;
             continue;
         }
         let number = shared.act(super::shared::State::number);
@@ -130,11 +135,12 @@ async fn keep(shared: Arc<Shared>, dialler: Dialler, session: SessionId) {
         match dialler.connect(address, &hello, GREETING_WAIT).await {
             Ok((line, decoder, _)) => {
                 shared.join(number, line, decoder);
-                // A standby that goes at once is not dialled at once again.
+                // A standby that fails at once is not redialled at once.
                 sleep(PAUSE_MIN.into()).await;
                 pause = PAUSE_MIN;
             }
-            // A carrier that is left would bring the peer's own word, and soon: it is worth more.
+            // If a carrier is left, the peer's own close will arrive on it soon, with a better
+            // reason.
             Err(Unreachable::Closed {
                 code: code @ CloseCode::Shutdown,
                 reason,
@@ -149,24 +155,26 @@ async fn keep(shared: Arc<Shared>, dialler: Dialler, session: SessionId) {
     }
 }
 
-/// Returns whether the peer's first word answers one's own: a greeting is repeated, at the door something is said.
-fn is_answered(said: &Frame, heard: &Frame) -> bool {
-    match said {
-        Frame::Hello { .. } => heard == said,
-        _ => !matches!(heard, Frame::Hello { .. }),
+/// Returns whether the peer's first frame answers this end's: a greeting is repeated, a door
+/// request gets another frame.
+fn is_answered(sent: &Frame, received: &Frame) -> bool {
+    match sent {
+        Frame::Hello { .. } => received == sent,
+        _ => !matches!(received, Frame::Hello { .. }),
     }
 }
 
 impl Dialler {
-    /// Makes the first connection, with this for the first word; the address that answers is the first from then on.
-    pub(super) async fn begin(&mut self, first: &Frame) -> Result<Met, Unreachable> {
+    /// Makes the first connection, with `first` as its first frame; moves the address that answers
+    /// to the front.
+    pub(super) async fn begin(&mut self, first: &Frame) -> Result<Greeted, Unreachable> {
         let mut failed = Unreachable::NoAddress(self.peer);
         let count = self.addresses.len();
         let wait = Duration::from_nanos(GREETING_WAIT.as_nanos() / count.max(1) as u64);
         for turn in 0..count {
             match self.connect(self.addresses[0], first, wait).await {
                 Ok(connected) => return Ok(connected),
-                // What a node says for itself is worth more than the silence of another address.
+                // An answer of the node is worth more than the silence of another address.
                 Err(error) if turn == 0 || error.is_answer() => failed = error,
                 Err(_) => {}
             }
@@ -175,18 +183,18 @@ impl Dialler {
         Err(failed)
     }
 
-    /// Returns where a connection of the session goes.
+    /// Returns the address for a connection of the session.
     fn address(&self, number: CarrierNumber) -> SocketAddr {
         self.addresses[number.0 as usize % self.addresses.len()]
     }
 
-    /// Makes one connection, first words included.
+    /// Makes one connection, including the exchange of first frames.
     async fn connect(
         &self,
         address: SocketAddr,
         first: &Frame,
         wait: Duration,
-    ) -> Result<Met, Unreachable> {
+    ) -> Result<Greeted, Unreachable> {
         match timeout(wait.into(), self.greet(address, first)).await {
             Ok(greeted) => greeted.map_err(|error| self.unreachable(address, error)),
             Err(_) => Err(Unreachable::TimedOut {
@@ -195,17 +203,18 @@ impl Dialler {
         }
     }
 
-    async fn greet(&self, address: SocketAddr, first: &Frame) -> Result<Met, LineError> {
+    async fn greet(&self, address: SocketAddr, first: &Frame) -> Result<Greeted, LineError> {
         let stream = TcpStream::connect(address).await?;
         socket::set_options(&stream, self.congestion.as_deref())?;
         let tls = self.tls.client(self.peer, self.alpn)?;
         let (mut line, mut decoder) = Line::establish(stream, tls).await?;
-        // A peer that refuses may have gone already; why, it said before.
-        let said = line.say_frame(first).await;
-        let heard = line.hear_frame(&mut decoder).await?;
-        said?;
-        if is_answered(first, &heard) {
-            Ok((line, decoder, heard))
+        // A peer that refuses may have closed already, so its reason is read before the write error
+        // is reported.
+        let sent = line.send_frame(first).await;
+        let received = line.receive_frame(&mut decoder).await?;
+        sent?;
+        if is_answered(first, &received) {
+            Ok((line, decoder, received))
         } else {
             Err(LineError::Greeting)
         }

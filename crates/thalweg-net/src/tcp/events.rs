@@ -1,10 +1,10 @@
-//! What happens to what is sent, and to the session, for one who listens.
+//! The event queue of a session, for one listener.
 //!
-//! *The idea.* It lies in a row under the session's lock, where it is put as it happens. Who listens is woken for the first and
-//! takes all there is: acknowledgements of many streams come at once. Who is patient is not woken for those at all, and finds
-//! them when something else has him look.
+//! *The idea.* Events are queued under the session's lock as they happen. The listener is woken for
+//! the first and takes all there are: acknowledgements of many streams arrive together. A *patient*
+//! listener is not woken for acknowledgements at all, and finds them when something else wakes it.
 //!
-//! *What it does not do.* It keeps nothing for one who has gone away.
+//! *What it does not do.* It queues nothing for a listener that is gone.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,20 +17,20 @@ use thalweg_core::time::Instant;
 
 use super::shared::Shared;
 
-/// What happens to what is sent, and to the session; to be drained, or dropped.
+/// The events of a session; the holder must drain or drop it.
 pub struct Events(Arc<Shared>);
 
-/// What has happened and was not listened to.
-pub(super) struct Told {
-    /// Each with the moment when it happened.
+/// The events that the listener has not taken yet.
+pub(super) struct EventQueue {
+    /// Each with the time at which it happened.
     events: VecDeque<(Event, Instant)>,
-    /// Who listens.
+    /// The listener's waker.
     listener: Waker,
-    /// Whether he has seen all, and is to be woken.
+    /// Whether the listener has taken everything and is to be woken.
     is_waiting: bool,
-    /// Whether acknowledgements are to wake nobody.
+    /// Whether acknowledgements wake nothing.
     is_patient: bool,
-    /// Whether nothing more is to be kept: nobody listens, or the session is over.
+    /// Whether nothing more is queued: the listener is gone, or the session is over.
     is_closed: bool,
 }
 
@@ -39,20 +39,20 @@ impl Events {
         Self(shared)
     }
 
-    /// Returns what happens next; nothing once the session is over.
+    /// Returns the next event; `None` once the session is over.
     pub async fn next(&mut self) -> Option<Event> {
         self.happened().await;
-        self.0.lock().told.pop().map(|(event, _)| event)
+        self.0.lock().events.pop().map(|(event, _)| event)
     }
 
-    /// Waits until something has happened that was not taken, or the session is over.
+    /// Waits until there is an event, or the session is over.
     pub(super) async fn happened(&mut self) {
         poll_fn(|context| {
-            let told = &mut self.0.lock().told;
-            if !told.events.is_empty() || told.is_closed {
+            let queue = &mut self.0.lock().events;
+            if !queue.events.is_empty() || queue.is_closed {
                 return Poll::Ready(());
             }
-            told.wait(context.waker());
+            queue.listen(context.waker());
             Poll::Pending
         })
         .await;
@@ -68,12 +68,12 @@ impl fmt::Debug for Events {
 impl Drop for Events {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.told.events.clear();
-        state.told.is_closed = true;
+        state.events.events.clear();
+        state.events.is_closed = true;
     }
 }
 
-impl Told {
+impl EventQueue {
     pub(super) fn new() -> Self {
         Self {
             events: VecDeque::new(),
@@ -84,7 +84,7 @@ impl Told {
         }
     }
 
-    pub(super) fn say(&mut self, event: Event, now: Instant) {
+    pub(super) fn push(&mut self, event: Event, now: Instant) {
         if !self.is_closed {
             let can_wait = self.is_patient && matches!(event, Event::Acknowledged(_));
             self.events.push_back((event, now));
@@ -94,17 +94,17 @@ impl Told {
         }
     }
 
-    /// Returns what happened next, and when.
+    /// Takes the next event with its time.
     pub(super) fn pop(&mut self) -> Option<(Event, Instant)> {
         self.events.pop_front()
     }
 
-    /// Takes whether who listens is patient.
+    /// Sets whether the listener is patient.
     pub(super) const fn set_patient(&mut self, is_patient: bool) {
         self.is_patient = is_patient;
     }
 
-    /// Says that nothing more will happen.
+    /// Closes the queue: nothing more will happen.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
         self.wake();
@@ -116,8 +116,8 @@ impl Told {
         }
     }
 
-    /// Takes whom to wake for what happens from now on.
-    pub(super) fn wait(&mut self, listener: &Waker) {
+    /// Registers the listener to be woken by the next event.
+    pub(super) fn listen(&mut self, listener: &Waker) {
         if !self.listener.will_wake(listener) {
             self.listener.clone_from(listener);
         }

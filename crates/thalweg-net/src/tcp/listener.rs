@@ -1,9 +1,9 @@
-//! Accepting sessions, and the connections that join them.
+//! Accepts sessions over TCP, and the connections that join them.
 //!
-//! *The idea.* The TLS handshake proves a key, the set of admitted keys decides, the greeting says which session is meant.
-//! A session belongs to the key that began it, so nobody joins another's.
+//! *The idea.* The TLS handshake proves a key, the admission decides, the greeting names the
+//! session. A session belongs to the key that began it, so no other key can join it.
 //!
-//! *What it does not do.* It keeps no session alive: who accepted it does.
+//! *What it does not do.* It keeps no session alive: the caller that accepted it does.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,19 +34,20 @@ use crate::error::BindError;
 use crate::lobby::{Host, Lobby};
 use crate::task::Vital;
 
-/// Sessions at once: each neighbour's, and its next while the last is not yet found dead.
+/// Maximum number of sessions: one per neighbour, and its successor while the old one is not yet
+/// found dead.
 const SESSIONS_MAX: usize = 2 * LINKS_MAX;
 
-/// Sessions that wait to be accepted; the peers of more wait for their greeting.
+/// Sessions that wait for [`Listener::accept`]; further peers wait for their greeting.
 const BACKLOG: usize = 16;
 
-/// After the system refused a connection for want of descriptors or memory: it may have some again.
+/// Pause after the system refused a connection for lack of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a peer may take to read why it is sent away, or what it is answered at the door.
-pub(super) const LAST_WORD: Duration = Duration::from_secs(1);
+/// How long a refused peer or a caller at the door may take to read its answer.
+pub(super) const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
-/// Takes sessions from admitted peers; dropped, it takes no more, and those that there are go on.
+/// Accepts sessions of admitted peers. Dropping it stops accepting; existing sessions go on.
 #[derive(Debug)]
 pub struct Listener {
     addresses: Vec<SocketAddr>,
@@ -54,7 +55,7 @@ pub struct Listener {
     tasks: Vec<AbortHandle>,
 }
 
-/// A connection as the kernel has accepted it, and from where.
+/// A connection accepted by the kernel, and its far end.
 type Accepted = (TcpStream, SocketAddr);
 
 struct Gate {
@@ -68,9 +69,10 @@ struct Gate {
 }
 
 impl Listener {
-    /// Listens on these addresses, over each of which a session's connections may come; port 0 takes a free one.
+    /// Listens on these addresses, any of which may receive a session's connections; port 0 takes a
+    /// free one.
     ///
-    /// Fails   an address is in use or not ours, the kernel has no such congestion control
+    /// Fails   if an address is in use or not ours, or the kernel lacks the congestion control
     pub async fn bind(
         options: Options,
         addresses: &[SocketAddr],
@@ -79,7 +81,8 @@ impl Listener {
         Self::bind_with(options, addresses, admission, None, &Vital::default()).await
     }
 
-    /// The same, with a door for those who are not admitted, and with what hears of a task that fails.
+    /// Like [`Listener::bind`], with a door for keys that are not admitted, and a reporter of
+    /// failed tasks.
     #[expect(
         clippy::unused_async,
         reason = "its sockets and tasks are the runtime's, which a caller that awaits it has"
@@ -148,7 +151,7 @@ impl Drop for Listener {
     }
 }
 
-/// Listens on an address; says which, for port 0 stands for any.
+/// Listens on an address; returns the bound one, since port 0 stands for any.
 fn bind(address: SocketAddr, congestion: Option<&str>) -> io::Result<(SocketAddr, TcpListener)> {
     let listener = socket::listen(address)?;
     socket::set_options(&listener, congestion)?;
@@ -167,11 +170,13 @@ async fn run(listener: TcpListener, gate: Arc<Gate>) {
         };
         let (host, gate) = (Host::of(accepted.1.ip()), gate.clone());
         let lobby = gate.lobby.clone();
-        lobby.arrive(host, accepted, move |accepted| hear(gate.clone(), accepted));
+        lobby.arrive(host, accepted, move |accepted| {
+            serve(gate.clone(), accepted)
+        });
     }
 }
 
-async fn hear(gate: Arc<Gate>, (stream, from): Accepted) {
+async fn serve(gate: Arc<Gate>, (stream, from): Accepted) {
     match timeout(GREETING_WAIT.into(), gate.admit(stream)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%from, %error, "tcp connection not accepted"),
@@ -188,7 +193,7 @@ impl Gate {
             let Some((door, _place)) = door.and_then(|door| Some((door, door.place()?))) else {
                 return refuse(line, CloseCode::Overload, DOOR_BUSY.into()).await;
             };
-            return door::hear(line, decoder, peer, door).await;
+            return door::serve(line, decoder, peer, door).await;
         }
         if !self.admission.admits(peer) {
             let reason = self.admission.refuse(self.options.identity.id(), peer);
@@ -196,10 +201,10 @@ impl Gate {
         }
         if line.is_plain() && !self.options.plain.contains(&peer) {
             let (own, peer) = (self.options.identity.id().short(), peer.short());
-            let reason = format!("node {own} does not go on in the clear with the key {peer}");
+            let reason = format!("node {own} has no unencrypted sessions with the key {peer}");
             return refuse(line, CloseCode::NotAdmitted, reason).await;
         }
-        let hello = line.hear_frame(&mut decoder).await?;
+        let hello = line.receive_frame(&mut decoder).await?;
         let Frame::Hello { session, carrier } = hello else {
             return Err(LineError::Greeting);
         };
@@ -208,23 +213,23 @@ impl Gate {
                 let reason = "the session is over".into();
                 return refuse(line, CloseCode::Shutdown, reason).await;
             };
-            line.say_frame(&hello).await?;
+            line.send_frame(&hello).await?;
             shared.join(CarrierNumber(carrier), line, decoder);
             return Ok(());
         }
-        // Who may wait is reserved a place before the peer is told that it has one.
+        // Reserved before the greeting, so that a greeted peer is sure to be accepted.
         let Ok(place) = self.accepted.reserve().await else {
             return refuse(line, CloseCode::Shutdown, "the node shuts down".into()).await;
         };
         let pacing = pacing(self.options.pacing, &line);
         let clock = self.options.clock;
-        // Who dials sees to it that something stands by.
+        // The dialling end keeps the standbys.
         let begun = begin(Session::new(pacing, 0, clock.now()), peer, clock);
         let (shared, connection, events) = begun;
-        if !self.enter(peer, session, &shared) {
+        if !self.register(peer, session, &shared) {
             return refuse(line, CloseCode::Overload, "no room for a session".into()).await;
         }
-        line.say_frame(&hello).await?;
+        line.send_frame(&hello).await?;
         shared.join(CarrierNumber(0), line, decoder);
         place.send((connection, events));
         Ok(())
@@ -236,8 +241,9 @@ impl Gate {
         (!shared.is_over()).then_some(shared)
     }
 
-    /// Makes a session known, so that others may join it; returns whether there is room and it is new.
-    fn enter(&self, peer: NodeId, session: SessionId, shared: &Arc<Shared>) -> bool {
+    /// Registers a session, so that other connections may join it; returns false if it exists or
+    /// there is no room.
+    fn register(&self, peer: NodeId, session: SessionId, shared: &Arc<Shared>) -> bool {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|_, shared| shared.upgrade().is_some_and(|shared| !shared.is_over()));
         if sessions.len() >= SESSIONS_MAX || sessions.contains_key(&(peer, session)) {
@@ -248,19 +254,20 @@ impl Gate {
     }
 }
 
-/// Says why not, and ends the connection.
+/// Sends the reason of a refusal and closes the connection.
 pub(super) async fn refuse(
     mut line: Line,
     code: CloseCode,
     reason: String,
 ) -> Result<(), LineError> {
-    line.say_frame(&Frame::Close {
+    line.send_frame(&Frame::Close {
         code,
         reason: reason.clone(),
     })
     .await?;
     line.end();
-    // What the peer has said meanwhile is taken in; one that does not go was told all the same.
-    let _ = timeout(LAST_WORD.into(), line.drain()).await;
+    // Drains what the peer still sends, so that the reason is not lost to a reset; a slow peer is
+    // cut off.
+    let _ = timeout(CLOSE_WAIT.into(), line.drain()).await;
     Err(LineError::Closed(code, reason))
 }

@@ -1,31 +1,35 @@
 //! Links over TCP, for networks that block UDP.
 //!
-//! *The idea.* [`thalweg_core::pace`] decides; this owns its sockets, ciphers and timers. A [`Connection`] is one session:
-//! an active TCP connection and a standby beside it, each with TLS 1.3 whose two ends prove the keys that are their nodes'
-//! ids, as they do over QUIC. A task per TCP connection reads what has come, hands over what the pacer allows, and sleeps
-//! until the kernel, the peer or the application has something new.
+//! *The idea.* [`thalweg_core::pace`] decides; this module owns its sockets, ciphers and timers. A
+//! [`Connection`] is one session: an active TCP connection and a standby beside it, each with TLS
+//! 1.3, in which both ends prove the keys that are their node ids, as they do over QUIC. One task
+//! per TCP connection (the *carrier*) reads what has arrived, writes what the pacer allows, and
+//! sleeps until the kernel, the peer or the application needs it.
 //!
 //! ```text
-//! Connection ── open, write, finish, credit … ───────► session (core) ◄── carrier task ◄──► TLS ◄──► TCP (active)
-//!            ◄─ Arriving, datagrams, Events ───────                 ◄── carrier task ◄──► TLS ◄──► TCP (standby)
+//! Connection ── open, write, finish, credit … ───────► session (core) ◄── carrier task ◄──► TLS
+//! ◄──► TCP (active)
+//! ◄─ Arriving, datagrams, Events ───────                 ◄── carrier task ◄──► TLS ◄──► TCP
+//! (standby)
 //! ```
 //!
 //! | room | what lives there |
 //! |---|---|
 //! | `connection`, `stream` | one session: streams and messages both ways; one stream of it |
-//! | `shared`, `events` | the session behind its lock, and whom to wake; what it tells who listens |
-//! | `sending` | the same as core's sender asks for it |
+//! | `shared`, `events` | the session behind its lock and the tasks it wakes; its event queue |
+//! | `sending` | the session as the transport of core's sender |
 //! | `listener`, `dial` | how sessions begin, and how their standbys join them |
-//! | `door` | where who is not admitted says one thing and is answered |
+//! | `door` | one request and one answer for nodes that are not admitted |
 //! | `carrier` | the task of one TCP connection |
 //! | `line`, `tls`, `socket` | bytes in TLS or in the clear; keys; options and `TCP_INFO` |
-//! | `traffic` | what was moved, in numbers |
+//! | `traffic` | counters of bytes and segments |
 //!
-//! With a peer for which both ends say so ([`Options::plain`]) the handshake is as always, and what follows goes without the
-//! cipher: for a network on which nobody else listens or speaks, where ciphering is most of what a relay computes.
+//! With a peer that both ends list as [plain](Options::plain), the handshake is the same, and
+//! everything after it is unencrypted: for a network that no one else can read or write, since
+//! encryption is most of a relay's work.
 //!
-//! *What it does not do.* It knows no ADU: [`Link`](crate::link::Link) does, over this as over QUIC. It makes no holes in
-//! NATs: one end must be reachable.
+//! *What it does not do.* It knows no ADUs: [`Link`](crate::link::Link) does, over TCP as over
+//! QUIC. It does no NAT traversal: one end must be reachable.
 //!
 //! *Sources.* docs/tcp.md; RFC 7250, RFC 8446; `tcp(7)`.
 
@@ -54,42 +58,43 @@ use crate::identity::Identity;
 
 pub use self::connection::Connection;
 pub use self::dial::dial;
-pub(crate) use self::door::knock;
+pub(crate) use self::door::request;
 pub use self::events::Events;
 pub use self::listener::Listener;
 pub use self::sending::{Held, Sending};
 pub use self::stream::{Arriving, WriteEnded, Writer};
 pub use self::traffic::{LineTraffic, Traffic};
 
-/// The protocol and its version, as the TLS handshake names it.
+/// The protocol of sessions and its version, as the TLS handshake names it (ALPN).
 pub const ALPN: &str = "thalweg-tcp/1";
 
-/// The same, with everything behind the handshake in the clear.
+/// The same, with everything after the handshake unencrypted.
 pub const ALPN_PLAIN: &str = "thalweg-tcp-plain/1";
 
 /// The protocol of the door over TCP and its version: docs/protocol.md §12.3.
 pub const ALPN_DOOR: &str = "thalweg-tcp-door/1";
 
-/// How TCP is to be used.
+/// The options of sessions over TCP.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The node's key.
     pub identity: Identity,
-    /// Who says how much may be handed over; [`Pacing::Acked`] is taken where the kernel says nothing.
+    /// The source of credit; replaced by [`Pacing::Acked`] where the kernel reports nothing.
     pub pacing: Pacing,
-    /// The kernel's congestion control, `cubic` or `bbr`; none: the system's default.
+    /// The kernel's congestion control, `cubic` or `bbr`; `None` for the system's default.
     pub congestion: Option<String>,
-    /// How many connections stand by; only who dials has a say.
+    /// Number of standby connections; the dialling node decides.
     pub standbys: usize,
-    /// Peers with which everything behind the handshake goes in the clear, if they say the same; dialled so, and not
-    /// otherwise. Those that dial may still cipher.
+    /// Peers with which everything after the handshake is unencrypted, if they are configured
+    /// alike. They are dialled plain only; those that dial may still encrypt.
     pub plain: BTreeSet<NodeId>,
     /// The node's clock.
     pub clock: Clock,
 }
 
 impl Options {
-    /// Returns options that ask the kernel, take its congestion control, and have one standby.
+    /// Returns options with credit from the kernel, its default congestion control, and one
+    /// standby.
     pub fn new(identity: Identity, clock: Clock) -> Self {
         Self {
             identity,

@@ -1,7 +1,8 @@
-//! A connection as core's sender asks for it.
+//! A session as the transport of core's sender.
 //!
-//! *The idea.* The sender names its streams by their owners, the session by numbers; this keeps which is which. Who drives
-//! the sender hands it what happened to its streams ([`Held::next_event`]), and pumps it. What the sender does to the session at a time it does under one lock ([`Sending::hold`]): an ADU asks eight things of it.
+//! *The idea.* The sender names streams by their owners, the session by numbers; this module maps
+//! them. The sender's driver passes it the stream events ([`Held::next_event`]) and pumps it. All
+//! calls of one operation share one lock ([`Sending::hold`]): an ADU makes about eight of them.
 //!
 //! *What it does not do.* It drives no sender.
 //!
@@ -22,7 +23,7 @@ use super::Connection;
 use super::events::Events;
 use super::shared::Hold;
 
-/// A connection, what happens to it, and who owns its streams.
+/// A connection, its events, and the owners of its streams.
 #[derive(Debug)]
 pub struct Sending {
     connection: Connection,
@@ -30,7 +31,7 @@ pub struct Sending {
     owners: Numbered<StreamNumber, Owner>,
 }
 
-/// A connection under its lock. When it is let go, what has come of it is told, and its carrier woken.
+/// A locked connection; dropping it dispatches events and wakes the carrier.
 pub struct Held<'a> {
     hold: Hold<'a>,
     owners: &'a mut Numbered<StreamNumber, Owner>,
@@ -38,7 +39,7 @@ pub struct Held<'a> {
 }
 
 impl Sending {
-    /// Begins with a connection on which no stream was opened.
+    /// Wraps a connection on which no stream was opened.
     pub const fn new(connection: Connection, events: Events) -> Self {
         Self {
             connection,
@@ -47,12 +48,12 @@ impl Sending {
         }
     }
 
-    /// Waits until something has happened; nothing does once the session is over.
+    /// Waits until there is an event, or the session is over.
     pub async fn happened(&mut self) {
         self.events.happened().await;
     }
 
-    /// Returns the transport for what a sender does at this moment; nobody else changes the session while it is held.
+    /// Locks the session for one operation of the sender.
     pub fn hold(&mut self, now: Instant) -> Held<'_> {
         Held {
             now,
@@ -68,16 +69,16 @@ impl Sending {
 }
 
 impl Held<'_> {
-    /// Returns what happened next to a stream of the sender's: whose it is, what, and when.
+    /// Returns the next event of the sender's streams: the owner, the event, and its time.
     ///
-    /// What happened to one that was reset or forgotten since is not told.
+    /// Events of streams that were reset or forgotten since are skipped.
     pub fn next_event(&mut self) -> Option<(Owner, StreamEvent, Instant)> {
-        while let Some((event, at)) = self.hold.told.pop() {
+        while let Some((event, at)) = self.hold.events.pop() {
             let (stream, event) = match event {
                 Event::Acknowledged(stream) => (stream, StreamEvent::Acknowledged),
                 Event::Stopped(stream, code) => (stream, StreamEvent::Stopped(code)),
                 Event::Writable(stream) => (stream, StreamEvent::Writable),
-                // To be woken is all that room asks for; of the session's end others are told.
+                // Room needs only the wake-up; the end of the session is reported elsewhere.
                 _ => continue,
             };
             if let Some(owner) = self.owners.get(stream) {
@@ -87,10 +88,10 @@ impl Held<'_> {
         None
     }
 
-    /// Has this one woken for what happens from now on; if he is patient, not for an acknowledgement alone.
+    /// Registers the waker for later events; if `is_patient`, not for acknowledgements alone.
     pub(crate) fn listen(&mut self, listener: &Waker, is_patient: bool) {
-        self.hold.told.set_patient(is_patient);
-        self.hold.told.wait(listener);
+        self.hold.events.set_patient(is_patient);
+        self.hold.events.listen(listener);
     }
 }
 
@@ -155,7 +156,7 @@ impl Transport for Held<'_> {
         self.hold.credit(self.now)
     }
 
-    // The kernel, or the peer's word, says when more may go; it knocks itself.
+    // The session probes by itself when there is room, by the kernel's or the peer's report.
     fn heard(&self) -> u64 {
         0
     }

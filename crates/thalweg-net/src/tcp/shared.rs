@@ -1,7 +1,7 @@
-//! What the tasks of a session share: the session behind its lock, and whom to wake for what.
+//! The state that a session's tasks share: the session behind its lock, and the tasks to wake.
 //!
-//! *The idea.* Whoever changes the session does so in [`Shared::act`]: what it tells then is passed on, and who has something
-//! to send is woken, with the lock still held; waking waits for nobody.
+//! *The idea.* The session is changed inside [`Shared::act`], which then dispatches its events and
+//! wakes the carrier that has something to send, all under the lock: waking never waits.
 //!
 //! *What it does not do.* It waits for nothing itself.
 
@@ -23,26 +23,27 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, watch};
 
-use super::events::Told;
-use super::line::{Line, Moved, printable};
+use super::events::EventQueue;
+use super::line::{ByteCounts, Line, printable};
 use super::stream::End;
 use super::traffic::Traffic;
 use super::{carrier, socket};
 use crate::clock::Clock;
 use crate::task;
 
-/// How often the kernel is asked at least while something is sent, for its window and its rate change also where nothing waits.
-const ASK_INTERVAL: Duration = Duration::from_millis(200);
+/// Minimum rate of kernel queries while something is sent: window and rate change even if nothing
+/// is queued.
+const QUERY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What the tasks of a session share.
+/// The state that a session's tasks share.
 pub(super) struct Shared {
     pub(super) peer: NodeId,
     pub(super) clock: Clock,
-    /// Woken when a carrier may be missing, and at the end.
-    pub(super) keeper: Notify,
+    /// Notified when a carrier may be missing, and at the end.
+    pub(super) standby_needed: Notify,
     pub(super) datagrams: Notify,
     pub(super) over: watch::Sender<Option<DownCause>>,
-    /// Tasks of TCP connections that have not ended: those of a session that is over say its last word.
+    /// Number of running carrier tasks; those of a session that is over still send its last frame.
     pub(super) running: watch::Sender<usize>,
     state: Mutex<State>,
 }
@@ -50,53 +51,53 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) session: Session,
     pub(super) carriers: Numbered<CarrierNumber, Slot>,
-    /// What went over those that are gone.
+    /// Traffic of carriers that are gone.
     pub(super) past: Traffic,
     pub(super) readers: Numbered<StreamNumber, Arc<Notify>>,
-    /// Streams that are written by someone who waits for them himself.
+    /// Streams of [`Writer`](super::stream::Writer)s, which wait themselves.
     pub(super) writers: Numbered<StreamNumber, Arc<End>>,
-    /// None once the session is over.
+    /// `None` once the session is over.
     arrivals: Option<UnboundedSender<(StreamNumber, Instant)>>,
-    pub(super) told: Told,
-    /// Whether somebody was told that there is no credit, and is to be told when there is some.
+    pub(super) events: EventQueue,
+    /// Whether a caller was given too little credit and must be notified of more.
     pub(super) awaits_credit: bool,
-    asked: Option<Asked>,
+    last_query: Option<KernelQuery>,
     next: u64,
-    /// Whether a task judges the session because no carrier does.
+    /// Whether a task of its own runs the session's timers, because there is no carrier.
     is_watched: bool,
 }
 
-/// The session's lock, for as many things as are to be done at once: what came of them is told at its end, and who has
-/// something to send then is woken.
+/// The session's lock, for several changes at once; when it is dropped, events are dispatched and
+/// the carrier is woken.
 pub(super) struct Hold<'a> {
     shared: &'a Shared,
     state: MutexGuard<'a, State>,
-    before: Wants,
+    before: Pending,
 }
 
-/// Who carries, and whether there is something that needs no credit, and something that does.
-type Wants = (Option<CarrierNumber>, bool, bool);
+/// The active carrier, and whether control frames and stream data are pending.
+type Pending = (Option<CarrierNumber>, bool, bool);
 
-/// What was asked of the kernel.
+/// The last query of the kernel.
 #[derive(Clone, Copy)]
-struct Asked {
-    /// The carrier.
+struct KernelQuery {
+    /// The carrier that was queried.
     of: CarrierNumber,
     at: Instant,
 }
 
-/// A TCP connection, as the session's tasks know it.
+/// A TCP connection of the session.
 pub(super) struct Slot {
-    pub(super) call: Arc<carrier::Call>,
+    pub(super) waker: Arc<carrier::CarrierWaker>,
     pub(super) socket: Arc<TcpStream>,
     pub(super) remote: Option<SocketAddr>,
-    pub(super) moved: Arc<Moved>,
-    /// What the kernel said last, and how much had gone either way by then.
+    pub(super) counts: Arc<ByteCounts>,
+    /// The kernel's last reading, and the bytes moved either way by then.
     known: Option<(socket::Reading, u64)>,
 }
 
 impl Shared {
-    /// Returns what is shared, and the streams that arrive.
+    /// Returns the shared state, and the receiver of incoming streams.
     pub(super) fn new(
         session: Session,
         peer: NodeId,
@@ -106,7 +107,7 @@ impl Shared {
         let shared = Self {
             peer,
             clock,
-            keeper: Notify::new(),
+            standby_needed: Notify::new(),
             datagrams: Notify::new(),
             over: watch::Sender::new(None),
             running: watch::Sender::new(0),
@@ -117,9 +118,9 @@ impl Shared {
                 readers: Numbered::new(),
                 writers: Numbered::new(),
                 arrivals: Some(arrivals),
-                told: Told::new(),
+                events: EventQueue::new(),
                 awaits_credit: false,
-                asked: None,
+                last_query: None,
                 next: 0,
                 is_watched: false,
             }),
@@ -127,7 +128,8 @@ impl Shared {
         (Arc::new(shared), arriving)
     }
 
-    /// Adds a connection over which both ends have greeted, and runs it; returns whether it is of use.
+    /// Adds a connection after its greeting and runs its carrier; returns whether the session uses
+    /// it.
     pub(super) fn join(
         self: &Arc<Self>,
         number: CarrierNumber,
@@ -135,60 +137,61 @@ impl Shared {
         decoder: Decoder,
     ) -> bool {
         let slot = Slot {
-            call: Arc::default(),
+            waker: Arc::default(),
             socket: line.socket().clone(),
-            // Of a socket that has just been reset nobody knows it any more.
+            // Unknown for a socket that has just been reset.
             remote: line.socket().peer_addr().ok(),
-            moved: line.moved().clone(),
+            counts: line.counts().clone(),
             known: None,
         };
-        let call = slot.call.clone();
+        let waker = slot.waker.clone();
         let now = self.clock.now();
-        let is_of_use = self.act(|state| {
-            let is_of_use = state.session.handle_carrier(number, decoder, now);
-            if is_of_use {
+        let is_needed = self.act(|state| {
+            let is_needed = state.session.handle_carrier(number, decoder, now);
+            if is_needed {
                 state.next = state.next.max(number.0 + 1);
                 state.carriers.insert(number, slot);
             }
-            is_of_use
+            is_needed
         });
-        if is_of_use {
+        if is_needed {
             tracing::debug!(peer = %self.peer.short(), %number, "tcp carrier up");
             self.running.send_modify(|running| *running += 1);
             let shared = self.clone();
             tokio::spawn(async move {
-                let running = carrier::run(shared.clone(), number, line, call);
-                task::alone_or(running, || shared.fail_here()).await;
+                let running = carrier::run(shared.clone(), number, line, waker);
+                task::alone_or(running, || shared.fail_internally()).await;
                 shared.running.send_modify(|running| *running -= 1);
             });
         }
-        is_of_use
+        is_needed
     }
 
-    /// Takes in that a TCP connection is gone; if it was the last, sees to it that the session is judged all the same.
+    /// Removes a TCP connection; if it was the last, starts a task that runs the session's timers.
     pub(super) fn lose(self: &Arc<Self>, number: CarrierNumber) {
-        let is_to_be_watched = self.act_as(number, |state, now| {
+        let needs_watching = self.act_as(number, |state, now| {
             state.lose(number, now);
             let is_alone = state.session.carriers() == 0 && !self.is_over();
             is_alone && !std::mem::replace(&mut state.is_watched, true)
         });
-        if is_to_be_watched {
+        if needs_watching {
             let shared = self.clone();
             let watching = shared.clone().watch(number);
-            tokio::spawn(task::alone_or(watching, move || shared.fail_here()));
+            tokio::spawn(task::alone_or(watching, move || shared.fail_internally()));
         }
     }
 
-    /// Judges a session that has no carrier, whose task would do so: until one joins, or the session is over.
+    /// Runs the timers of a session without a carrier, until one joins or the session is over.
     ///
-    /// One that has joined and gone meanwhile is no reason for a second such task: this one sees when it wakes.
+    /// If a carrier joins and leaves in between, this task notices at its next turn, so no second
+    /// one is started.
     async fn watch(self: Arc<Self>, lost: CarrierNumber) {
         let mut over = self.over.subscribe();
         loop {
             let until = self.act_as(lost, |state, now| {
                 state.is_watched = state.session.carriers() == 0;
                 state.is_watched.then(|| {
-                    state.judge(now);
+                    state.check_timeouts(now);
                     state.session.poll_timeout(lost)
                 })
             });
@@ -197,18 +200,18 @@ impl Shared {
             };
             tokio::select! {
                 () = self.clock.sleep_until(until) => {}
-                // The sender lives as long as what is shared does.
+                // The sender lives as long as the shared state.
                 _ = over.wait_for(Option::is_some) => return,
             }
         }
     }
 
-    /// Does something with the session, tells what came of it, and wakes who has something to send.
+    /// Changes the session, then dispatches its events and wakes its carrier.
     pub(super) fn act<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         act(&mut self.hold())
     }
 
-    /// Begins to do several things with the session.
+    /// Locks the session for several changes.
     pub(super) fn hold(&self) -> Hold<'_> {
         let state = self.lock();
         Hold {
@@ -218,7 +221,7 @@ impl Shared {
         }
     }
 
-    /// The same for a carrier, which looks by itself for what it has to send.
+    /// Like [`Shared::act`], for a carrier, which need not be woken for its own session.
     pub(super) fn act_as<T>(
         &self,
         number: CarrierNumber,
@@ -228,13 +231,13 @@ impl Shared {
         let mut state = self.lock();
         let before = state.wants();
         let result = act(&mut state, now);
-        self.tell(&mut state, Some(now));
+        self.dispatch_events(&mut state, Some(now));
         if state.session.active() != Some(number) {
-            state.wake_for(before);
+            state.wake_if_new(before);
         }
         if state.awaits_credit && state.session.credit(now).as_bytes() >= CHUNK_BYTES_MIN.into() {
             state.awaits_credit = false;
-            state.told.say(Event::Room, now);
+            state.events.push(Event::Room, now);
         }
         result
     }
@@ -246,7 +249,7 @@ impl Shared {
         self.act(|state| state.session.close(CloseCode::Protocol, error.to_string()));
     }
 
-    /// Ends the session because the peer has none such any more; the first cause that was known is the one that is told.
+    /// Ends the session because the peer no longer has it; an earlier cause takes precedence.
     pub(super) fn end_with_peer(&self, code: CloseCode, reason: String) {
         self.end(DownCause::ByPeer {
             code,
@@ -255,9 +258,9 @@ impl Shared {
         self.act(|state| state.session.close(code, reason));
     }
 
-    /// Ends the session because a task of it has panicked.
-    pub(super) fn fail_here(&self) {
-        self.close(CloseCode::Fault, "this node has failed at this session");
+    /// Ends the session because one of its tasks has panicked.
+    pub(super) fn fail_internally(&self) {
+        self.close(CloseCode::Fault, "internal error");
     }
 
     pub(super) fn close(&self, code: CloseCode, reason: &str) {
@@ -268,17 +271,18 @@ impl Shared {
         });
     }
 
-    /// Returns whether the session has ended, for whatever reason.
+    /// Returns whether the session has ended, for any reason.
     pub(super) fn is_over(&self) -> bool {
         self.over.borrow().is_some()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that can panic runs under this lock, but the session's own, whose panics are bugs.
+        // The session's code is the only code under this lock that can panic, and a panic there is
+        // a bug.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first cause is the one that is told.
+    /// Records the cause of the end; the first one counts.
     fn end(&self, cause: DownCause) {
         self.over.send_if_modified(|over| {
             let is_first = over.is_none();
@@ -289,15 +293,15 @@ impl Shared {
         });
     }
 
-    /// Passes on what has happened; the clock is asked if something has, and it was not before.
-    fn tell(&self, state: &mut State, mut now: Option<Instant>) {
+    /// Dispatches the session's events; reads the clock only if there are any and `now` is `None`.
+    fn dispatch_events(&self, state: &mut State, mut now: Option<Instant>) {
         while let Some(event) = state.session.poll_event() {
             let now = *now.get_or_insert_with(|| self.clock.now());
             match event {
                 Event::Opened(stream) => {
                     state.readers.insert(stream, Arc::new(Notify::new()));
                     if let Some(arrivals) = &state.arrivals {
-                        // Who no longer accepts streams has dropped the connection.
+                        // The receiver is gone once the connection is dropped.
                         let _ = arrivals.send((stream, now));
                     }
                 }
@@ -309,20 +313,20 @@ impl Shared {
                 Event::Datagram => self.datagrams.notify_one(),
                 Event::Room => {
                     state.wake_writers();
-                    state.told.say(event, now);
+                    state.events.push(event, now);
                 }
                 Event::Writable(stream)
                 | Event::Acknowledged(stream)
                 | Event::Stopped(stream, _)
                     if state.writers.contains(stream) =>
                 {
-                    state.tell_writer(stream, &event);
+                    state.notify_writer(stream, &event);
                 }
                 Event::FailedOver { from, to } => {
                     tracing::info!(peer = %self.peer.short(), %from, %to, "tcp fail-over");
                     state.wake_all();
-                    self.keeper.notify_one();
-                    state.told.say(event, now);
+                    self.standby_needed.notify_one();
+                    state.events.push(event, now);
                 }
                 Event::Closed { code, reason } => {
                     let reason = printable(&reason);
@@ -330,23 +334,23 @@ impl Shared {
                         code,
                         reason: reason.clone(),
                     });
-                    state.told.say(Event::Closed { code, reason }, now);
+                    state.events.push(Event::Closed { code, reason }, now);
                 }
                 Event::Lost => {
                     self.end(DownCause::TimedOut);
-                    state.told.say(Event::Lost, now);
+                    state.events.push(Event::Lost, now);
                 }
-                event => state.told.say(event, now),
+                event => state.events.push(event, now),
             }
         }
         if self.is_over() && state.arrivals.take().is_some() {
-            state.told.close();
+            state.events.close();
             for (_, wake) in state.readers.iter() {
                 wake.notify_one();
             }
             state.wake_writers();
             self.datagrams.notify_waiters();
-            self.keeper.notify_one();
+            self.standby_needed.notify_one();
             state.wake_all();
         }
     }
@@ -368,34 +372,35 @@ impl DerefMut for Hold<'_> {
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        self.shared.tell(&mut self.state, None);
-        self.state.wake_for(self.before);
+        self.shared.dispatch_events(&mut self.state, None);
+        self.state.wake_if_new(self.before);
     }
 }
 
 impl State {
-    /// Returns the number of the next carrier to be dialled.
+    /// Returns the number for the next carrier to dial.
     pub(super) fn number(&mut self) -> CarrierNumber {
         let number = CarrierNumber(self.next);
         self.next += 1;
         number
     }
 
-    /// Returns how much may be written now; if that is less than a packet, room is told of when it is more.
+    /// Returns how much may be written now; if it is less than a packet, [`Event::Room`] follows
+    /// when there is more.
     pub(super) fn credit(&mut self, now: Instant) -> DataSize {
         self.refresh(now);
         let credit = self.session.credit(now);
         if credit.as_bytes() < CHUNK_BYTES_MIN.into() {
             self.awaits_credit = true;
-            // The carrier asks the kernel to say when there is room.
+            // Woken to ask the kernel for a notification of room.
             if let Some(slot) = self.active() {
-                slot.call.call();
+                slot.waker.wake();
             }
         }
         credit
     }
 
-    /// Returns what is known of the rate of the TCP connection in use.
+    /// Returns the rate estimate of the active TCP connection.
     pub(super) fn path_rate(&self) -> PathRate {
         PathRate {
             sendable: self.session.sendable_rate(),
@@ -405,47 +410,47 @@ impl State {
         }
     }
 
-    /// Asks the kernel about the active carrier, unless what it said leaves room for a sliver, and is fresh or has let little
-    /// through.
+    /// Queries the kernel about the active carrier, unless the last reading leaves room for a full
+    /// quota of unsent bytes, and is either fresh or little used up.
     ///
-    /// The pacer counts down what is handed over since, so what is not asked anew lets through less than there is room for,
-    /// never more. To ask for each step of each ADU was a fifth of what a relay computed.
+    /// The pacer subtracts what was written since the reading, so a stale one allows too little,
+    /// never too much. Querying at each step of each ADU cost a fifth of a relay's CPU time.
     pub(super) fn refresh(&mut self, now: Instant) {
         let Some(number) = self.session.active() else {
             return;
         };
-        let is_enough = |asked: Asked| {
-            let is_fresh = now < asked.at + WAKE;
-            is_fresh || (now < asked.at + ASK_INTERVAL && !self.session.is_used_up())
+        let is_enough = |last_query: KernelQuery| {
+            let is_fresh = now < last_query.at + WAKE;
+            is_fresh || (now < last_query.at + QUERY_INTERVAL && !self.session.is_used_up())
         };
-        let asked = self.asked.filter(|asked| asked.of == number);
+        let last_query = self.last_query.filter(|last_query| last_query.of == number);
         let sliver = self.session.unsent_max();
-        if asked.is_some_and(is_enough)
+        if last_query.is_some_and(is_enough)
             && sliver.is_none_or(|sliver| self.session.credit(now) >= sliver)
         {
             return;
         }
-        self.ask(number, now);
+        self.query_kernel(number, now);
     }
 
-    /// Asks the kernel about a carrier that seems to have stalled, and has the session judge it.
-    pub(super) fn judge(&mut self, now: Instant) {
+    /// Queries the kernel about a carrier that may have stalled, and runs the session's timers.
+    pub(super) fn check_timeouts(&mut self, now: Instant) {
         if self.session.wants_kernel(now)
             && let Some(number) = self.session.active()
         {
-            self.ask(number, now);
+            self.query_kernel(number, now);
         }
         self.session.handle_timeout(now);
     }
 
-    /// Asks the kernel about the active carrier.
-    fn ask(&mut self, number: CarrierNumber, now: Instant) {
+    /// Queries the kernel about the active carrier.
+    fn query_kernel(&mut self, number: CarrierNumber, now: Instant) {
         let path = self
             .active()
             .and_then(|slot| socket::path(&slot.socket).ok());
         if let Some(path) = path {
             self.session.handle_kernel(number, path, now);
-            self.asked = Some(Asked {
+            self.last_query = Some(KernelQuery {
                 of: number,
                 at: now,
             });
@@ -460,22 +465,22 @@ impl State {
         self.session.handle_carrier_lost(number, now);
     }
 
-    /// Returns whether somebody waits for credit, in the session or above it.
+    /// Returns whether the session or its user waits for credit.
     pub(super) fn wants_credit(&self) -> bool {
         self.awaits_credit || self.session.has_more()
     }
 
-    fn wants(&self) -> Wants {
+    fn wants(&self) -> Pending {
         let session = &self.session;
         (session.active(), session.has_word(), session.has_more())
     }
 
-    /// Wakes the active carrier if it has something to send that it had not before; otherwise it knows.
-    fn wake_for(&self, before: Wants) {
+    /// Wakes the active carrier if it has something new to send.
+    fn wake_if_new(&self, before: Pending) {
         let (active, has_word, has_more) = self.wants();
-        let is_news = active != before.0 || (has_word && !before.1) || (has_more && !before.2);
-        if let Some(slot) = self.active().filter(|_| is_news) {
-            slot.call.call();
+        let is_new = active != before.0 || (has_word && !before.1) || (has_more && !before.2);
+        if let Some(slot) = self.active().filter(|_| is_new) {
+            slot.waker.wake();
         }
     }
 
@@ -485,7 +490,7 @@ impl State {
 
     fn wake_all(&self) {
         for (_, slot) in self.carriers.iter() {
-            slot.call.call();
+            slot.waker.wake();
         }
     }
 
@@ -499,7 +504,7 @@ impl State {
         }
     }
 
-    fn tell_writer(&mut self, stream: StreamNumber, event: &Event) {
+    fn notify_writer(&mut self, stream: StreamNumber, event: &Event) {
         let Some(end) = self.writers.get(stream) else {
             return;
         };
@@ -520,26 +525,27 @@ impl State {
 }
 
 impl Slot {
-    /// Returns what the kernel says of the connection; what it said before, if nothing has gone over one that stands by.
+    /// Returns the kernel's reading of the connection; for a standby that moved no bytes, the
+    /// previous one.
     ///
-    /// All links are read some times a second, and half of their connections stand by.
+    /// All links are sampled several times a second, and half of their connections are standbys.
     pub(super) fn reading(&mut self, is_active: bool) -> Option<socket::Reading> {
-        let moved = self.moved.sent() + self.moved.received();
+        let counts = self.counts.sent() + self.counts.received();
         if let Some((known, then)) = self.known
             && !is_active
-            && then == moved
+            && then == counts
         {
             return Some(known);
         }
         let reading = socket::reading(&self.socket).ok();
-        self.known = reading.map(|reading| (reading, moved));
+        self.known = reading.map(|reading| (reading, counts));
         reading
     }
 
-    /// Adds what went over the connection, with what the kernel says of it.
+    /// Adds the connection's traffic, with the kernel's counts.
     pub(super) fn add_to(&self, traffic: &mut Traffic, known: Option<&socket::Reading>) {
-        traffic.sent += DataSize::from_bytes(self.moved.sent());
-        traffic.received += DataSize::from_bytes(self.moved.received());
+        traffic.sent += DataSize::from_bytes(self.counts.sent());
+        traffic.received += DataSize::from_bytes(self.counts.received());
         if let Some(known) = known {
             traffic.segments += known.segments;
             traffic.segments_lost += known.lost;

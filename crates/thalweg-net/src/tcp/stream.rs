@@ -1,7 +1,7 @@
-//! One stream of a session, for who waits: what arrives, chunk by chunk, and what leaves.
+//! One stream of a session, with calls that wait: its arriving chunks, or its writes.
 //!
-//! *The idea.* Each stream has a bell of its own, which the session rings when there is something new of it. Whoever waits
-//! asks the session first, so a bell that rang too early costs a look and nothing is missed.
+//! *The idea.* Each stream has its own notification, which the session triggers when there is news.
+//! A waiter checks the session first, so an early notification costs one check, and none is missed.
 //!
 //! *What it does not do.* It does not pace: the session does.
 
@@ -16,7 +16,8 @@ use tokio::sync::Notify;
 
 use super::Connection;
 
-/// A stream that arrives. Dropped before its end, it is stopped with [`StreamCode::Whole`]: no more of it is wanted.
+/// An incoming stream. Dropped before its end, it is stopped with [`StreamCode::Whole`]: no more of
+/// it is wanted.
 pub struct Arriving {
     connection: Connection,
     stream: StreamNumber,
@@ -25,7 +26,7 @@ pub struct Arriving {
     is_over: bool,
 }
 
-/// A stream that leaves, for who waits until it is taken. Dropped unfinished, it is reset.
+/// An outgoing stream with writes that wait. Dropped unfinished, it is reset.
 pub struct Writer {
     connection: Connection,
     stream: StreamNumber,
@@ -33,17 +34,17 @@ pub struct Writer {
     is_finished: bool,
 }
 
-/// How a [`Writer`] is told of its stream.
+/// The notification of a [`Writer`] and how its stream ended.
 #[derive(Debug, Default)]
 pub(super) struct End {
     pub(super) wake: Notify,
-    /// Nothing: the peer has all of it; a code: it wants no more.
+    /// `None`: the peer has all of it; a code: the peer stopped it.
     pub(super) how: OnceLock<Option<StreamCode>>,
 }
 
-/// A stream takes no more bytes: the peer has stopped it, or the session is over.
+/// The stream accepts no more bytes: the peer has stopped it, or the session is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the stream takes no more")]
+#[error("the stream accepts no more bytes")]
 pub struct WriteEnded;
 
 impl Arriving {
@@ -62,29 +63,29 @@ impl Arriving {
         }
     }
 
-    /// Returns the stream's number at the peer, which counts from zero in the order of opening.
+    /// Returns the peer's number of the stream, counted from zero in the order of opening.
     pub const fn number(&self) -> StreamNumber {
         self.stream
     }
 
-    /// Returns when the peer's word that it is open was read; it may have waited since to be accepted.
+    /// Returns when the stream's first frame was read; it may have waited since to be accepted.
     pub const fn since(&self) -> Instant {
         self.since
     }
 
-    /// Returns the next bytes, nothing after the last; waits for them to arrive.
+    /// Returns the next bytes, `None` after the last; waits for them to arrive.
     ///
-    /// Fails   the sender gave up, or the session is over
+    /// Fails   if the sender gave up, or the session is over
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         let mut chunk = Bytes::new();
         let count = self.chunks(1, |bytes| chunk = bytes).await?;
         Ok(count.map(|_| chunk))
     }
 
-    /// Gives what has arrived to `sink`, one chunk at least and no more than `most`; returns how many, nothing after the
-    /// last.
+    /// Passes arrived chunks to `sink`, at least one and at most `most`; returns how many, `None`
+    /// after the last.
     ///
-    /// Fails   as [`Arriving::chunk`]
+    /// Fails   like [`Arriving::chunk`]
     pub async fn chunks(
         &mut self,
         most: usize,
@@ -113,7 +114,7 @@ impl Arriving {
         Ok(None)
     }
 
-    /// Takes what is here; returns how much that was, and why it was not more.
+    /// Takes the arrived chunks; returns how many, and why there were no more.
     fn read(&self, most: usize, sink: &mut impl FnMut(Bytes)) -> (usize, Option<Read>) {
         self.connection.shared().act(|state| {
             for count in 0..most {
@@ -126,9 +127,10 @@ impl Arriving {
         })
     }
 
-    /// Returns all of it.
+    /// Returns the whole content.
     ///
-    /// Fails   as [`Arriving::chunk`]; or with [`BodyError::Truncated`] if there is more than `bytes_max`, and it is stopped
+    /// Fails   like [`Arriving::chunk`]; with [`BodyError::Truncated`], after stopping the stream,
+    ///         if it exceeds `bytes_max`
     pub async fn collect(mut self, bytes_max: usize) -> Result<Vec<u8>, BodyError> {
         let mut all = Vec::new();
         while let Some(chunk) = self.chunk().await? {
@@ -141,12 +143,12 @@ impl Arriving {
         Ok(all)
     }
 
-    /// Wants no more of it, for this reason.
+    /// Stops the stream with this code.
     pub fn stop(mut self, code: StreamCode) {
         self.stop_now(code);
     }
 
-    /// The same for who keeps it: what is read of it afterwards is nothing.
+    /// Like [`Arriving::stop`], without consuming it; later reads return nothing.
     pub(crate) fn stop_now(&mut self, code: StreamCode) {
         let shared = self.connection.shared();
         shared.act(|state| {
@@ -181,33 +183,33 @@ impl Writer {
         }
     }
 
-    /// Hands over all of these pieces; waits for room.
+    /// Writes all of these pieces; waits for room.
     ///
-    /// Fails   the peer wants no more, or the session is over
+    /// Fails   if the peer has stopped the stream, or the session is over
     pub async fn write_all(&mut self, pieces: &mut [Bytes]) -> Result<(), WriteEnded> {
         loop {
-            let ring = self.end.wake.notified();
+            let notified = self.end.wake.notified();
             match self.connection.write_pieces(self.stream, pieces) {
                 Written::All => return Ok(()),
                 Written::Stopped(_) | Written::Lost => return Err(WriteEnded),
                 Written::Blocked | Written::StreamBlocked if self.connection.is_over() => {
                     return Err(WriteEnded);
                 }
-                Written::Blocked | Written::StreamBlocked => ring.await,
+                Written::Blocked | Written::StreamBlocked => notified.await,
             }
         }
     }
 
-    /// Says that nothing follows, and waits until the peer has all of it, wants no more, or is gone.
+    /// Finishes the stream, and waits until the peer has all of it, has stopped it, or is gone.
     pub async fn finish(&mut self) {
         self.is_finished = true;
         self.connection.finish(self.stream);
         loop {
-            let ring = self.end.wake.notified();
+            let notified = self.end.wake.notified();
             if self.end.how.get().is_some() || self.connection.is_over() {
                 return;
             }
-            ring.await;
+            notified.await;
         }
     }
 }

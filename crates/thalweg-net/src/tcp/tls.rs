@@ -1,13 +1,15 @@
 //! TLS 1.3 between two nodes: each proves the Ed25519 key that is its id.
 //!
-//! *The idea.* Raw public keys (RFC 7250) instead of certificates, as iroh has them over QUIC: the key that is presented is
-//! the key that is compared, and the handshake's signature proves that the peer holds its secret. Who dials knows whom he
-//! wants; who accepts takes any key here and asks afterwards whether it is admitted.
+//! *The idea.* Raw public keys (RFC 7250) instead of certificates, as iroh uses over QUIC: the
+//! presented key is compared directly, and the handshake's signature proves that the peer holds its
+//! secret. The client expects one key; the server accepts any key, and the listener checks the
+//! admission afterwards.
 //!
-//! Whether records follow the handshake is part of the protocol's name, which both ends agree on in it, so nobody on the way
-//! can turn one into the other.
+//! Whether the session is encrypted is part of the protocol name, which both ends authenticate in
+//! the handshake, so an attacker on the path cannot downgrade it.
 //!
-//! *What it does not do.* No names, no authorities, no resumption: a session's standbys make resuming needless.
+//! *What it does not do.* No names, no certificate authorities, no resumption: a session's standbys
+//! make resumption needless.
 //!
 //! *Sources.* RFC 7250; RFC 8446 §4.4; iroh 1.4 `tls/verifier.rs`, `tls/resolver.rs`.
 
@@ -30,7 +32,7 @@ use thalweg_core::pace::SessionId;
 use super::ALPN;
 use crate::identity::Identity;
 
-/// One node's side of every handshake.
+/// A node's TLS configuration.
 #[derive(Clone)]
 pub(super) struct Tls {
     provider: Arc<CryptoProvider>,
@@ -38,7 +40,7 @@ pub(super) struct Tls {
     server: Arc<ServerConfig>,
 }
 
-/// Presents one key to everybody.
+/// Presents the same key to every peer.
 #[derive(Debug)]
 struct OneKey(Arc<CertifiedKey>);
 
@@ -53,11 +55,13 @@ struct Verifier {
 }
 
 impl Tls {
-    /// Makes the configurations of a node, which accepts these protocols beside the one of sessions.
+    /// Makes a node's configuration; its server side accepts the protocols in `others` besides
+    /// [`ALPN`].
     ///
-    /// Fails   the cipher library does not offer TLS 1.3
+    /// Fails   if the crypto library does not offer TLS 1.3
     pub(super) fn new(identity: &Identity, others: &[&str]) -> Result<Self, Error> {
-        // Given by hand rather than installed for the process: another crate's choice does not matter here.
+        // Passed explicitly rather than installed for the process, so that other crates' choices do
+        // not matter.
         let provider = Arc::new(aws_lc_rs::default_provider());
         let secret = NodeKey(identity.clone());
         let presented = CertificateDer::from(spki(identity.id()).to_vec());
@@ -81,7 +85,7 @@ impl Tls {
         })
     }
 
-    /// Begins a handshake with one peer, for this protocol and no other.
+    /// Begins a client handshake that accepts only this peer and this protocol.
     pub(super) fn client(&self, peer: NodeId, alpn: &str) -> Result<ClientConnection, Error> {
         let wanted = Arc::new(Verifier {
             provider: self.provider.clone(),
@@ -94,27 +98,27 @@ impl Tls {
             .with_client_cert_resolver(self.key.clone());
         client.alpn_protocols = vec![alpn.into()];
         client.resumption = rustls::client::Resumption::disabled();
-        // A node has no name, and its id is nobody's business on the way.
+        // Nodes have no names, and SNI would disclose the id on the path.
         client.enable_sni = false;
         let nobody = ServerName::try_from("node.invalid")
             .map_err(|_| Error::General("a fixed name is a name".into()))?;
         ClientConnection::new(Arc::new(client), nobody)
     }
 
-    /// Begins a handshake with whoever has connected.
+    /// Begins a server handshake with any client.
     pub(super) fn server(&self) -> Result<ServerConnection, Error> {
         ServerConnection::new(self.server.clone())
     }
 
-    /// Draws the id of a session.
-    pub(super) fn draw(&self) -> Result<SessionId, Error> {
+    /// Draws a random session id.
+    pub(super) fn draw_session_id(&self) -> Result<SessionId, Error> {
         let mut session = SessionId::default();
         self.provider.secure_random.fill(&mut session.0)?;
         Ok(session)
     }
 }
 
-/// Returns the key that a peer has proved.
+/// Returns the key that the peer has proved.
 pub(super) fn proved(presented: Option<&[CertificateDer<'_>]>) -> Option<NodeId> {
     let [one] = presented? else { return None };
     let bytes: &[u8] = one.as_ref();
@@ -266,7 +270,7 @@ impl rustls::server::ResolvesServerCert for OneKey {
 
 impl fmt::Debug for NodeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The secret is not for logs.
+        // The secret must not be logged.
         f.debug_tuple("NodeKey").field(&self.0.id()).finish()
     }
 }

@@ -1,29 +1,31 @@
-//! What a session has moved, in numbers, and how its TCP connections are.
+//! The traffic counters of a session and its TCP connections.
 //!
-//! *What it does not do.* It measures nothing: each connection counts what it writes and reads, and the kernel its segments.
+//! *What it does not do.* It measures nothing: each connection counts what it writes and reads, and
+//! the kernel its segments.
 
 use std::net::SocketAddr;
 
 use thalweg_core::time::Duration;
 use thalweg_core::units::DataSize;
 
-/// What has gone over the TCP connections of a session, those that are gone included.
+/// Traffic of a session's TCP connections, including those that are gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// Bytes written to sockets: ciphers and frames included, what TCP itself adds or repeats not.
+    /// Bytes written to sockets: TLS and framing included, TCP headers and retransmissions not.
     pub sent: DataSize,
     /// Bytes read from them.
     pub received: DataSize,
-    /// Segments with data that were sent, as the kernel counts; none where it does not say.
+    /// Segments with data that were sent, by the kernel's count; zero where it reports none.
     pub segments: u64,
-    /// How many of them repeated what had not come.
+    /// Retransmitted segments among them, except spurious retransmissions.
     pub segments_lost: u64,
-    /// The smoothed round trip of the connection in use: the kernel's, or else that of the peer's words.
+    /// Smoothed round-trip time of the active connection: the kernel's, or that of the peer's
+    /// acknowledgements.
     pub rtt: Duration,
-    /// The congestion window of the connection in use; zero where the kernel does not say.
+    /// Congestion window of the active connection; zero where the kernel does not report it.
     pub window: DataSize,
-    /// The connections that there are, in the order of their numbers.
+    /// The present connections, in the order of their numbers.
     pub lines: Vec<LineTraffic>,
 }
 
@@ -31,11 +33,11 @@ pub struct Traffic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LineTraffic {
-    /// Where it goes, if the system still knows.
+    /// Its far end, if the system still knows it.
     pub remote: Option<SocketAddr>,
-    /// Whether streams take it.
+    /// Whether it carries the streams.
     pub is_active: bool,
-    /// Its smoothed round trip, as the kernel measures it.
+    /// Its smoothed round-trip time, as the kernel measures it.
     pub rtt: Duration,
     /// Bytes written to it.
     pub sent: DataSize,

@@ -155,7 +155,7 @@ impl Host {
 /// Fails   with the fault, as a sentence
 fn host(text: &str) -> Result<Host, String> {
     if text.trim() != text {
-        return Err("there is a blank before or behind it".into());
+        return Err("there is a blank before or after it".into());
     }
     if let Some(rest) = text.strip_prefix('[') {
         let (inner, port) = rest
@@ -165,22 +165,21 @@ fn host(text: &str) -> Result<Host, String> {
     }
     if text.parse::<Ipv6Addr>().is_ok() || text.matches(':').count() > 2 {
         return Err(
-            "an address of IPv6 stands in brackets, with its port behind them: [2001:db8::1]:7400"
-                .into(),
+            "write an IPv6 address in brackets, followed by the port: [2001:db8::1]:7400".into(),
         );
     }
     let (name, port) = text
         .rsplit_once(':')
-        .ok_or("it has no port: write one behind it, such as :7400")?;
+        .ok_or("it has no port: add one, such as :7400")?;
     let port = number(port)?;
     if name.contains(':') {
-        return Err("there is a `:` too many; only `tcp:` may stand before an address".into());
+        return Err("there is one `:` too many; the only prefix of an address is `tcp:`".into());
     }
     if name
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.')
     {
-        return Err(format!("`{name}` is no address of IPv4"));
+        return Err(format!("`{name}` is not an IPv4 address"));
     }
     check_name(name)?;
     let name = name.into();
@@ -190,18 +189,18 @@ fn host(text: &str) -> Result<Host, String> {
 fn bracketed(inner: &str, port: &str) -> Result<Host, String> {
     let port = port
         .strip_prefix(':')
-        .ok_or("it has no port: write one behind the bracket, such as :7400")?;
+        .ok_or("it has no port: add one after the bracket, such as :7400")?;
     let port = number(port)?;
     let (address, zone) = inner.split_once('%').unwrap_or((inner, ""));
     if address.parse::<Ipv4Addr>().is_ok() {
-        return Err("an address of IPv4 stands without brackets".into());
+        return Err("write an IPv4 address without brackets".into());
     }
     if address.parse::<Ipv6Addr>().is_err() {
-        return Err(format!("`{address}` is no address of IPv6"));
+        return Err(format!("`{address}` is not an IPv6 address"));
     }
     let is_name = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b'%';
     if zone.is_empty() || zone.len() > ZONE_BYTES_MAX || !zone.bytes().all(is_name) {
-        return Err(format!("`{zone}` is no name of an interface"));
+        return Err(format!("`{zone}` is not the name of an interface"));
     }
     let name = inner.into();
     Ok(Host { name, port })
@@ -209,7 +208,7 @@ fn bracketed(inner: &str, port: &str) -> Result<Host, String> {
 
 fn number(port: &str) -> Result<u16, String> {
     if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("`{port}` is no port, which is a number"));
+        return Err(format!("`{port}` is not a port number"));
     }
     port.parse()
         .map_err(|_| format!("{port} is above 65535, the largest port"))

@@ -33,7 +33,7 @@ impl Network {
     pub(super) async fn watch() -> Self {
         let monitor = Monitor::new().await;
         if let Err(error) = &monitor {
-            tracing::debug!(%error, "not told of changes of the network");
+            tracing::debug!(%error, "cannot watch the network for changes");
         }
         Self(monitor.ok())
     }

@@ -1,10 +1,10 @@
-//! The door over TCP: one thing said, one answer, and the connection ends.
+//! The door over TCP: one request, one answer, then the connection ends.
 //!
-//! *The idea.* The same handshake as for a session, with a protocol name of its own; then one frame each way, `data` that is
-//! at once the first and the last of stream 0, or `close` with the reason. So strangers get no further than to the reader
-//! of frames that everybody meets, and to no session.
+//! *The idea.* The same handshake as for a session, under its own protocol name; then one frame
+//! each way: `data` that is both the start and the end of stream 0, or `close` with the reason. So
+//! strangers reach only the frame decoder, and no session.
 //!
-//! *What it does not do.* It understands neither what is said nor the answer: [`crate::door`] says who does.
+//! *What it does not do.* It interprets neither the request nor the answer: see [`crate::door`].
 //!
 //! *Sources.* docs/protocol.md §12.3; docs/tcp.md §2.
 
@@ -24,30 +24,31 @@ use tokio::time::timeout;
 use super::ALPN_DOOR;
 use super::dial::Dialler;
 use super::line::{Line, LineError};
-use super::listener::{LAST_WORD, refuse};
+use super::listener::{CLOSE_WAIT, refuse};
 use super::tls::Tls;
 use crate::door::{Door, NO_REQUEST};
 use crate::error::Unreachable;
 use crate::identity::Identity;
 
-/// Says one thing at a node's door, at the first of these addresses that answers; returns the answer.
+/// Sends one request to a node's door, at the first of these addresses that answers; returns the
+/// answer.
 ///
-/// Fails   nobody answers within 10 s, somebody else does, the node has no door or no place at it
-pub(crate) async fn knock(
+/// Fails   if none answers within 10 s, another node does, or the node has no door or no free place
+pub(crate) async fn request(
     identity: &Identity,
     congestion: Option<&str>,
     keeper: NodeId,
     addresses: &[SocketAddr],
-    knock: &[u8],
+    request: &[u8],
 ) -> Result<Bytes, Unreachable> {
     let other = |reason: String| Unreachable::Other {
         peer: keeper,
         reason,
     };
-    if knock.len() > CHUNK_BYTES_MAX as usize {
-        let bytes = knock.len();
+    if request.len() > CHUNK_BYTES_MAX as usize {
+        let bytes = request.len();
         return Err(other(format!(
-            "{bytes} bytes are too many to be said at a door"
+            "a request of {bytes} bytes is too large for the door"
         )));
     }
     let tls = Tls::new(identity, &[]).map_err(|error| other(error.to_string()))?;
@@ -58,39 +59,39 @@ pub(crate) async fn knock(
         alpn: ALPN_DOOR,
         addresses: addresses.to_vec(),
     };
-    let said = words(Bytes::copy_from_slice(knock));
-    let (mut line, _, heard) = dialler.begin(&said).await?;
+    let first = message_frame(Bytes::copy_from_slice(request));
+    let (mut line, _, received) = dialler.begin(&first).await?;
     line.end();
-    heeded(heard).ok_or_else(|| other("it answers what is no answer at a door".into()))
+    message(received).ok_or_else(|| other("its answer is malformed".into()))
 }
 
-/// Hears a caller who has taken a place, and answers.
-pub(super) async fn hear(
+/// Serves one caller that has taken a place.
+pub(super) async fn serve(
     mut line: Line,
     mut decoder: Decoder,
     caller: NodeId,
     door: &Door,
 ) -> Result<(), LineError> {
-    let heard = line.hear_frame(&mut decoder).await;
-    let knock = match heard {
-        Ok(frame) => heeded(frame),
+    let received = line.receive_frame(&mut decoder).await;
+    let request = match received {
+        Ok(frame) => message(frame),
         Err(LineError::Wire(_)) => None,
         Err(error) => return Err(error),
     };
-    let Some(knock) = knock else {
+    let Some(request) = request else {
         return refuse(line, CloseCode::Protocol, NO_REQUEST.into()).await;
     };
-    let Some(answer) = door.ask(caller, knock).await else {
+    let Some(answer) = door.ask(caller, request).await else {
         return refuse(line, CloseCode::Shutdown, "the node shuts down".into()).await;
     };
-    line.say_frame(&words(answer)).await?;
+    line.send_frame(&message_frame(answer)).await?;
     line.end();
-    // The caller goes when it has read; one that does not has been answered all the same.
-    let _ = timeout(LAST_WORD.into(), line.drain()).await;
+    // The caller leaves when it has read the answer; a slow one is cut off.
+    let _ = timeout(CLOSE_WAIT.into(), line.drain()).await;
     Ok(())
 }
 
-const fn words(bytes: Bytes) -> Frame {
+const fn message_frame(bytes: Bytes) -> Frame {
     Frame::Data {
         stream: StreamNumber(0),
         offset: 0,
@@ -99,8 +100,8 @@ const fn words(bytes: Bytes) -> Frame {
     }
 }
 
-/// Returns what a frame says, if it is said as at a door and not too long.
-fn heeded(frame: Frame) -> Option<Bytes> {
+/// Returns the message in a frame, if it has the door's form and is not too long.
+fn message(frame: Frame) -> Option<Bytes> {
     match frame {
         Frame::Data {
             stream: StreamNumber(0),

@@ -1,4 +1,4 @@
-//! Proves that whatever comes to the door instead of a word is told so or forgotten, and takes no place from the next.
+//! Proves that malformed requests are refused or dropped, and do not block the next caller.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::tcp::{ALPN_PLAIN, Listener, Options, dial};
 struct Site {
     listener: Listener,
     keeper: NodeId,
-    /// Who is admitted.
+    /// The admitted node.
     member: Identity,
 }
 
-/// Starts a listener with a door that says back what was said.
+/// Starts a listener with a door that echoes requests.
 async fn site() -> Site {
     let (keeper, mut knocks) = mpsc::channel(1);
     tokio::spawn(async move {
@@ -51,7 +51,7 @@ impl Site {
         self.listener.addresses()[0]
     }
 
-    /// Comes to the door with the handshake made, and nothing said.
+    /// Connects to the door and sends no request.
     async fn stranger(&self) -> (Line, Decoder) {
         let stream = TcpStream::connect(self.address()).await;
         let tls = Tls::new(&Identity::ephemeral(), &[]).expect("a cipher");
@@ -62,7 +62,7 @@ impl Site {
 
     async fn is_open(&self) -> bool {
         let (stranger, address) = (Identity::ephemeral(), [self.address()]);
-        match knock(&stranger, None, self.keeper, &address, b"hello").await {
+        match request(&stranger, None, self.keeper, &address, b"hello").await {
             Ok(answer) => answer == b"hello"[..],
             Err(Unreachable::Closed {
                 code: CloseCode::Overload,
@@ -102,18 +102,18 @@ async fn what_is_no_word_is_told_so_and_the_next_is_heard() {
         part(0, 1, true),
         part(1, 0, true),
         vec![0xff; 300],
-        // The largest frame that a link would take.
-        frame(&words(vec![0; CHUNK_BYTES_MAX as usize].into())),
+        // The largest frame that a link accepts.
+        frame(&message_frame(vec![0; CHUNK_BYTES_MAX as usize].into())),
     ];
     for said in hostile {
         let (mut line, mut decoder) = site.stranger().await;
         let mut out = Out::new();
         out.words().extend_from_slice(&said);
-        line.say(&mut out).expect("room");
+        line.queue(&mut out).expect("room");
         while !line.flush().expect("it is open") {
             line.socket().writable().await.expect("it is open");
         }
-        let told = line.hear_frame(&mut decoder).await;
+        let told = line.receive_frame(&mut decoder).await;
         assert!(
             matches!(&told, Err(LineError::Closed(CloseCode::Protocol, reason)) if reason == NO_REQUEST),
             "{told:?} to {:?}",
@@ -130,7 +130,7 @@ async fn the_silent_take_no_more_than_the_places_and_keep_no_session_out() {
     for _ in 0..CALLERS_MAX {
         silent.push(site.stranger().await);
     }
-    // The last of them may not have sat down yet.
+    // The last caller may not have taken its place yet.
     while site.is_open().await {}
     let mut options = Options::new(site.member.clone(), Clock::start());
     options.pacing = Pacing::Acked;

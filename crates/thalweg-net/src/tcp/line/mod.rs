@@ -1,13 +1,14 @@
-//! One TCP connection with TLS on it: bytes in, bytes out, never waiting.
+//! One TCP connection with TLS: bytes in, bytes out, never waiting.
 //!
-//! *The idea.* rustls turns bytes into records and knows no socket; the socket is asked for what it has and takes. What one
-//! call of [`Line::say`] is given is one record if it is small, so that the peer can read it as soon as it is there.
+//! *The idea.* rustls converts bytes to records and knows no socket; the socket is read and written
+//! without blocking. The bytes of one [`Line::queue`] call become one record if they are few, so
+//! that the peer can decrypt them as soon as they arrive.
 //!
-//! A line that goes on in the clear takes the handshake record by record, so that no byte behind it is taken for one of TLS;
-//! from then on the socket's bytes are the peer's, and the cipher is let go of.
+//! A plain line reads the handshake record by record, so that no byte after it is mistaken for TLS;
+//! afterwards the socket's bytes are the peer's, and the TLS state is dropped.
 //!
-//! *What it does not do.* It knows frames only for the greeting. In the clear, nobody but TCP looks at whether bytes are
-//! the peer's.
+//! *What it does not do.* It knows frames only for the greeting. A plain line has no integrity
+//! check but TCP's checksum.
 //!
 //! *Sources.* rustls 0.23 `ConnectionCommon`; RFC 8446 §5.
 
@@ -28,31 +29,31 @@ use thalweg_core::wire::WireError;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-pub(super) use self::pipe::Moved;
+pub(super) use self::pipe::ByteCounts;
 use self::pipe::{Pipe, now};
-use self::speech::{Clear, READ_BYTES, Rest, Secret, Speech};
+use self::speech::{Encoding, Encrypted, Input, Plain, READ_BYTES};
 use super::{ALPN, ALPN_DOOR, ALPN_PLAIN, socket, tls};
 
-/// The header of a record of TLS, and what follows it at most (RFC 8446 §5.1, §5.2).
+/// Size of a TLS record's header, and of the longest record after it (RFC 8446 §5.1, §5.2).
 const HEADER_BYTES: usize = 5;
 const BODY_BYTES_MAX: usize = (16 << 10) + 256;
 
-/// Reads from the socket in one turn, so that a fast peer does not keep its reader from writing.
+/// Maximum number of socket reads per turn, so that a fast peer does not starve this end's writes.
 const READS_PER_TURN: usize = 16;
 
-/// A TCP connection and its cipher, if it has one.
+/// A TCP connection with its TLS state, if it is encrypted.
 #[derive(Debug)]
 pub(super) struct Line {
     pipe: Pipe,
-    speech: Speech,
+    encoding: Encoding,
     /// The key that the peer has proved.
     peer: Option<NodeId>,
-    /// Whether the peer has come to the door, and wants no session.
+    /// Whether the peer wants the door rather than a session.
     is_at_door: bool,
     is_ended: bool,
 }
 
-/// A connection does not come about, or is of no use any more.
+/// Why a connection fails or is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LineError {
     #[error("{0}")]
@@ -72,22 +73,22 @@ pub(super) enum LineError {
 }
 
 impl Line {
-    /// Makes the handshake; what came behind it is in the decoder.
+    /// Runs the handshake; bytes received after it are in the decoder.
     pub(super) async fn establish(
         socket: TcpStream,
         tls: impl Into<Connection>,
     ) -> Result<(Self, Decoder), LineError> {
         let pipe = Pipe::new(socket);
         let mut tls = tls.into();
-        // One batch is given at a time, and written before the next.
+        // Unlimited: one batch is queued at a time, and written before the next.
         tls.set_buffer_limit(None);
-        let mut secret = Secret(Box::new(tls));
-        let mut behind = Vec::new();
-        while secret.0.is_handshaking() {
-            let done = shake(&mut secret, &pipe, &mut behind);
-            // An alert that says why is worth the attempt.
-            let is_written = secret.flush(&pipe);
-            if done? == Rest::Over {
+        let mut encrypted = Encrypted(Box::new(tls));
+        let mut after = Vec::new();
+        while encrypted.0.is_handshaking() {
+            let done = handshake(&mut encrypted, &pipe, &mut after);
+            // Flushed even on an error: the alert tells the peer why.
+            let is_written = encrypted.flush(&pipe);
+            if done? == Input::End {
                 return Err(LineError::Ended);
             }
             let interest = if is_written? {
@@ -95,33 +96,33 @@ impl Line {
             } else {
                 Interest::READABLE | Interest::WRITABLE
             };
-            if secret.0.is_handshaking() {
+            if encrypted.0.is_handshaking() {
                 pipe.socket.ready(interest).await?;
             }
         }
-        let presented: Option<&[CertificateDer<'_>]> = secret.0.peer_certificates();
+        let presented: Option<&[CertificateDer<'_>]> = encrypted.0.peer_certificates();
         let peer = tls::proved(presented);
-        let chosen = secret.0.alpn_protocol();
+        let chosen = encrypted.0.alpn_protocol();
         let mut known = [ALPN, ALPN_DOOR, ALPN_PLAIN].into_iter();
         let spoken = known.find(|alpn| Some(alpn.as_bytes()) == chosen);
         let spoken = spoken.ok_or(LineError::Protocol)?;
         let mut decoder = Decoder::default();
         let mut is_ended = false;
-        let speech = if spoken == ALPN_PLAIN {
-            // The handshake's last record goes before the first byte in the clear.
-            while !secret.flush(&pipe)? {
+        let encoding = if spoken == ALPN_PLAIN {
+            // The handshake's last record must precede the first plain byte.
+            while !encrypted.flush(&pipe)? {
                 pipe.socket.writable().await?;
             }
-            decoder.handle_bytes(&behind);
-            Speech::Clear(Clear::default())
+            decoder.handle_bytes(&after);
+            Encoding::Plain(Plain::default())
         } else {
-            let rest = secret.take(&behind, &mut |bytes| decoder.handle_bytes(bytes))?;
-            is_ended = rest == Rest::Over;
-            Speech::Secret(secret)
+            let input = encrypted.take(&after, &mut |bytes| decoder.handle_bytes(bytes))?;
+            is_ended = input == Input::End;
+            Encoding::Encrypted(encrypted)
         };
         let line = Self {
             pipe,
-            speech,
+            encoding,
             peer,
             is_at_door: spoken == ALPN_DOOR,
             is_ended,
@@ -129,12 +130,12 @@ impl Line {
         Ok((line, decoder))
     }
 
-    /// Returns whether what is written goes in the clear.
+    /// Returns whether the line is unencrypted.
     pub(super) const fn is_plain(&self) -> bool {
-        matches!(self.speech, Speech::Clear(_))
+        matches!(self.encoding, Encoding::Plain(_))
     }
 
-    /// Returns whether the peer has come to the door, and wants no session.
+    /// Returns whether the peer wants the door rather than a session.
     pub(super) const fn is_at_door(&self) -> bool {
         self.is_at_door
     }
@@ -148,20 +149,20 @@ impl Line {
         &self.pipe.socket
     }
 
-    /// Returns how much has gone over the socket.
-    pub(super) const fn moved(&self) -> &Arc<Moved> {
-        &self.pipe.moved
+    /// Returns the counters of the socket's bytes.
+    pub(super) const fn counts(&self) -> &Arc<ByteCounts> {
+        &self.pipe.counts
     }
 
-    /// Hands out what has arrived; returns whether there may be more at once.
+    /// Passes received bytes to `sink`; returns whether there may be more at once.
     ///
-    /// Fails   the connection is broken, or bytes came that the peer's cipher did not make
-    pub(super) fn hear(&mut self, mut sink: impl FnMut(&[u8])) -> Result<bool, LineError> {
+    /// Fails   if the connection is broken, or bytes arrive that do not decrypt
+    pub(super) fn receive(&mut self, mut sink: impl FnMut(&[u8])) -> Result<bool, LineError> {
         for _ in 0..READS_PER_TURN {
-            match self.speech.hear(&self.pipe, &mut sink)? {
-                Rest::More => {}
-                Rest::Nothing => return Ok(false),
-                Rest::Over => {
+            match self.encoding.receive(&self.pipe, &mut sink)? {
+                Input::More => {}
+                Input::Blocked => return Ok(false),
+                Input::End => {
                     self.is_ended = true;
                     return Ok(false);
                 }
@@ -170,55 +171,60 @@ impl Line {
         Ok(true)
     }
 
-    /// Returns whether the peer will say nothing more.
+    /// Returns whether the peer will send nothing more.
     pub(super) const fn is_ended(&self) -> bool {
         self.is_ended
     }
 
-    /// Takes bytes to be written by [`Line::flush`], and leaves an empty place for the next.
-    pub(super) fn say(&mut self, out: &mut Out) -> io::Result<()> {
-        self.speech.say(out)
+    /// Queues bytes for [`Line::flush`] and leaves `out` empty.
+    pub(super) fn queue(&mut self, out: &mut Out) -> io::Result<()> {
+        self.encoding.queue(out)
     }
 
-    /// Writes what the socket takes; returns whether that was all.
+    /// Writes what the socket accepts; returns whether that was all.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
-        self.speech.flush(&self.pipe)
+        self.encoding.flush(&self.pipe)
     }
 
-    /// Says that nothing more will come, as far as the socket takes it.
+    /// Signals the end of sending, as far as the socket accepts it.
     pub(super) fn end(&mut self) {
-        if let Speech::Secret(secret) = &mut self.speech {
-            secret.0.send_close_notify();
+        if let Encoding::Encrypted(encrypted) = &mut self.encoding {
+            encrypted.0.send_close_notify();
         }
-        // The connection is going either way; in the clear the peer sees by this that nothing follows.
+        // Errors do not matter: the connection is closing. The end of a plain line is the socket's
+        // own.
         let _ = self.flush();
         if self.is_plain() {
             let _ = socket::end(self.socket());
         }
     }
 
-    /// Waits until the peer has ended too: a socket closed with something unread takes back what was written last.
+    /// Waits for the peer's end: closing a socket with unread bytes resets it and discards what was
+    /// written last.
     pub(super) async fn drain(&mut self) -> Result<(), LineError> {
         while !self.is_ended {
             self.socket().readable().await?;
-            self.hear(|_| {})?;
+            self.receive(|_| {})?;
         }
         Ok(())
     }
 
     /// Writes one frame and waits until the socket has it.
-    pub(super) async fn say_frame(&mut self, frame: &Frame) -> Result<(), LineError> {
+    pub(super) async fn send_frame(&mut self, frame: &Frame) -> Result<(), LineError> {
         let mut out = Out::new();
         frame.encode(out.words());
-        self.say(&mut out)?;
+        self.queue(&mut out)?;
         while !self.flush()? {
             self.socket().writable().await?;
         }
         Ok(())
     }
 
-    /// Waits for the first frame; what came behind it stays in `decoder`.
-    pub(super) async fn hear_frame(&mut self, decoder: &mut Decoder) -> Result<Frame, LineError> {
+    /// Waits for the first frame; bytes after it stay in `decoder`.
+    pub(super) async fn receive_frame(
+        &mut self,
+        decoder: &mut Decoder,
+    ) -> Result<Frame, LineError> {
         loop {
             match decoder.poll_frame()? {
                 Some((Frame::Close { code, reason }, _)) => {
@@ -229,11 +235,11 @@ impl Line {
                 None => {}
             }
             let mut is_news = false;
-            let is_more = self.hear(|bytes| {
+            let is_more = self.receive(|bytes| {
                 is_news = true;
                 decoder.handle_bytes(bytes);
             })?;
-            // What has come is looked at before more is waited for.
+            // Received bytes are decoded before more are awaited.
             if !is_news && !is_more && !self.is_ended {
                 self.socket().readable().await?;
             }
@@ -241,37 +247,42 @@ impl Line {
     }
 }
 
-/// Takes in the handshake, until it is over or nothing more has come; what is not of it stays in `behind`.
-fn shake(secret: &mut Secret, mut pipe: &Pipe, behind: &mut Vec<u8>) -> Result<Rest, LineError> {
-    let mut place = [0; READ_BYTES];
-    while secret.0.is_handshaking() {
-        let body = behind.get(3..HEADER_BYTES);
+/// Advances the handshake until it is complete or more bytes are needed; bytes after it stay in
+/// `behind`.
+fn handshake(
+    encrypted: &mut Encrypted,
+    mut pipe: &Pipe,
+    after: &mut Vec<u8>,
+) -> Result<Input, LineError> {
+    let mut buffer = [0; READ_BYTES];
+    while encrypted.0.is_handshaking() {
+        let body = after.get(3..HEADER_BYTES);
         let body = body.map(|length| {
             length
                 .iter()
                 .fold(0, |sum, byte| sum << 8 | usize::from(*byte))
         });
         match body.map(|body| HEADER_BYTES + body) {
-            Some(record) if behind.len() >= record || record > HEADER_BYTES + BODY_BYTES_MAX => {
-                // One that is too long the cipher refuses.
-                let taken = record.min(behind.len());
-                let rest = secret.take(&behind[..taken], &mut |_| {})?;
-                behind.drain(..taken);
-                if rest == Rest::Over {
-                    return Ok(rest);
+            Some(record) if after.len() >= record || record > HEADER_BYTES + BODY_BYTES_MAX => {
+                // TLS itself refuses a record that is too long.
+                let taken = record.min(after.len());
+                let input = encrypted.take(&after[..taken], &mut |_| {})?;
+                after.drain(..taken);
+                if input == Input::End {
+                    return Ok(input);
                 }
             }
-            _ => match now(pipe.read(&mut place))? {
-                None => return Ok(Rest::Nothing),
-                Some(0) => return Ok(Rest::Over),
-                Some(count) => behind.extend_from_slice(&place[..count]),
+            _ => match now(pipe.read(&mut buffer))? {
+                None => return Ok(Input::Blocked),
+                Some(0) => return Ok(Input::End),
+                Some(count) => after.extend_from_slice(&buffer[..count]),
             },
         }
     }
-    Ok(Rest::Nothing)
+    Ok(Input::Blocked)
 }
 
-/// Returns a peer's words without what a terminal would take for orders.
+/// Returns a peer's text without control characters, which a terminal might interpret.
 pub(super) fn printable(reason: &str) -> String {
     let letters = reason.chars().filter(|letter| !letter.is_control());
     letters.take(REASON_CHARS_MAX).collect()

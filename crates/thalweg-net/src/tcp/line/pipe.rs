@@ -1,4 +1,4 @@
-//! A socket that counts what goes over it, for who wants std's traits: nothing here waits.
+//! A counting socket with std's I/O traits: no call waits.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use tokio::net::TcpStream;
 
 use crate::tcp::socket;
 
-/// Tokio's socket; it fails with `WouldBlock` instead of waiting.
+/// A tokio socket that fails with `WouldBlock` instead of waiting.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) socket: Arc<TcpStream>,
-    pub(super) moved: Arc<Moved>,
+    pub(super) counts: Arc<ByteCounts>,
 }
 
-/// Bytes that have gone over a socket, for whoever wants to know.
+/// Byte counters of a socket.
 #[derive(Debug, Default)]
-pub(in crate::tcp) struct Moved {
+pub(in crate::tcp) struct ByteCounts {
     sent: AtomicU64,
     received: AtomicU64,
 }
 
-impl Moved {
+impl ByteCounts {
     pub(in crate::tcp) fn sent(&self) -> u64 {
         self.sent.load(Relaxed)
     }
@@ -36,21 +36,21 @@ impl Pipe {
     pub(super) fn new(socket: TcpStream) -> Self {
         Self {
             socket: Arc::new(socket),
-            moved: Arc::default(),
+            counts: Arc::default(),
         }
     }
 
     fn sent(&self, sent: io::Result<usize>) -> io::Result<usize> {
         sent.inspect(|count| {
-            self.moved.sent.fetch_add(*count as u64, Relaxed);
+            self.counts.sent.fetch_add(*count as u64, Relaxed);
         })
     }
 }
 
 impl Read for &Pipe {
-    fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
-        socket::read(&self.socket, place).inspect(|count| {
-            self.moved.received.fetch_add(*count as u64, Relaxed);
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        socket::read(&self.socket, buffer).inspect(|count| {
+            self.counts.received.fetch_add(*count as u64, Relaxed);
         })
     }
 }
@@ -61,7 +61,7 @@ impl Write for &Pipe {
     }
 
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        // One part alone is spared the list.
+        // A single part needs no vectored write.
         match parts {
             [part] => self.write(part),
             _ => self.sent(self.socket.try_write_vectored(parts)),
@@ -73,9 +73,9 @@ impl Write for &Pipe {
     }
 }
 
-/// Returns how many bytes a socket took or gave; nothing if it would have to be waited for.
-pub(super) fn now(moved: io::Result<usize>) -> io::Result<Option<usize>> {
-    match moved {
+/// Returns the number of bytes moved; `None` if the call would block.
+pub(super) fn now(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
         Ok(count) => Ok(Some(count)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),

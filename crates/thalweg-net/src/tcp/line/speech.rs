@@ -1,6 +1,6 @@
-//! How what is said goes over a socket: by a cipher, or as it is.
+//! The encoding of a line's bytes on its socket: TLS, or plain.
 //!
-//! *What it does not do.* It waits for nothing, and knows no frame.
+//! *What it does not do.* It never waits, and knows no frames.
 
 use std::io::{self, BufRead as _, IoSlice, Read as _, Write as _};
 
@@ -10,126 +10,131 @@ use thalweg_core::pace::Out;
 use super::LineError;
 use super::pipe::{Pipe, now};
 
-/// Bytes taken at once: a record of TLS.
+/// Size of a bulk read: one TLS record.
 pub(super) const READ_BYTES: usize = 16 << 10;
 
-/// The same while only words come: a peer that says what it has received needs ten bytes, and place costs as much to clear as to
-/// fill.
-const WORDS_BYTES: usize = 512;
+/// Size of a read while only control frames arrive: an acknowledgement has ten bytes, and clearing
+/// a buffer costs as much as filling it.
+const CONTROL_BYTES: usize = 512;
 
-/// Parts that one writing takes: eight ADUs with their headers.
+/// Parts per vectored write: eight ADUs with their headers.
 const PARTS_MAX: usize = 16;
 
-/// How what is said goes over the socket.
+/// The encoding of a line's bytes.
 #[derive(Debug)]
-pub(super) enum Speech {
-    Secret(Secret),
-    Clear(Clear),
+pub(super) enum Encoding {
+    Encrypted(Encrypted),
+    Plain(Plain),
 }
 
-/// By a cipher.
+/// TLS.
 #[derive(Debug)]
-pub(super) struct Secret(pub(super) Box<Connection>);
+pub(super) struct Encrypted(pub(super) Box<Connection>);
 
-/// As it is: no cipher stands between.
+/// Unencrypted bytes.
 #[derive(Debug, Default)]
-pub(super) struct Clear {
+pub(super) struct Plain {
     /// Bytes that wait for the socket.
     out: Out,
     written: usize,
-    /// Whether more than words came last.
+    /// Whether the last read had more than control frames.
     is_bulk: bool,
 }
 
-/// What there may be after a reading.
+/// The state of the input after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
-    /// Nothing; the socket says when there is more.
-    Nothing,
+pub(super) enum Input {
+    /// Nothing more now; the socket becomes readable when there is.
+    Blocked,
     More,
-    /// Nothing ever: the peer has ended.
-    Over,
+    /// Nothing more ever: the peer has ended.
+    End,
 }
 
-impl Speech {
-    /// Reads once, and hands out what that gives.
-    pub(super) fn hear(
+impl Encoding {
+    /// Reads once and passes on the decoded bytes.
+    pub(super) fn receive(
         &mut self,
         pipe: &Pipe,
         sink: &mut impl FnMut(&[u8]),
-    ) -> Result<Rest, LineError> {
+    ) -> Result<Input, LineError> {
         match self {
-            Self::Secret(secret) => secret.hear(pipe, sink),
-            Self::Clear(clear) if clear.is_bulk => Ok(clear.hear::<READ_BYTES>(pipe, sink)?),
-            Self::Clear(clear) => Ok(clear.hear::<WORDS_BYTES>(pipe, sink)?),
+            Self::Encrypted(encrypted) => encrypted.receive(pipe, sink),
+            Self::Plain(plain) if plain.is_bulk => Ok(plain.receive::<READ_BYTES>(pipe, sink)?),
+            Self::Plain(plain) => Ok(plain.receive::<CONTROL_BYTES>(pipe, sink)?),
         }
     }
 
-    /// Takes bytes to be written, and leaves an empty place for the next.
-    pub(super) fn say(&mut self, out: &mut Out) -> io::Result<()> {
+    /// Queues bytes and leaves `out` empty.
+    pub(super) fn queue(&mut self, out: &mut Out) -> io::Result<()> {
         match self {
-            Self::Secret(secret) => secret.say(out),
-            Self::Clear(clear) => {
-                clear.say(out);
+            Self::Encrypted(encrypted) => encrypted.queue(out),
+            Self::Plain(plain) => {
+                plain.queue(out);
                 Ok(())
             }
         }
     }
 
-    /// Writes what the socket takes; returns whether that was all.
+    /// Writes what the socket accepts; returns whether that was all.
     pub(super) fn flush(&mut self, pipe: &Pipe) -> io::Result<bool> {
         match self {
-            Self::Secret(secret) => secret.flush(pipe),
-            Self::Clear(clear) => clear.flush(pipe),
+            Self::Encrypted(encrypted) => encrypted.flush(pipe),
+            Self::Plain(plain) => plain.flush(pipe),
         }
     }
 }
 
-impl Secret {
-    /// Takes in bytes that came elsewhere, and hands out what is in them.
+impl Encrypted {
+    /// Decrypts bytes that were read elsewhere.
     pub(super) fn take(
         &mut self,
         mut bytes: &[u8],
         sink: &mut impl FnMut(&[u8]),
-    ) -> Result<Rest, LineError> {
-        let mut rest = Rest::More;
-        while !bytes.is_empty() && rest != Rest::Over {
-            // Behind the peer's last word the cipher takes nothing in, and would for ever.
+    ) -> Result<Input, LineError> {
+        let mut input = Input::More;
+        while !bytes.is_empty() && input != Input::End {
+            // After the peer's close_notify, rustls accepts no more bytes; without this check the
+            // loop would never end.
             if self.0.read_tls(&mut bytes)? == 0 {
-                return Ok(Rest::Over);
+                return Ok(Input::End);
             }
-            rest = self.decipher(sink)?;
+            input = self.decipher(sink)?;
         }
-        Ok(rest)
+        Ok(input)
     }
 
-    fn hear(&mut self, mut pipe: &Pipe, sink: &mut impl FnMut(&[u8])) -> Result<Rest, LineError> {
+    fn receive(
+        &mut self,
+        mut pipe: &Pipe,
+        sink: &mut impl FnMut(&[u8]),
+    ) -> Result<Input, LineError> {
         match now(self.0.read_tls(&mut pipe))? {
-            None => Ok(Rest::Nothing),
-            Some(0) => Ok(Rest::Over),
+            None => Ok(Input::Blocked),
+            Some(0) => Ok(Input::End),
             Some(_) => self.decipher(sink),
         }
     }
 
-    /// Hands out what is in the records that TLS has been given.
-    fn decipher(&mut self, sink: &mut impl FnMut(&[u8])) -> Result<Rest, LineError> {
+    /// Passes on the decrypted bytes of the records read so far.
+    fn decipher(&mut self, sink: &mut impl FnMut(&[u8])) -> Result<Input, LineError> {
         self.0.process_new_packets()?;
         loop {
             let mut reader = self.0.reader();
             match reader.fill_buf() {
-                Ok([]) => return Ok(Rest::Over),
+                Ok([]) => return Ok(Input::End),
                 Ok(bytes) => {
                     let count = bytes.len();
                     sink(bytes);
                     reader.consume(count);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Rest::More),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Input::More),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    fn say(&mut self, out: &mut Out) -> io::Result<()> {
+    fn queue(&mut self, out: &mut Out) -> io::Result<()> {
         let mut said = 0;
         while said < out.len() {
             said += gather(out, said, |parts| self.0.writer().write_vectored(parts))?;
@@ -138,7 +143,7 @@ impl Secret {
         Ok(())
     }
 
-    /// Writes what the socket takes; returns whether that was all.
+    /// Writes what the socket accepts; returns whether that was all.
     pub(super) fn flush(&mut self, mut pipe: &Pipe) -> io::Result<bool> {
         while self.0.wants_write() {
             if now(self.0.write_tls(&mut pipe))?.is_none() {
@@ -149,29 +154,29 @@ impl Secret {
     }
 }
 
-impl Clear {
-    fn hear<const N: usize>(
+impl Plain {
+    fn receive<const N: usize>(
         &mut self,
         mut pipe: &Pipe,
         sink: &mut impl FnMut(&[u8]),
-    ) -> io::Result<Rest> {
-        let mut place = [0; N];
-        let count = match now(pipe.read(&mut place))? {
-            None => return Ok(Rest::Nothing),
-            Some(0) => return Ok(Rest::Over),
+    ) -> io::Result<Input> {
+        let mut buffer = [0; N];
+        let count = match now(pipe.read(&mut buffer))? {
+            None => return Ok(Input::Blocked),
+            Some(0) => return Ok(Input::End),
             Some(count) => count,
         };
-        self.is_bulk = count >= WORDS_BYTES;
-        sink(&place[..count]);
-        // A place that is not full is all that there was.
+        self.is_bulk = count >= CONTROL_BYTES;
+        sink(&buffer[..count]);
+        // A buffer that is not full means that the socket is empty.
         Ok(if count == N {
-            Rest::More
+            Input::More
         } else {
-            Rest::Nothing
+            Input::Blocked
         })
     }
 
-    fn say(&mut self, out: &mut Out) {
+    fn queue(&mut self, out: &mut Out) {
         if self.out.is_empty() {
             std::mem::swap(&mut self.out, out);
         } else {
@@ -193,12 +198,12 @@ impl Clear {
     }
 }
 
-/// Lays out the next parts for one writing, as many as it takes; none of them is empty, and there is one at least.
+/// Passes the next parts to one write, at most [`PARTS_MAX`], at least one, none empty.
 fn gather<T>(out: &Out, written: usize, write: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
     let mut parts = [IoSlice::new(&[]); PARTS_MAX];
     let mut count = 0;
-    for (place, part) in parts.iter_mut().zip(out.parts(written)) {
-        *place = IoSlice::new(part);
+    for (slot, part) in parts.iter_mut().zip(out.parts(written)) {
+        *slot = IoSlice::new(part);
         count += 1;
     }
     write(&parts[..count])

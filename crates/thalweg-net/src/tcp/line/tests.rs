@@ -1,4 +1,4 @@
-//! Proves that what a peer sends behind its last word is neither taken for its word nor waited for.
+//! Proves that bytes after a peer's close_notify are neither decoded nor waited for.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -10,29 +10,30 @@ use super::*;
 use crate::identity::Identity;
 use crate::tcp::tls::Tls;
 
-/// Far above what a handshake takes, also on a busy machine.
+/// Far more than a handshake takes, also on a busy machine.
 const WAIT: Duration = Duration::from_secs(40);
 
-/// More than the cipher takes in at once.
+/// More than rustls accepts at once.
 const BEHIND: [u8; 10_000] = [0x17; 10_000];
 
-/// Returns the two ends of a handshake of which the client has said all, and the server has not heard the end.
-fn nearly_met() -> (ClientConnection, Secret, Vec<u8>) {
+/// Returns a client with a completed handshake, a server that lacks the client's last bytes, and
+/// those bytes.
+fn half_handshake() -> (ClientConnection, Encrypted, Vec<u8>) {
     let (here, there) = (Identity::ephemeral(), Identity::ephemeral());
     let tls = |identity| Tls::new(identity, &[]).expect("a cipher");
     let client = tls(&here).client(there.id(), ALPN);
     let mut client = client.expect("a handshake");
     let server = tls(&there).server().expect("a handshake");
-    let mut server = Secret(Box::new(server.into()));
+    let mut server = Encrypted(Box::new(server.into()));
     let hello = written(&mut client);
-    assert_eq!(taken(&mut server, &hello), (Rest::More, Vec::new()));
+    assert_eq!(taken(&mut server, &hello), (Input::More, Vec::new()));
     let mut answer = Vec::new();
     while server.0.wants_write() {
         server.0.write_tls(&mut answer).expect("there is room");
     }
-    let mut rest = answer.as_slice();
-    while !rest.is_empty() {
-        client.read_tls(&mut rest).expect("there is room");
+    let mut input = answer.as_slice();
+    while !input.is_empty() {
+        client.read_tls(&mut input).expect("there is room");
         client.process_new_packets().expect("the server's key");
     }
     assert!(!client.is_handshaking());
@@ -48,41 +49,41 @@ fn written(client: &mut ClientConnection) -> Vec<u8> {
     bytes
 }
 
-fn taken(secret: &mut Secret, bytes: &[u8]) -> (Rest, Vec<u8>) {
-    let mut heard = Vec::new();
-    let rest = secret.take(bytes, &mut |bytes| heard.extend_from_slice(bytes));
-    (rest.expect("it is the client's cipher"), heard)
+fn taken(encrypted: &mut Encrypted, bytes: &[u8]) -> (Input, Vec<u8>) {
+    let mut decoded = Vec::new();
+    let input = encrypted.take(bytes, &mut |bytes| decoded.extend_from_slice(bytes));
+    (input.expect("it is the client's cipher"), decoded)
 }
 
-/// Takes in these bytes elsewhere, so that a taking that never ends is seen.
-fn taken_in_time(mut secret: Secret, bytes: Vec<u8>) -> (Rest, Vec<u8>) {
+/// Decrypts in a thread, so that a call that never returns is noticed.
+fn taken_in_time(mut encrypted: Encrypted, bytes: Vec<u8>) -> (Input, Vec<u8>) {
     let (done, ended) = channel();
-    // Not joined: one that never ends goes with the process.
-    thread::spawn(move || done.send(taken(&mut secret, &bytes)));
+    // Not joined: one that never returns ends with the process.
+    thread::spawn(move || done.send(taken(&mut encrypted, &bytes)));
     ended.recv_timeout(WAIT).expect("the taking ends")
 }
 
 #[test]
 fn what_comes_behind_the_last_word_is_left_alone() {
-    let (mut client, server, mut bytes) = nearly_met();
+    let (mut client, server, mut bytes) = half_handshake();
     let mut writer = client.writer();
     io::Write::write_all(&mut writer, b"the last word").expect("there is room");
     client.send_close_notify();
     bytes.extend(written(&mut client));
     bytes.extend(BEHIND);
-    let (rest, heard) = taken_in_time(server, bytes);
+    let (input, decoded) = taken_in_time(server, bytes);
     assert_eq!(
-        (rest, heard.as_slice()),
-        (Rest::Over, &b"the last word"[..])
+        (input, decoded.as_slice()),
+        (Input::End, &b"the last word"[..])
     );
 }
 
 #[test]
 fn a_last_word_that_was_heard_before_is_the_last() {
-    let (mut client, mut server, mut bytes) = nearly_met();
+    let (mut client, mut server, mut bytes) = half_handshake();
     client.send_close_notify();
     bytes.extend(written(&mut client));
-    assert_eq!(taken(&mut server, &bytes), (Rest::Over, Vec::new()));
-    let heard = taken_in_time(server, BEHIND.to_vec());
-    assert_eq!(heard, (Rest::Over, Vec::new()));
+    assert_eq!(taken(&mut server, &bytes), (Input::End, Vec::new()));
+    let decoded = taken_in_time(server, BEHIND.to_vec());
+    assert_eq!(decoded, (Input::End, Vec::new()));
 }

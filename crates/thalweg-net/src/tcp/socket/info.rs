@@ -1,22 +1,25 @@
-//! `TCP_INFO`: the congestion window, what is in flight, what is unsent, and how fast it arrives.
+//! `TCP_INFO`: congestion window, bytes in flight, unsent bytes and delivery rate.
 //!
-//! *The idea.* The kernel writes a structure that has grown over the years, and says how much of it it wrote. Its fields are
-//! taken by their place, which never changes; a kernel that writes less than is needed is an error.
+//! *The idea.* The kernel fills a structure that has grown over the years, and reports how many
+//! bytes it filled. Fields are read by offset, which never changes; a kernel that fills fewer than
+//! needed is an error.
 //!
 //! ```text
-//! byte   2  timeouts in a row      24  segments out       68  smoothed RTT, µs    144  unsent bytes
-//!       16  segment size           28  of them SACKed     80  window, segments    148  least RTT, µs
-//!                                  32  lost   36  sent again                         156  segments with data sent
-//!                                 100  sent again, ever                              160  delivery rate, bytes/s
-//!                                                                                    216  sent again for nothing
+//! byte   2  timeouts in a row      24  segments out       68  smoothed RTT, µs    144  unsent
+//! bytes
+//! 16  segment size           28  of them SACKed     80  window, segments    148  least RTT, µs
+//! 32  lost   36  retransmitted                      156  segments with data sent
+//! 100  retransmitted, ever                           160  delivery rate, bytes/s
+//! 216  spurious retransmissions
 //! ```
 //!
-//! The last came with Linux 4.19: segments that the peer says (RFC 2883) it had already. A peer that is late to acknowledge is sent
-//! much again, and has lost nothing.
+//! The last came with Linux 4.19: segments that the peer reports as duplicates (D-SACK, RFC 2883).
+//! A peer that acknowledges late receives many of those and has lost nothing.
 //!
-//! *What it does not do.* `SIOCOUTQNSD` is not asked besides: it gives the number that stands at 144.
+//! *What it does not do.* It does not call `SIOCOUTQNSD`, which returns the number at offset 144.
 //!
-//! *Sources.* Linux `include/uapi/linux/tcp.h`, `struct tcp_info`, and `tcp_packets_in_flight` of `include/net/tcp.h`.
+//! *Sources.* Linux `include/uapi/linux/tcp.h`, `struct tcp_info`, and `tcp_packets_in_flight` of
+//! `include/net/tcp.h`.
 #![expect(
     unsafe_code,
     reason = "TCP_INFO has no safe wrapper; it is the one call in the crate that needs a proof"
@@ -31,10 +34,10 @@ use thalweg_core::units::{Bitrate, DataSize};
 
 use super::Reading;
 
-/// As far as what was sent again for nothing.
+/// Bytes up to and including the spurious retransmissions.
 const BYTES: usize = 220;
 
-/// As far as the delivery rate, which came with Linux 4.9: what a kernel must say.
+/// Bytes up to the delivery rate, which came with Linux 4.9: the least a kernel must fill.
 const BYTES_MIN: usize = 168;
 
 pub(super) fn reading(socket: BorrowedFd<'_>) -> io::Result<Reading> {
@@ -90,7 +93,7 @@ fn read(bytes: &[u8; BYTES]) -> KernelPath {
         acknowledged: DataSize::from_bytes(long(120)),
         rtt: Duration::from_micros(word(68)),
         rtt_min: match word(148) {
-            // The kernel's word for none yet.
+            // The kernel's value for "not measured yet".
             unknown if unknown == u64::from(u32::MAX) => Duration::ZERO,
             micros => Duration::from_micros(micros),
         },

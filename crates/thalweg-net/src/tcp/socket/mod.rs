@@ -1,12 +1,14 @@
-//! TCP sockets: their options, and what the kernel says of them.
+//! TCP sockets: their options, and the kernel's readings.
 //!
-//! *The idea.* Nothing is to wait in the kernel that could still be overtaken: no Nagle, and a low-water mark for unsent
-//! bytes, at which the kernel wakes the writer. A connection whose segments nobody acknowledges is given up by the kernel
-//! after the time after which a peer is taken for dead.
+//! *The idea.* Bytes that could still be overtaken must not queue in the kernel: Nagle's algorithm
+//! is off, and a low-water mark limits unsent bytes and wakes the writer. The kernel gives up a
+//! connection without acknowledgements after a peer's idle timeout.
 //!
-//! *What it does not do.* It sets no pacing rate: `cubic` and `bbr` pace as they see fit, and the window is theirs.
+//! *What it does not do.* It sets no pacing rate: `cubic` and `bbr` do their own pacing and
+//! windows.
 //!
-//! *Sources.* `tcp(7)`; Linux commit c9bee3b7fdec (`TCP_NOTSENT_LOWAT`), a74f0fa082b7 (woken at half of it).
+//! *Sources.* `tcp(7)`; Linux commit c9bee3b7fdec (`TCP_NOTSENT_LOWAT`), a74f0fa082b7 (woken at
+//! half of it).
 
 #[cfg(target_os = "linux")]
 mod info;
@@ -25,22 +27,22 @@ use thalweg_core::units::DataSize;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections that the kernel keeps until they are accepted, as the standard library has it.
+/// The kernel's queue of connections not yet accepted, as in the standard library.
 const BACKLOG: i32 = 128;
 
-/// All that the kernel says of a connection.
+/// The kernel's reading of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) path: KernelPath,
     /// Segments with data that were sent.
     pub(super) segments: u64,
-    /// Of them those that were sent again, and had not come before.
+    /// Retransmitted segments among them that the peer did not have already.
     pub(super) lost: u64,
 }
 
-/// Sets what every TCP socket of ours has; for a listener too, whose connections inherit it.
+/// Sets the options of every TCP socket; also for a listener, as its connections inherit them.
 ///
-/// Fails   a congestion control that the kernel does not have
+/// Fails   if the kernel lacks the congestion control
 pub(super) fn set_options<S: AsFd>(socket: &S, congestion: Option<&str>) -> io::Result<()> {
     let socket = SockRef::from(socket);
     socket.set_tcp_nodelay(true)?;
@@ -54,16 +56,16 @@ pub(super) fn set_options<S: AsFd>(socket: &S, congestion: Option<&str>) -> io::
     Ok(())
 }
 
-/// Listens on an address; for one of IPv6 on that alone, so that `[::]` and `0.0.0.0` of one port stand beside each other, as they
-/// do over UDP.
+/// Listens on an address; an IPv6 one without IPv4, so that `[::]` and `0.0.0.0` can share a port,
+/// as they do over UDP.
 ///
-/// Fails   an address that is in use or not ours
+/// Fails   if the address is in use or not ours
 pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    // As the standard library does: a node that is started again need not wait for its former connections to be forgotten.
+    // As in the standard library: a restarted node need not wait for old connections in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -71,10 +73,11 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Reads what has arrived, as far as there is place for it; zero at the end.
+/// Reads arrived bytes into `place`; zero at the end of the stream.
 ///
-/// A reading that leaves place has emptied the socket, by which an edge-triggered run-time knows it (epoll(7)): it need not
-/// find that out by another, which would be every second one where ADUs come one by one.
+/// A short read has emptied the socket, so the run-time's readiness is cleared here (epoll(7),
+/// edge-triggered): otherwise another read would have to find that out, every second one where ADUs
+/// arrive singly.
 ///
 /// Fails   with `WouldBlock` if nothing has arrived
 pub(super) fn read(socket: &TcpStream, place: &mut [u8]) -> io::Result<usize> {
@@ -92,7 +95,8 @@ pub(super) fn read(socket: &TcpStream, place: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Sets how much may be unsent before the kernel says that there is no room; it says so again below half.
+/// Sets the maximum of unsent bytes; above it the kernel reports no room, until they fall below
+/// half.
 pub(super) fn set_unsent_max<S: AsFd>(socket: &S, unsent: DataSize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -106,26 +110,26 @@ pub(super) fn set_unsent_max<S: AsFd>(socket: &S, unsent: DataSize) -> io::Resul
     }
 }
 
-/// Says that nothing more will be written.
+/// Ends the sending side.
 pub(super) fn end<S: AsFd>(socket: &S) -> io::Result<()> {
     SockRef::from(socket).shutdown(std::net::Shutdown::Write)
 }
 
-/// Sees to it that closing the socket takes back what is unsent, instead of sending it after all.
+/// Makes closing the socket discard unsent bytes (`SO_LINGER` zero) instead of sending them.
 pub(super) fn forget_unsent<S: AsFd>(socket: &S) -> io::Result<()> {
     SockRef::from(socket).set_linger(Some(std::time::Duration::ZERO))
 }
 
-/// Returns what the kernel says of a connection.
+/// Returns the kernel's reading of the path.
 ///
-/// Fails   a system without `TCP_INFO`, or with one older than Linux 4.9
+/// Fails   on a system without `TCP_INFO`, or with Linux before 4.9
 pub(super) fn path<S: AsFd>(socket: &S) -> io::Result<KernelPath> {
     reading(socket).map(|reading| reading.path)
 }
 
-/// Returns the same, and how much was sent.
+/// Returns the whole reading.
 ///
-/// Fails   as [`path`]
+/// Fails   like [`path`]
 pub(super) fn reading<S: AsFd>(socket: &S) -> io::Result<Reading> {
     #[cfg(target_os = "linux")]
     {
@@ -138,13 +142,14 @@ pub(super) fn reading<S: AsFd>(socket: &S) -> io::Result<Reading> {
     }
 }
 
-/// Returns whether the kernel takes more now. If not, it wakes whoever waits for that: it does so only after it was asked.
+/// Returns whether the kernel has room now. If not, the kernel will report room later: it does so
+/// only after this query.
 pub(super) fn has_room<S: AsFd>(socket: &S) -> bool {
     let mut asked = [PollFd::new(socket, PollFlags::OUT)];
     let at_once = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // An interrupted call is asked again at the next turn.
+    // If interrupted, the next turn asks again.
     poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }

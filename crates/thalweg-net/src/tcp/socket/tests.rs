@@ -1,4 +1,5 @@
-//! Proves on a real connection that the kernel's words are read from their places, and its bytes as they come.
+//! Proves on a real connection that the kernel's fields are read at the right offsets, and bytes as
+//! they arrive.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -23,7 +24,7 @@ fn the_kernel_says_what_was_sent_and_what_was_not() {
         (DataSize::ZERO, DataSize::ZERO)
     );
     a.set_nonblocking(true).expect("a flag");
-    // Nobody reads, so what does not fit the peer's buffer stays here.
+    // The peer does not read, so what exceeds its buffer stays here.
     while a.write(&[0; 16_384]).is_ok() {}
     let full = path(&a).expect("Linux says it");
     assert!(full.unsent > DataSize::ZERO, "{full:?}");
@@ -58,7 +59,7 @@ fn what_comes_after_a_short_reading_is_waited_for_and_seen() {
         b.set_nonblocking(true).expect("a flag");
         let b = tokio::net::TcpStream::from_std(b).expect("a run-time runs");
         let mut place = [0; 16];
-        // Twice, so that the second has a short reading before it; then one that fills the place, behind which something is.
+        // Two short reads in a row, then one that fills the buffer with more behind it.
         for sent in [&b"one"[..], b"another", &[7; 20]] {
             a.write_all(sent).expect("it is open");
             let mut come = Vec::new();
@@ -71,7 +72,7 @@ fn what_comes_after_a_short_reading_is_waited_for_and_seen() {
             }
             assert_eq!(come, sent);
         }
-        // The end comes together with the last bytes, which leave place.
+        // The end arrives with the last bytes, which do not fill the buffer.
         a.write_all(b"last").expect("it is open");
         drop(a);
         let mut counts = Vec::new();

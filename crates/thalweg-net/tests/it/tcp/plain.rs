@@ -100,7 +100,7 @@ async fn who_alone_says_so_is_refused() {
     let listener = listen(&there, admission).await;
     let refused = bounded(dial(&here, peer, &[listener.addresses()[0]])).await;
     let reason = format!(
-        "node {} does not go on in the clear with the key {}",
+        "node {} has no unencrypted sessions with the key {}",
         peer.short(),
         here.identity.id().short()
     );
