@@ -21,7 +21,8 @@
 //! | [`tcp`] | streams and messages over TCP, where UDP is blocked |
 //! | [`shaper`] | a slow, lossy line in user space, between two loopback addresses |
 //!
-//! *What it does not do.* It plans nothing, routes nothing and understands no control frame: that is `thalweg-node`.
+//! *What it does not do.* It plans nothing, routes nothing and interprets no control frame:
+//! `thalweg-node` does.
 //!
 //! *Sources.* docs/protocol.md; iroh 1.4 and its QUIC, noq 1.4.
 

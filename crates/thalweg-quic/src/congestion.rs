@@ -1,14 +1,16 @@
-//! Congestion controllers for QUIC, by name; each is watched.
+//! QUIC congestion controllers, by name; each has a watch.
 //!
-//! *The idea.* `thalweg_core::congestion` decides, or one of noq's own; what noq says is handed on word by word, and to
-//! the [`Watch`] of the path. Our own counts time from the moment at which it was made.
+//! *The idea.* `thalweg_core::congestion` decides, or one of noq's own controllers. All of noq's
+//! calls are passed to it and to the [`Watch`] of the path. Thalweg's controller counts time from
+//! its creation.
 //!
-//! noq asks for the time and then reads from the socket, for as long as it takes: who waits for the processor meanwhile reads
-//! what has come long after, and acknowledgements come before their packets were sent. So where moments are of a real clock
-//! it is asked again when a batch of them is worked on, and shortest round trips are reckoned by that.
+//! noq reads the clock before it reads the socket. If the thread is preempted in between, the
+//! packets it reads arrived much later than that time, and may seem to be acknowledged before they
+//! were sent. So, with a real clock, the time is read again when a batch is processed, and shortest
+//! round trips are computed from that.
 //!
-//! *What it does not do.* It decides nothing. noq's `BBRv3` draws its dice itself, so what is played with it cannot be
-//! repeated to the bit.
+//! *What it does not do.* It decides nothing. noq's `BBRv3` seeds its own random numbers, so
+//! simulations with it are not reproducible to the bit.
 //!
 //! *Sources.* noq-proto 1.4 `congestion.rs`.
 
@@ -28,14 +30,14 @@ use thalweg_core::units::{Bitrate, DataSize};
 use crate::Watch;
 use crate::watch::Acked;
 
-/// What noq calls an instant.
+/// noq's type for instants.
 pub(crate) type Moment = std::time::Instant;
 
-/// Asks the clock that noq asks.
+/// Reads the clock that noq reads.
 pub type Clock = fn() -> Moment;
 
-/// Returns what makes controllers of one algorithm, each with a watch; without a clock where it stands still while noq works, as a
-/// simulation's does.
+/// Returns a factory of watched controllers of one algorithm. `clock` is `None` where time stands
+/// still while noq works, as in a simulation.
 pub fn factory(
     algorithm: Algorithm,
     clock: Option<Clock>,
@@ -49,20 +51,20 @@ pub fn factory(
     Arc::new(Watchful { foreign, clock })
 }
 
-/// Returns the watch on a path, if its controller is one of this crate's making.
+/// Returns the watch of a path, if this crate made its controller.
 pub fn watch(state: Box<dyn QuicController>) -> Option<Arc<Watch>> {
     let watched = state.into_any().downcast::<Watched>().ok()?;
     Some(watched.watch)
 }
 
-/// Returns the state of our own algorithm, if it is what the path has.
+/// Returns the state of Thalweg's algorithm, if the path uses it.
 pub fn controller(state: Box<dyn QuicController>) -> Option<Controller> {
     let watched = state.into_any().downcast::<Watched>().ok()?;
     let own = watched.inner.into_any().downcast::<Adapted>().ok()?;
     Some(own.controller)
 }
 
-/// Tells the moments of a path as times since its controller was made.
+/// Converts noq's moments to times since the controller's creation.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     since: Moment,
@@ -74,25 +76,25 @@ impl Times {
         Instant::ZERO + moment.saturating_duration_since(self.since).into()
     }
 
-    /// Returns when something is worked on that came, as noq says, at this moment.
-    fn worked_on(self, moment: Moment) -> Instant {
+    /// Returns the time at which an event of this moment is processed.
+    fn processed_at(self, moment: Moment) -> Instant {
         self.at(self.clock.map_or(moment, |clock| clock()))
     }
 }
 
-/// Makes watched controllers: our own, or those of another.
+/// Makes watched controllers: Thalweg's own, or noq's.
 struct Watchful {
     foreign: Option<Arc<dyn ControllerFactory + Send + Sync>>,
     clock: Option<Clock>,
 }
 
-/// A controller, and who is told what it is told. A copy has the same watch.
+/// A controller with its watch. A clone shares the watch.
 #[derive(Debug)]
 struct Watched {
     inner: Box<dyn QuicController>,
     watch: Arc<Watch>,
     times: Times,
-    /// What was acknowledged and the watch has not been told.
+    /// Acknowledgements of the present batch, not yet in the watch.
     acked: Acked,
     narrow: Narrow,
 }
@@ -126,8 +128,8 @@ impl Watchful {
 }
 
 impl Watched {
-    /// Tells the watch what has come of it.
-    fn tell(&self) {
+    /// Updates the watch's window and rate.
+    fn update_watch(&self) {
         let metrics = self.inner.metrics();
         let window = DataSize::from_bytes(metrics.congestion_window);
         let rate = Bitrate::from_bps(metrics.bandwidth_estimate.unwrap_or(0));
@@ -163,7 +165,7 @@ impl QuicController for Watched {
         let bytes = DataSize::from_bytes(size);
         self.acked
             .handle(bytes, self.times.at(sent), rtt.get().into());
-        // Nearly always there is no streak of losses that this could end.
+        // Nearly always clear: only a streak of losses makes this acknowledgement matter.
         if !self.narrow.is_clear() {
             self.narrow.handle_acknowledged(number, packet_size(size));
             let passage = self.narrow.passage(self.times.at(now));
@@ -181,11 +183,11 @@ impl QuicController for Watched {
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_number);
         let acked = std::mem::take(&mut self.acked);
-        let at = self.times.worked_on(now);
+        let at = self.times.processed_at(now);
         self.watch.handle_acks((now, at), acked);
         self.watch
             .handle_in_flight(at, DataSize::from_bytes(in_flight), app_limited);
-        self.tell();
+        self.update_watch();
     }
 
     fn on_congestion_event(
@@ -200,7 +202,7 @@ impl QuicController for Watched {
         self.inner
             .on_congestion_event(now, sent, is_persistent, is_ecn, lost_bytes, largest_lost);
         self.watch.handle_congestion(is_persistent);
-        self.tell();
+        self.update_watch();
     }
 
     fn on_packet_lost(&mut self, bytes: u16, number: u64, now: Moment) {
@@ -213,7 +215,7 @@ impl QuicController for Watched {
 
     fn on_spurious_congestion_event(&mut self) {
         self.inner.on_spurious_congestion_event();
-        self.tell();
+        self.update_watch();
     }
 
     fn on_mtu_update(&mut self, mtu: u16) {
@@ -232,7 +234,7 @@ impl QuicController for Watched {
     }
 
     fn window(&self) -> u64 {
-        self.inner.window().saturating_add(self.watch.beyond())
+        self.inner.window().saturating_add(self.watch.extra_bytes())
     }
 
     fn metrics(&self) -> ControllerMetrics {
@@ -258,24 +260,25 @@ impl QuicController for Watched {
     }
 }
 
-/// Returns the size of one packet, which UDP bounds.
+/// Returns the size of one packet, which UDP limits to 16 bits.
 fn packet_size(bytes: u64) -> u16 {
     u16::try_from(bytes).unwrap_or(u16::MAX)
 }
 
-/// A controller of our own, as noq wants it.
+/// Thalweg's controller, as noq's interface.
 #[derive(Clone, Debug)]
 struct Adapted {
     controller: Controller,
     times: Times,
     measured: Measured,
-    /// Says what the path carried before, and is told what it carries.
+    /// Returns what the path carried before, and records what it carries.
     watch: Arc<Watch>,
-    /// Whether the watch has said so.
+    /// Whether that was passed to the controller.
     has_recalled: bool,
 }
 
-/// What a controller of our own says since its last change: noq asks several times for each packet, to pace it.
+/// The controller's results since its last change, cached because noq reads them several times per
+/// packet for pacing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
     window_bytes: u64,
@@ -296,7 +299,7 @@ impl Adapted {
         adapted
     }
 
-    /// Takes in what the path carried before, once that is known.
+    /// Passes on what the path carried before, once that is known.
     fn recall(&mut self) {
         if !self.has_recalled
             && let Some(carried) = self.watch.recalled()
@@ -306,14 +309,14 @@ impl Adapted {
         }
     }
 
-    /// Tells what of the path is worth keeping now; no single packet changes that.
-    fn tell(&self) {
+    /// Records what the path carries. Called per batch, since single packets do not change it.
+    fn record_carried(&self) {
         if let Some(carried) = self.controller.to_keep() {
             self.watch.handle_carried(carried);
         }
     }
 
-    /// Takes in that the controller may have another window or another rate.
+    /// Updates the cached results after a change of the controller.
     fn measure(&mut self) {
         let pacing = self.controller.pacing_rate();
         self.measured = Measured {
@@ -360,11 +363,11 @@ impl QuicController for Adapted {
     ) {
         let in_flight = DataSize::from_bytes(in_flight);
         self.recall();
-        self.controller.handle_clock(self.times.worked_on(now));
+        self.controller.handle_clock(self.times.processed_at(now));
         let now = self.times.at(now);
         self.controller.handle_acks_end(now, in_flight, app_limited);
         self.measure();
-        self.tell();
+        self.record_carried();
     }
 
     fn on_packet_lost(&mut self, bytes: u16, number: u64, _now: Moment) {
@@ -390,7 +393,7 @@ impl QuicController for Adapted {
         let (now, sent) = (self.times.at(now), self.times.at(sent));
         self.controller.handle_congestion(now, sent, cause);
         self.measure();
-        self.tell();
+        self.record_carried();
     }
 
     fn on_spurious_congestion_event(&mut self) {
@@ -404,7 +407,7 @@ impl QuicController for Adapted {
         self.measure();
     }
 
-    /// Counts the brim, for noq begins a packet only where a whole one fits.
+    /// Includes the brim, since noq starts a packet only if the whole packet fits.
     fn window(&self) -> u64 {
         (self.controller.window() + self.controller.brim()).as_bytes()
     }
@@ -448,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_was_idle_or_out_is_not_known_to_be_full() {
+    fn idle_path_is_not_known_full() {
         let watch = Watch::default();
         let at = |millis| Instant::ZERO + thalweg_core::time::Duration::from_millis(millis);
         watch.handle_congestion(false);
@@ -456,19 +459,19 @@ mod tests {
         watch.handle_congestion(true);
         assert!(!watch.reading().has_been_full, "nothing came for long");
         watch.handle_congestion(false);
-        for (millis, is_dry, is_full) in [
+        for (millis, is_app_limited, is_full) in [
             (1_000, false, true),
             (10_999, true, true),
             (11_000, true, false),
             (12_000, false, false),
         ] {
-            watch.handle_in_flight(at(millis), DataSize::ZERO, is_dry);
+            watch.handle_in_flight(at(millis), DataSize::ZERO, is_app_limited);
             assert_eq!(watch.reading().has_been_full, is_full, "{millis} ms");
         }
     }
 
     #[test]
-    fn who_waited_for_the_processor_has_not_found_a_shorter_path() {
+    fn cpu_delay_is_no_shorter_path() {
         let size = DataSize::from_bytes(1_200);
         let rtt = Time::from_millis(4);
         for (asked, transit_ms, queueing_ms) in [(Some(clock as Clock), 2, 0), (None, 0, 3)] {
@@ -482,15 +485,16 @@ mod tests {
             for number in 0..4 {
                 let sent = begun + rtt * number;
                 NOW.set(Some(sent + rtt));
-                // noq asked for the time before the second packet left, and read when its acknowledgement had come.
-                let told = if number == 1 { begun } else { sent + rtt };
+                // noq read the clock before the second packet was sent, and its acknowledgement
+                // after it arrived.
+                let reported = if number == 1 { begun } else { sent + rtt };
                 let number = number.into();
                 own.on_packet_sent(sent, 1_200, number);
-                let (at, sent_at) = (own.times.at(told), own.times.at(sent));
+                let (at, sent_at) = (own.times.at(reported), own.times.at(sent));
                 own.controller.handle_ack(at, number, sent_at, size);
-                own.on_end_acks(told, 0, true, Some(number));
+                own.on_end_acks(reported, 0, true, Some(number));
                 watched.acked.handle(size, sent_at, rtt.into());
-                watched.on_end_acks(told, 0, true, Some(number));
+                watched.on_end_acks(reported, 0, true, Some(number));
             }
             let transit = watched.watch.reading().transit;
             assert_eq!(transit.as_millis(), transit_ms, "{asked:?}");
@@ -500,14 +504,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_path_carried_is_there_for_the_connection_after_it() {
+    fn memory_outlives_connection() {
         let begun = Moment::now();
         let times = Times {
             since: begun,
             clock: None,
         };
         let (first, second) = (Arc::<Watch>::default(), Arc::<Watch>::default());
-        // One packet is acknowledged after a round trip; returns the window.
+        // Sends one packet, acknowledged after a round trip; returns the window.
         let play = |watch: &Arc<Watch>| {
             let mut path = Adapted::new(times, 1_200, watch.clone());
             let sent = begun + Time::from_millis(1);

@@ -1,15 +1,17 @@
-//! What the real QUIC and the virtual one share: congestion control, and a watch on what is below the outbox.
+//! The congestion control that real and simulated QUIC share, and a watch on its state for the
+//! outbox.
 //!
-//! *The idea.* `thalweg_core::congestion` decides, and so does `thalweg_core::outbox::gate`; both hear of packets from the
-//! one place at which QUIC speaks of them, its interface for congestion controllers. `thalweg-net` hands [`factory`] to
-//! iroh, `thalweg-sim` to noq-proto: so the node and the simulator send by the same words.
+//! *The idea.* `thalweg_core::congestion` and `thalweg_core::outbox::gate` decide. Both learn of
+//! packets through QUIC's only interface that reports them, the one for congestion controllers.
+//! `thalweg-net` passes [`factory`] to iroh, `thalweg-sim` to noq-proto: so the node and the
+//! simulator send by the same rules.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `congestion` | controllers, by name; each is watched |
-//! | `watch` | what a path lets through, for the outbox above it |
+//! | `congestion` | controllers, by name; each has a watch |
+//! | `watch` | what a path accepts, for the outbox above it |
 //!
-//! *What it does not do.* It reads no clock but the one it is given, and opens no socket: QUIC says when.
+//! *What it does not do.* It reads no clock but the one it is given, and opens no socket.
 //!
 //! *Sources.* noq-proto 1.4 `congestion.rs`; docs/congestion.md; docs/outbox.md §2.
 

@@ -1,9 +1,10 @@
-//! What a path lets through, for the outbox above it.
+//! The state of a path, for the outbox above it.
 //!
-//! *The idea.* QUIC tells its congestion controller of every packet, and nobody else; so the controller tells this. Whoever
-//! drives the outbox asks it for credit, says what it handed over, and is woken when there may be more.
+//! *The idea.* QUIC reports each packet to its congestion controller only, so the controller keeps
+//! this state. The outbox's driver reads the credit from it, reports the bytes it handed over, and
+//! is woken when there may be more credit.
 //!
-//! *What it does not do.* It knows one path. When another is used, another is to be asked.
+//! *What it does not do.* It covers one path. Another path has another watch.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,26 +18,29 @@ use thalweg_core::units::{Bitrate, DataSize};
 
 use crate::congestion::Moment;
 
-/// How long a shortest round trip counts, and that a path was found full while nothing more was to be sent.
+/// How long a shortest round trip counts, and how long an app-limited path is still considered
+/// full.
 const SPAN: Duration = Duration::from_secs(10);
 
-/// The largest packet: what an Ethernet carries.
+/// The largest packet: Ethernet's MTU.
 const PACKET_MAX: DataSize = DataSize::from_bytes(1_500);
 
-/// Watches one path.
+/// The state of one path.
 #[derive(Debug, Default)]
 pub struct Watch {
     state: Mutex<State>,
-    /// How many batches of acknowledgements have come.
+    /// Number of batches of acknowledgements.
     heard: AtomicU64,
-    /// How many bytes may be in flight beyond the window: QUIC asks for every packet, so it is not behind the lock.
-    beyond: AtomicU64,
+    /// Bytes that may be in flight beyond the window. Outside the lock, since QUIC reads it for
+    /// every packet.
+    extra_bytes: AtomicU64,
     carries: Carries,
-    /// What an earlier connection over the path has left.
+    /// What an earlier connection on the path recorded.
     recalled: OnceLock<Carried>,
 }
 
-/// What the path carries, as its controller says: told with each batch, so it is not behind the lock. No round trip: nothing is known.
+/// What the path carries, by its controller. Outside the lock, since each batch updates it. Unknown
+/// while the round trip is zero.
 #[derive(Debug, Default)]
 struct Carries {
     window_bytes: AtomicU64,
@@ -53,13 +57,13 @@ struct State {
     busy: Instant,
     shortest: Shortest,
     latest: Duration,
-    /// When the last acknowledgement came, or the first of what is in flight was sent if that was later.
+    /// When the last acknowledgement came or, if later, when the first packet in flight was sent.
     waiting_since: Option<Moment>,
     passage: Passage,
     waker: Option<Waker>,
 }
 
-/// The shortest round trip of late: of this span of time and of the one before.
+/// The recent shortest round trip: the minimum of the present span and of the one before.
 #[derive(Clone, Copy, Debug)]
 struct Shortest {
     before: Option<Duration>,
@@ -67,91 +71,97 @@ struct Shortest {
     since: Instant,
 }
 
-/// What one batch of acknowledgements says: the watch is told once, for it is behind a lock and packets are many.
+/// The sum of one batch of acknowledgements. The watch is updated once per batch, since it has a
+/// lock and packets are many.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Acked {
     bytes: DataSize,
-    /// When the last of them was sent.
+    /// The latest send time among them.
     sent: Option<Instant>,
-    /// The smoothed round trip after the last of them.
+    /// The smoothed round-trip time after the last of them.
     rtt: Duration,
 }
 
-/// What is known of a path at a moment.
+/// A snapshot of a path's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// What may be unacknowledged.
+    /// The congestion window.
     pub window: DataSize,
-    /// The smoothed round trip; zero if it was not measured.
+    /// The smoothed round-trip time; zero if none was measured.
     pub rtt: Duration,
-    /// Half of the shortest round trip in the last ten to twenty seconds; zero if none was measured.
+    /// Half of the shortest round-trip time of the last ten to twenty seconds; zero if none was
+    /// measured.
     pub transit: Duration,
-    /// The round trip of the last packet that was acknowledged, with what its acknowledgement was held back; zero if there was none.
+    /// The round-trip time of the last acknowledged packet, including the acknowledgement's delay;
+    /// zero if there was none.
     pub latest: Duration,
-    /// The estimate of the sendable rate, if there is one.
+    /// The estimated sendable rate, if known.
     pub sendable: Option<Bitrate>,
-    /// What is in packets that are neither acknowledged nor lost.
+    /// Bytes in packets that are neither acknowledged nor lost.
     pub in_flight: DataSize,
-    /// The largest packet that the path is known to bear, without the headers of UDP and IP.
+    /// The largest packet that the path is known to carry, without UDP and IP headers.
     pub packet: DataSize,
-    /// When the last acknowledgement came, or the first of what is in flight was sent if that was later.
+    /// When the last acknowledgement came or, if later, when the first packet in flight was sent.
     pub waiting_since: Option<Moment>,
-    /// What was handed over and may not have left.
+    /// Bytes handed over that may not have been sent yet.
     pub unsent: DataSize,
-    /// Whether the path has been found full, by loss or mark, since it was last idle for long or out: until then the window says
-    /// little of it.
+    /// Whether the path was found full, by a loss or an ECN mark, since it was last app-limited for
+    /// long or in an outage; until then the window says little about the path.
     pub has_been_full: bool,
-    /// How many batches of acknowledgements have come.
+    /// Number of batches of acknowledgements.
     pub heard: u64,
-    /// Whether packets of the least size that QUIC needs pass.
+    /// Whether packets of QUIC's minimum size pass.
     pub passage: Passage,
 }
 
 impl Watch {
-    /// Returns how many batches of acknowledgements have come.
+    /// Returns the number of batches of acknowledgements.
     pub fn heard(&self) -> u64 {
         self.heard.load(Relaxed)
     }
 
-    /// Lets one packet go, however much is in flight, until something is acknowledged.
+    /// Allows one packet beyond the window, until something is acknowledged.
     pub fn let_one_through(&self) {
         let mut state = self.lock();
-        let beyond = state.gate.let_one_through(PACKET_MAX);
-        self.beyond.store(beyond.as_bytes(), Relaxed);
+        let extra_bytes = state.gate.let_one_through(PACKET_MAX);
+        self.extra_bytes.store(extra_bytes.as_bytes(), Relaxed);
     }
 
-    /// Returns how much may be in flight beyond the window.
-    pub(crate) fn beyond(&self) -> u64 {
-        self.beyond.load(Relaxed)
+    /// Returns how many bytes may be in flight beyond the window.
+    pub(crate) fn extra_bytes(&self) -> u64 {
+        self.extra_bytes.load(Relaxed)
     }
 
-    /// Returns what is worth keeping of the path for the connection after this one; nothing where the controller is not our own.
+    /// Returns what to record of the path for a later connection; `None` if the controller is not
+    /// Thalweg's own.
     pub fn to_keep(&self) -> Option<Carried> {
         let rtt = Duration::from_nanos(self.carries.rtt_nanos.load(Relaxed));
         let window = DataSize::from_bytes(self.carries.window_bytes.load(Relaxed));
         (rtt > Duration::ZERO).then_some(Carried { window, rtt })
     }
 
-    /// Takes in what an earlier connection over the path has left, for its controller; only the first such word counts.
+    /// Records what an earlier connection on the path recorded, for the controller; only the first
+    /// call counts.
     pub fn recall(&self, carried: Carried) {
         if self.recalled.set(carried).is_ok() {
-            // What is kept before the controller has heard of it is that, and not what it begins with.
+            // Until the controller has it, `to_keep` must return this rather than the initial
+            // window.
             self.handle_carried(carried);
         }
     }
 
-    /// Returns what an earlier connection over the path has left.
+    /// Returns what an earlier connection on the path recorded.
     pub(crate) fn recalled(&self) -> Option<Carried> {
         self.recalled.get().copied()
     }
 
-    /// Takes in what the path carries.
+    /// Records what the path carries.
     pub(crate) fn handle_carried(&self, carried: Carried) {
         let Carries {
             window_bytes,
             rtt_nanos,
         } = &self.carries;
-        // Who reads between the two has a window of the batch before or after.
+        // A reader between the two stores sees the window of the batch before or after.
         window_bytes.store(carried.window.as_bytes(), Relaxed);
         rtt_nanos.store(carried.rtt.as_nanos(), Relaxed);
     }
@@ -161,18 +171,19 @@ impl Watch {
         self.lock().gate.credit()
     }
 
-    /// Takes in that so much has been handed over.
+    /// Records bytes that were handed over.
     pub fn handle_written(&self, bytes: usize) {
         let bytes = DataSize::from_bytes(bytes as u64);
         self.lock().gate.handle_written(bytes);
     }
 
-    /// Returns whether there is so much credit that it is worth a wake-up.
+    /// Returns whether there is enough credit to be worth a wake-up.
     pub fn is_open(&self) -> bool {
         self.lock().gate.is_open()
     }
 
-    /// Asks to be woken once when that is so; who has just been told that it is not finds out by asking again.
+    /// Registers a waker to be woken once when that is so. Call [`Watch::is_open`] afterwards:
+    /// credit that came before the registration wakes no task.
     pub fn register(&self, waker: &Waker) {
         let mut state = self.lock();
         match &mut state.waker {
@@ -181,7 +192,7 @@ impl Watch {
         }
     }
 
-    /// Returns what is known now.
+    /// Returns a snapshot of the state.
     pub fn reading(&self) -> Reading {
         let state = self.lock();
         Reading {
@@ -208,14 +219,15 @@ impl Watch {
         state.gate.handle_packet(packet);
     }
 
-    /// Takes in a batch of acknowledgements that came at this moment and is worked on at this time.
+    /// Records a batch of acknowledgements: `now` is its moment by noq, `at` the time at which it
+    /// is processed.
     pub(crate) fn handle_acks(&self, (now, at): (Moment, Instant), acked: Acked) {
         let Some(sent) = acked.sent else {
             return;
         };
         let mut state = self.lock();
         self.heard.fetch_add(1, Relaxed);
-        self.beyond.store(0, Relaxed);
+        self.extra_bytes.store(0, Relaxed);
         state.gate.handle_acknowledged(acked.bytes);
         state.path.rtt = acked.rtt;
         state.latest = at.saturating_since(sent);
@@ -224,7 +236,7 @@ impl Watch {
         state.waiting_since = Some(now);
     }
 
-    /// Takes in how large packets may be from now on.
+    /// Records the path's present packet size.
     pub(crate) fn handle_packet_size(&self, packet: DataSize) {
         self.lock().packet = packet;
     }
@@ -235,31 +247,33 @@ impl Watch {
         state.passage = passage;
     }
 
-    /// Takes in what is known of the path's room for full packets.
+    /// Records whether full packets pass.
     pub(crate) fn handle_passage(&self, passage: Passage) {
         self.lock().passage = passage;
     }
 
-    /// Takes in what is in flight at this time, and whether there was nothing more to send.
+    /// Records the bytes in flight at this time, and whether the sender is app-limited.
     ///
-    /// If that is so for long, what the path was found to carry says nothing of it any more.
-    pub(crate) fn handle_in_flight(&self, at: Instant, in_flight: DataSize, is_dry: bool) {
+    /// If it has been app-limited for long, an earlier finding that the path was full no longer
+    /// counts.
+    pub(crate) fn handle_in_flight(&self, at: Instant, in_flight: DataSize, is_app_limited: bool) {
         let mut state = self.lock();
-        if !is_dry {
+        if !is_app_limited {
             state.busy = at;
         } else if at.saturating_since(state.busy) >= SPAN {
             state.has_been_full = false;
         }
-        state.gate.handle_in_flight(in_flight, is_dry);
+        state.gate.handle_in_flight(in_flight, is_app_limited);
     }
 
-    /// Takes in that something was lost or marked; `is_outage` if nothing came for long: then how much the path carries is to be
-    /// found anew.
+    /// Records a loss or an ECN mark. `is_outage`: nothing arrived for long, so the path's capacity
+    /// must be found again.
     pub(crate) fn handle_congestion(&self, is_outage: bool) {
         self.lock().has_been_full = !is_outage;
     }
 
-    /// Takes in what the controller says after whatever may have changed it.
+    /// Records the controller's window and rate, after each change; wakes the driver if there is
+    /// enough credit.
     pub(crate) fn handle_window(&self, window: DataSize, rate: Bitrate) {
         let mut state = self.lock();
         state.path.window = window;
@@ -281,7 +295,7 @@ impl Watch {
 }
 
 impl Acked {
-    /// Takes in that a packet was acknowledged that was sent then.
+    /// Adds an acknowledged packet that was sent at `sent`.
     pub(crate) fn handle(&mut self, packet: DataSize, sent: Instant, rtt: Duration) {
         self.bytes += packet;
         self.sent = self.sent.max(Some(sent));

@@ -14,7 +14,7 @@ use thalweg_core::time::Instant;
 #[cfg(test)]
 mod tests;
 
-/// A monotonic clock whose zero is its creation; copies share that zero.
+/// A monotonic clock that starts at zero when it is created; copies share that zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: tokio::time::Instant,

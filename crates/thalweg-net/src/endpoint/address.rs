@@ -179,8 +179,8 @@ impl Addresses {
         }
     }
 
-    /// Returns whether QUIC would have only link-local addresses, whose interface (scope id) iroh
-    /// drops.
+    /// Returns whether QUIC would have only link-local addresses: iroh drops their interface (scope
+    /// id).
     pub(crate) fn is_link_local_alone(&self) -> bool {
         let is_local = |address: &SocketAddr| match address {
             SocketAddr::V4(_) => false,

@@ -7,7 +7,7 @@
 //!
 //! QUIC is tried first. If it gets no answer and the peer has a TCP address, that is dialled; while
 //! such a link lasts, QUIC is retried at long intervals and takes over when it gets through. A new
-//! connection also takes over from a link whose local address is gone (`roaming`) and from a link
+//! connection also takes over from a link with a vanished local address (`roaming`) and from a link
 //! that the peer has lost (`silence`).
 
 use std::net::SocketAddr;

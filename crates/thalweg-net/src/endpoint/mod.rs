@@ -8,8 +8,8 @@
 //! TCP, and retried over QUIC later.
 //!
 //! *What it does not do.* It contacts no server on the internet unless relays are configured, and a
-//! relay finds only peers whose address names it. Its only lookup service is mDNS, if that is
-//! switched on.
+//! relay finds only peers that list it among their addresses. Its only lookup service is mDNS, if
+//! that is switched on.
 //!
 //! *Sources.* docs/operating.md; iroh 1.4.
 
@@ -110,7 +110,7 @@ pub struct Options {
 pub struct TcpOptions {
     /// Addresses to listen on; port 0 takes a free one. None: peers cannot dial this node over TCP.
     pub listen: Vec<SocketAddr>,
-    /// Who says how much may be handed to a connection.
+    /// The source of credit for a connection.
     pub pacing: Pacing,
     /// The kernel's congestion control, `cubic` or `bbr`; `None` for the system's default.
     pub congestion: Option<String>,

@@ -1,4 +1,4 @@
-//! Detects paths whose MTU is too small for QUIC, and abandons them.
+//! Detects paths with an MTU too small for QUIC, and abandons them.
 //!
 //! *The idea.* Every packet of a QUIC handshake fills 1,200 bytes (RFC 9000 §14.1), and so do most
 //! packets of a busy link. On a path that drops such packets but passes smaller ones, a dial times
@@ -87,7 +87,7 @@ struct Answers {
     full: u32,
 }
 
-/// The probe of a path whose handshake is overdue.
+/// The probe of a path on which a handshake is overdue.
 #[derive(Debug, Default)]
 pub(super) struct Test {
     /// Whether a node has answered.

@@ -1,4 +1,4 @@
-//! Converts errors of QUIC and TLS to [`Unreachable`], whose sentences a person can act on.
+//! Converts errors of QUIC and TLS to [`Unreachable`], as sentences that a person can act on.
 //!
 //! *The idea.* The stack reports the same few causes in many forms; here they are mapped to those
 //! causes.
@@ -23,7 +23,8 @@ const CRYPTO_ERRORS: u64 = 0x100;
 /// The alert of a peer that knows none of our protocols.
 const NO_APPLICATION_PROTOCOL: u64 = CRYPTO_ERRORS + 120;
 
-/// The alerts about a certificate or a signature, `handshake_failure` to `unknown_ca` and `decrypt_error`.
+/// The alerts about a certificate or a signature, `handshake_failure` to `unknown_ca` and
+/// `decrypt_error`.
 const CERTIFICATE_ALERTS: [u64; 9] = [40, 42, 43, 44, 45, 46, 47, 48, 51];
 
 /// Converts the error of a dial.

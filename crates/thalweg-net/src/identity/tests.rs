@@ -1,4 +1,4 @@
-//! Proves the key file's laws on a real file system: made once, private, whole, refused when exposed or garbage.
+//! Proves the rules of the key file: made once, private, whole; refused when exposed or malformed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -27,7 +27,7 @@ use crate::clock::Clock;
 use crate::close::StreamCode;
 use crate::error::BodyError;
 
-/// An ADU whose header has arrived and whose payload may still be arriving.
+/// An ADU with its header here and its payload perhaps still arriving.
 #[derive(Debug)]
 pub struct Arriving {
     /// The header; its deadline is on this node's clock.
@@ -103,7 +103,7 @@ impl Arriving {
 }
 
 impl Body {
-    /// Returns a body whose payload is in memory.
+    /// Returns a body with its payload in memory.
     pub fn whole(payload: Bytes) -> Self {
         Self {
             remaining: payload.len(),
@@ -117,7 +117,7 @@ impl Body {
         }
     }
 
-    /// Returns a body whose payload is in memory, in pieces.
+    /// Returns a body with its payload in memory, in pieces.
     pub(crate) fn of_chunks(chunks: Pieces) -> Self {
         Self {
             remaining: chunks.bytes(),

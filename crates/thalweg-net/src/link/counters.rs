@@ -10,7 +10,7 @@ use super::outcome::Outcome;
 pub struct LinkCounters {
     /// ADUs by outcome, in the order of [`Outcome::NAMES`].
     pub outcomes: [u64; Outcome::NAMES.len()],
-    /// ADUs whose header arrived and that were handed to the receiver.
+    /// ADUs handed to the receiver, which happens when their header has arrived.
     pub received: u64,
     /// ADUs that their sender gave up before their header had arrived.
     pub abandoned: u64,

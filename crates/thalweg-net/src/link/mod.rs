@@ -1,6 +1,6 @@
 //! The link with one neighbour: control frames and ADUs on one connection.
 //!
-//! *The idea.* Everything travels on unidirectional streams, whose first byte names the kind, and
+//! *The idea.* Everything travels on unidirectional streams, marked by a first byte, and
 //! in datagrams:
 //!
 //! ```text

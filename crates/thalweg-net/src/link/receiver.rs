@@ -19,7 +19,7 @@ use crate::error::Unreachable;
 
 /// Handles what arrives over an endpoint's links.
 pub trait Receiver: Send + Sync + 'static {
-    /// Handles an ADU whose header has arrived.
+    /// Handles an ADU when its header has arrived.
     ///
     /// ADUs of one ordered sequence are handled one after the other, each when the one before is
     /// done; others in any order and concurrently.
@@ -31,7 +31,7 @@ pub trait Receiver: Send + Sync + 'static {
     /// Handles a change of a neighbour's state.
     fn handle_link(&self, event: LinkEvent);
 
-    /// Handles the outcome of an ADU whose sending was [detached](super::Sending::detach).
+    /// Handles the outcome of an ADU that was [detached](super::Sending::detach).
     fn handle_outcome(&self, link: &Link, header: &Header, outcome: Outcome) {
         let _ = (link, header, outcome);
     }

@@ -211,7 +211,7 @@ impl State {
             match pause {
                 Pause::Idle => return,
                 // The transport wakes the driver itself. For datagrams it does not, but some were
-                // sent, whose acknowledgements give credit.
+                // sent, and their acknowledgements give credit.
                 Pause::Blocked => {
                     self.wire.register();
                     return;

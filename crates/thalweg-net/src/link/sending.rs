@@ -336,7 +336,7 @@ async fn feed(link: &Link, ticket: Ticket, mut body: Body) {
     }
 }
 
-/// Returns the outcome of an ADU whose payload failed to arrive.
+/// Returns the outcome of an ADU if its payload failed to arrive.
 const fn upstream(error: BodyError) -> Outcome {
     match error {
         BodyError::Expired | BodyError::Reset(StreamCode::Expired) => Outcome::Expired,

@@ -93,7 +93,7 @@ impl Link {
         passage.map_or(Passage::Open, |passage| *passage)
     }
 
-    /// Closes a link whose path drops full-sized packets, with that reason.
+    /// Closes a link because its path drops full-sized packets, with that reason.
     pub(crate) fn close_narrow(&self) {
         self.0.is_narrow.store(true, Ordering::Relaxed);
         self.close(CloseCode::Narrow, &DownCause::Narrow.to_string());

@@ -27,7 +27,8 @@ tokio::task_local! {
     static ALONE: ();
 }
 
-/// Marks a future as one that serves a single connection: its panic ends that connection and not the node.
+/// Marks a future as one that serves a single connection: its panic ends that connection and not
+/// the node.
 pub fn alone<F: Future>(task: F) -> impl Future<Output = F::Output> {
     ALONE.scope((), task)
 }
@@ -74,7 +75,7 @@ impl fmt::Display for Ended {
 }
 
 impl Default for Vital {
-    /// Returns one whose failures are reported nowhere, for an endpoint that is used without a
+    /// Returns one without a receiver of failures, for an endpoint that is used without a
     /// node.
     fn default() -> Self {
         Self(mpsc::unbounded_channel().0)
@@ -153,7 +154,7 @@ pub(crate) async fn alone_or(task: impl Future<Output = ()>, fail: impl FnOnce()
     }
 }
 
-/// A future whose panic is its result, as the panic's message.
+/// A future that returns its own panic as an error: the panic's message.
 struct Caught<F>(Pin<Box<F>>);
 
 impl<F: Future> Future for Caught<F> {

@@ -5,9 +5,9 @@
 //! kernel paces, the task also waits for room when no write was refused: the low-water mark wakes
 //! it when half of the unsent bytes have left.
 //!
-//! The task is polled by hand: on a relay with many sinks it is most of what runs, and a future
-//! made anew per turn costs as much as the decision it waits for. For the same reason it locks the
-//! session once per turn.
+//! The task is polled by hand: on a relay with many sinks it is most of what runs, and a new future
+//! per turn costs as much as the decision it waits for. For the same reason it locks the session
+//! once per turn.
 //!
 //! *What it does not do.* It decides nothing: the session does.
 

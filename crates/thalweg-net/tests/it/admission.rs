@@ -1,4 +1,4 @@
-//! Proves who gets in, and that the others are told why and leave nothing behind.
+//! Proves that only admitted keys get a link; others receive the reason and leave no state.
 
 use thalweg_net::{Admission, CloseCode, DownCause, LinkEvent, Unreachable};
 
@@ -22,7 +22,7 @@ async fn admitted_peers_have_a_link_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stranger_is_refused_with_the_reason_and_leaves_no_state() {
+async fn stranger_is_refused_with_reason() {
     for over in Over::ALL {
         let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
         a.admits(&b);
@@ -48,7 +48,7 @@ async fn stranger_is_refused_with_the_reason_and_leaves_no_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn own_configuration_forbids_dialling_too() {
+async fn unadmitted_peer_is_not_dialled() {
     for over in Over::ALL {
         let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
         b.admits(&a);
@@ -83,6 +83,6 @@ async fn revoked_peer_loses_its_link() {
 }
 
 #[test]
-fn nobody_is_nobody() {
+fn empty_admission_admits_none() {
     assert!(!Admission::nobody().admits(thalweg_core::id::NodeId([0; 32])));
 }

@@ -1,4 +1,5 @@
-//! Proves that ADUs and control frames arrive as they were sent, by each carriage and at each size, over QUIC and TCP.
+//! Proves that ADUs and control frames arrive unchanged, by each carriage and in each size, over
+//! QUIC and TCP.
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Importance, MediaTime};
@@ -23,7 +24,7 @@ fn lane(epoch: u32) -> OrderedId {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stream_carries_every_size_and_is_acknowledged() {
+async fn stream_carries_every_size() {
     for over in Over::ALL {
         let (_a, b, link) = pair_over(over).await;
         for (sequence, bytes) in (0..).zip(SIZES) {
@@ -39,7 +40,7 @@ async fn stream_carries_every_size_and_is_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn datagram_carries_what_fits_and_a_stream_the_rest() {
+async fn large_datagram_goes_by_stream() {
     for over in Over::ALL {
         let (_a, b, link) = pair_over(over).await;
         for (sequence, bytes) in (0..).zip(SIZES) {
@@ -49,7 +50,7 @@ async fn datagram_carries_what_fits_and_a_stream_the_rest() {
                 0 | 1 => Outcome::Departed,
                 _ => Outcome::Acknowledged,
             };
-            // 1,200 bytes and a header fit once the path's MTU is known, and not before.
+            // 1,200 bytes and a header fit a datagram only once the path's MTU is known.
             assert!(
                 bytes == 1200 || outcome == expected,
                 "{over:?} {bytes} {outcome:?}"
@@ -62,7 +63,7 @@ async fn datagram_carries_what_fits_and_a_stream_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ordered_sequence_arrives_in_order_and_whole() {
+async fn ordered_sequence_arrives_in_order() {
     for over in Over::ALL {
         let (_a, b, link) = pair_over(over).await;
         for round in 0..10 {
@@ -95,7 +96,7 @@ async fn ordered_sequence_arrives_in_order_and_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn header_arrives_with_what_is_left_of_its_deadline() {
+async fn header_carries_remaining_deadline() {
     for over in Over::ALL {
         let (a, b, link) = pair_over(over).await;
         let mut sent = header(9);
@@ -118,7 +119,7 @@ async fn header_arrives_with_what_is_left_of_its_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn detached_outcome_is_told_to_the_receiver() {
+async fn detached_outcome_reaches_receiver() {
     for over in Over::ALL {
         let (a, _b, link) = pair_over(over).await;
         for sequence in 0..1000 {
@@ -129,7 +130,7 @@ async fn detached_outcome_is_told_to_the_receiver() {
     }
 }
 
-/// Waits until so many outcomes have been told, all of them acknowledgements.
+/// Waits for `count` outcomes, all of them acknowledgements.
 async fn acknowledged(node: &Node, count: usize) {
     for _ in 0..count {
         let outcome = node
@@ -143,7 +144,7 @@ async fn acknowledged(node: &Node, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn patient_outcome_is_told_though_nothing_more_is_sent_and_wakes_nobody_over_tcp() {
+async fn patient_outcome_needs_no_wake_over_tcp() {
     const COUNT: u64 = 40;
     for over in Over::ALL {
         let (a, _b, link) = pair_over(over).await;
@@ -153,12 +154,12 @@ async fn patient_outcome_is_told_though_nothing_more_is_sent_and_wakes_nobody_ov
             sent.deadline = a.endpoint.clock().now() + Duration::from_secs(60);
             let sending = link.send_adu(sent, pattern(100), by(Carriage::Stream));
             sending.patient().detach();
-            // Long enough for most to be acknowledged before the next.
+            // Long enough for most ADUs to be acknowledged before the next is sent.
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
         acknowledged(&a, COUNT as usize).await;
         let wakes = link.counters().wakes - before;
-        // Over QUIC each acknowledgement wakes it.
+        // Over QUIC each acknowledgement wakes the driver.
         assert!(
             over == Over::Quic || wakes < COUNT / 2,
             "{wakes} for {COUNT} ADUs"
@@ -167,14 +168,14 @@ async fn patient_outcome_is_told_though_nothing_more_is_sent_and_wakes_nobody_ov
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_hurries_does_not_wait_for_who_is_patient() {
+async fn awaited_outcome_is_not_delayed() {
     for over in Over::ALL {
         let (a, _b, link) = pair_over(over).await;
         let mut sent = header(0);
         sent.deadline = a.endpoint.clock().now() + Duration::from_secs(60);
         let sending = link.send_adu(sent, pattern(100), by(Carriage::Stream));
         sending.patient().detach();
-        // What is awaited is told at once, and what was sent before it by then.
+        // An awaited outcome is reported at once, together with earlier patient ones.
         for sequence in 1..20 {
             let sending = link.send_adu(header(sequence), pattern(100), by(Carriage::Stream));
             assert_eq!(bounded(sending).await, Outcome::Acknowledged);
@@ -185,7 +186,7 @@ async fn who_hurries_does_not_wait_for_who_is_patient() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn adu_wakes_the_task_of_its_link_for_its_end_alone() {
+async fn adu_wakes_driver_once() {
     const ADUS: u64 = 100;
     let (a, _b, link) = pair().await;
     let before = link.counters().wakes;
@@ -196,12 +197,12 @@ async fn adu_wakes_the_task_of_its_link_for_its_end_alone() {
         assert_eq!(bounded(sending).await, Outcome::Acknowledged);
     }
     let wakes = link.counters().wakes - before;
-    // One besides may set the alarm, and one be the first look of all.
+    // One more wake-up may set the alarm, and one may be the first poll.
     assert!(wakes <= ADUS + 2, "{wakes} wakes for {ADUS} ADUs");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_all_links_measure_is_told_together_and_of_each_what_it_sent() {
+async fn links_are_sampled_together() {
     let a = Node::start_over(Over::Tcp(Pacing::Kernel)).await;
     let (b, c) = (
         Node::start(1).await,
@@ -231,7 +232,7 @@ async fn what_all_links_measure_is_told_together_and_of_each_what_it_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn payload_above_the_limit_is_not_sent() {
+async fn oversized_payload_is_not_sent() {
     for over in Over::ALL {
         let (_a, _b, link) = pair_over(over).await;
         let payload = Bytes::from(vec![0; ADU_PAYLOAD_BYTES_MAX + 1]);
@@ -244,7 +245,7 @@ async fn payload_above_the_limit_is_not_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn control_frames_arrive_whole_and_in_order_both_ways() {
+async fn control_frames_arrive_in_order() {
     for over in Over::ALL {
         let (a, b, link) = pair_over(over).await;
         let back = b
@@ -280,7 +281,7 @@ async fn control_frames_arrive_whole_and_in_order_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_tells_once_that_it_is_given_something_and_only_who_asked() {
+async fn given_notifies_once_per_request() {
     for over in Over::ALL {
         let (a, b, link) = pair_over(over).await;
         let given = async || {
@@ -315,7 +316,7 @@ async fn a_link_tells_once_that_it_is_given_something_and_only_who_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_has_not_let_all_go_while_an_adu_has_no_outcome() {
+async fn pending_adu_keeps_link_busy() {
     let (_a, b, link, _shaper) = pair_through(Bitrate::from_kbps(200)).await;
     let sending = link.send_adu(header(0), pattern(64 << 10), by(Carriage::Stream));
     sending.detach();

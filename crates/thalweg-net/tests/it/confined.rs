@@ -1,7 +1,9 @@
-//! Proves that an endpoint that reaches what is configured alone uses no other way, and all that is configured.
+//! Proves that an endpoint with reach `Configured` uses only configured addresses, and each of
+//! them.
 //!
-//! *How.* Two endpoints on loopback addresses of their own, one of which dials the other through a line that delays. Where neither is
-//! confined, iroh finds the way around it, and so shows that there is one and how long that takes; all others began before.
+//! *How.* Two endpoints on different loopback addresses, one of which dials the other through a
+//! delaying line. In a pair without a confined end, iroh finds the direct path; this shows that the
+//! path exists and how long iroh needs to find it. The confined pairs start before that pair.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -18,7 +20,7 @@ fn reaching(reach: Reach, listen: SocketAddr) -> Options {
     options
 }
 
-/// A link through a line, at both its ends.
+/// Both ends of a link through a line.
 struct Pair {
     a: Node,
     b: Node,
@@ -38,7 +40,7 @@ impl Pair {
         Self { a, b, link, line }
     }
 
-    /// Returns whether anything goes past the line, at either end.
+    /// Returns whether either end uses a path that bypasses the line.
     fn is_around(&self) -> bool {
         let ends = [
             (&self.a, self.line.address()),
@@ -53,7 +55,7 @@ impl Pair {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_confined_end_keeps_a_link_on_the_address_that_is_configured() {
+async fn one_confined_end_pins_the_path() {
     use Reach::{Anywhere, Configured};
     let mut stay = Vec::new();
     for ends in [
@@ -81,7 +83,7 @@ async fn one_confined_end_keeps_a_link_on_the_address_that_is_configured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn confined_endpoint_reaches_a_configured_address_from_any_and_is_reached_at_any() {
+async fn confined_node_is_reached_at_any_address() {
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let a = Node::start_with(reaching(Reach::Configured, any)).await;
     let b = Node::start_with(reaching(Reach::Configured, any)).await;
@@ -102,13 +104,13 @@ async fn confined_endpoint_reaches_a_configured_address_from_any_and_is_reached_
         assert_eq!(paths.len(), 1, "{paths:?}");
         assert_eq!(paths[0].remote, Remote::Address(to));
     }
-    // What the machine's interfaces are called is nobody's business.
+    // A confined node sends no interface addresses.
     assert_eq!(a.endpoint.addresses(), []);
     assert_eq!(c.endpoint.addresses(), [c.address()]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn confined_endpoint_is_reached_at_any_address_by_one_that_it_has_dialled() {
+async fn confined_node_is_dialled_back() {
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let a = Node::start_with(reaching(Reach::Configured, any)).await;
     let b = Node::start_with(reaching(Reach::Configured, any)).await;

@@ -1,5 +1,5 @@
-//! Proves that a relay passes the head of an ADU on before its tail is there, through several hops, and that an
-//! upstream that gives up is followed downstream; in a sequence as well, of which nothing else is lost.
+//! Proves that relays forward the head of an ADU before its tail has arrived, over several hops;
+//! that a cancellation upstream is passed on; and that the rest of an ordered sequence survives it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::node::{Node, Over, bounded, by, header, options, pair_over, pattern};
 
-/// Sends every ADU on to one other node while it arrives.
+/// Forwards every ADU to one other node while it arrives.
 struct Relay {
     endpoint: std::sync::OnceLock<Endpoint>,
     next: NodeId,
@@ -37,7 +37,7 @@ impl Receiver for Relay {
     fn handle_link(&self, _event: LinkEvent) {}
 }
 
-/// Hands over every chunk as it comes.
+/// Passes on every chunk as it arrives.
 struct Taster(UnboundedSender<Result<Bytes, BodyError>>);
 
 impl Receiver for Taster {
@@ -94,7 +94,7 @@ async fn taster() -> (Endpoint, UnboundedReceiver<Result<Bytes, BodyError>>) {
     (endpoint, tasted)
 }
 
-/// A bare QUIC peer that writes an ADU as slowly as a test wants.
+/// A bare QUIC peer that writes an ADU as slowly as a test needs.
 async fn bare(to: &Endpoint) -> (iroh::Endpoint, iroh::endpoint::Connection) {
     let bare = iroh::Endpoint::builder(iroh::endpoint::presets::Minimal)
         .clear_ip_transports()
@@ -111,7 +111,7 @@ async fn bare(to: &Endpoint) -> (iroh::Endpoint, iroh::endpoint::Connection) {
         .expect("admitted");
     let mut control = connection.open_uni().await.expect("room for streams");
     control.write_all(&[0]).await.expect("it is open");
-    // Kept open: its end would say that this peer sends nothing more.
+    // Kept open: its end would mean that this peer sends nothing more.
     std::mem::forget(control);
     (bare, connection)
 }
@@ -151,7 +151,7 @@ fn lane() -> Carriage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn head_passes_two_relays_before_the_tail_is_sent() {
+async fn head_passes_relays_before_tail() {
     let (sink, mut tasted) = taster().await;
     let (second, _, mut second_told) = relay(&sink).await;
     let (first, _, mut first_told) = relay(&second).await;
@@ -165,7 +165,7 @@ async fn head_passes_two_relays_before_the_tail_is_sent() {
         .await
         .expect("open");
     stream.write_all(&payload[..1]).await.expect("open");
-    // The gate: nothing more is sent before the far end has seen the first byte.
+    // The rest is sent only after the far end has received the first byte.
     let first_chunk = bounded(tasted.recv())
         .await
         .expect("it lives")
@@ -194,7 +194,7 @@ async fn head_passes_two_relays_before_the_tail_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn upstream_that_gives_up_is_followed_downstream() {
+async fn cancellation_passes_downstream() {
     let (sink, mut tasted) = taster().await;
     let (first, _, mut told) = relay(&sink).await;
     let (_bare, connection) = bare(&first).await;
@@ -217,14 +217,14 @@ async fn upstream_that_gives_up_is_followed_downstream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sequence_passes_relays_while_it_arrives_and_outlives_an_adu_whose_rest_does_not_come() {
+async fn sequence_survives_truncated_adu() {
     let (sink, mut tasted) = taster().await;
     let (second, ..) = relay_by(&sink, lane()).await;
     let (first, _, mut told) = relay_by(&second, lane()).await;
     let (_bare, connection) = bare(&first).await;
     let mut taste = async || bounded(tasted.recv()).await.expect("it lives");
     let mut stream = open_sequence(&connection, 0, 2, 7).await;
-    // The gate: the second byte is not sent before the far end has seen the first.
+    // The second byte is sent only after the far end has received the first.
     assert_eq!(taste().await.as_deref(), Ok(&[7][..]));
     let mut bytes = vec![8];
     add_head(1, 2, &mut bytes);
@@ -244,13 +244,13 @@ async fn sequence_passes_relays_while_it_arrives_and_outlives_an_adu_whose_rest_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sequence_goes_on_after_one_that_is_given_up_half_sent_whatever_it_goes_over() {
+async fn sequence_survives_cancelled_adu() {
     for over in Over::ALL {
         let (a, b, link) = pair_over(over).await;
         for sequence in 0..3 {
             let mut sending =
                 Box::pin(link.send_adu(header(2 * sequence), pattern(8 << 20), by(lane())));
-            // It has begun once more is on the line than is said besides.
+            // It has begun once more bytes were sent than anything else accounts for.
             let before = link.stats().sent + DataSize::from_kib(20);
             let begun = async {
                 while link.stats().sent < before {

@@ -1,4 +1,5 @@
-//! Proves that a failed dial says why, that kept peers come back, and that two dials at once leave one link.
+//! Proves that a failed dial has a reason, that kept peers are redialled, and that crossing dials
+//! leave one link.
 
 use thalweg_net::{
     BindError, Carriage, Clock, CloseCode, Endpoint, Identity, LinkEvent, Outcome, PeerState,
@@ -36,7 +37,7 @@ impl thalweg_net::Receiver for Deaf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_key_at_an_address_is_said_so() {
+async fn wrong_key_is_reported() {
     let (a, b) = (Node::start(1).await, Node::start(1).await);
     let absent = Identity::ephemeral().id();
     a.admission.admit(absent);
@@ -51,7 +52,7 @@ async fn wrong_key_at_an_address_is_said_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_protocol_is_said_so() {
+async fn other_protocol_is_reported() {
     let a = Node::start(1).await;
     let other = iroh::Endpoint::builder(iroh::endpoint::presets::Minimal)
         .alpns(vec![b"thalweg/2".to_vec()])
@@ -80,7 +81,7 @@ async fn other_protocol_is_said_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn silent_address_times_out_and_own_key_is_not_dialled() {
+async fn silent_address_times_out() {
     let a = Node::start(1).await;
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let address = silent.local_addr().expect("it is bound");
@@ -96,7 +97,7 @@ async fn silent_address_times_out_and_own_key_is_not_dialled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_dials_at_once_leave_one_link_and_lose_nothing() {
+async fn crossing_dials_leave_one_link() {
     for _ in 0..5 {
         let (a, b) = (Node::start(1).await, Node::start(1).await);
         a.admits(&b);
@@ -105,7 +106,7 @@ async fn two_dials_at_once_leave_one_link_and_lose_nothing() {
             let (endpoint, peer, address) = (from.endpoint.clone(), to.id(), to.address());
             tokio::spawn(async move {
                 let link = endpoint.dial(peer, &[address]).await.expect("admitted");
-                // At once, on whatever link the dial gave: it may be about to be replaced.
+                // At once, on the link that the dial returned: it may be about to be replaced.
                 (0..20)
                     .map(|sequence| {
                         let sending =
@@ -119,7 +120,7 @@ async fn two_dials_at_once_leave_one_link_and_lose_nothing() {
         for sendings in [from_a, from_b] {
             for sending in bounded(sendings).await.expect("dialled") {
                 let outcome = bounded(sending).await.expect("sent");
-                // Sent on a link that was replaced before: reported as not sent, and nothing else is allowed.
+                // ADUs on a replaced link are reported as lost; no other failure is allowed.
                 assert!(
                     matches!(outcome, Outcome::Acknowledged | Outcome::LinkLost),
                     "{outcome:?}"
@@ -145,7 +146,7 @@ async fn two_dials_at_once_leave_one_link_and_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kept_peer_is_dialled_again_when_it_comes_back() {
+async fn returning_peer_is_redialled() {
     let a = Node::start(1).await;
     let identity = Identity::ephemeral();
     let mut b_options = options(1);
@@ -187,7 +188,7 @@ async fn kept_peer_is_dialled_again_when_it_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kept_peer_that_ends_every_link_at_once_is_dialled_ever_less_often() {
+async fn short_links_back_off() {
     let (a, b) = (Node::start(1).await, Node::start(1).await);
     a.admits(&b);
     b.admits(&a);
@@ -201,7 +202,8 @@ async fn a_kept_peer_that_ends_every_link_at_once_is_dialled_ever_less_often() {
         let link = b.next(up).await;
         link.close(CloseCode::Overload, "not now");
     }
-    // 0.2, 0.4, 0.8 and 1.6 s are between them, each less a quarter at most. No link lasts for long, however busy the machine.
+    // The pauses are 0.2, 0.4, 0.8 and 1.6 s, each at most a quarter shorter. No link lasts,
+    // however busy the machine.
     let apart = begun.elapsed();
     assert!(
         apart >= std::time::Duration::from_millis(2_250),
@@ -210,7 +212,7 @@ async fn a_kept_peer_that_ends_every_link_at_once_is_dialled_ever_less_often() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn peer_without_an_address_is_said_so() {
+async fn missing_address_is_reported() {
     let a = Node::start(1).await;
     let absent = Identity::ephemeral().id();
     a.admission.admit(absent);
@@ -222,7 +224,7 @@ async fn peer_without_an_address_is_said_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn own_reach_needs_an_address_of_its_own() {
+async fn own_reach_needs_own_address() {
     for listen in [vec![], vec!["0.0.0.0:0".parse().expect("an address")]] {
         let mut options = options(1);
         options.listen = listen;
@@ -233,7 +235,7 @@ async fn own_reach_needs_an_address_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn second_dial_finds_the_link_that_there_is() {
+async fn second_dial_returns_existing_link() {
     let (a, b, link) = pair().await;
     let again = bounded(a.endpoint.dial(b.id(), &[]))
         .await

@@ -1,4 +1,5 @@
-//! Proves that whoever knocks is heard once, with its key proved, and gets nothing else by it: over QUIC and over TCP.
+//! Proves that a caller at the door is answered once, with its key proved, and gets no link: over
+//! QUIC and TCP.
 
 use std::net::UdpSocket;
 
@@ -13,7 +14,7 @@ use crate::node::{Node, Over, bounded, loopback, options};
 
 const BOTH: [Over; 2] = [Over::Quic, Over::Tcp(Pacing::Kernel)];
 
-/// Starts a node whose door says back what was said, behind the caller's key.
+/// Starts a node with a door that echoes the request behind the caller's key.
 async fn keeper(over: Over) -> Node {
     let (door, mut knocks) = mpsc::channel(4);
     let mut options = options(1);
@@ -43,7 +44,7 @@ fn identity() -> Identity {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stranger_is_heard_by_its_key_and_has_no_link() {
+async fn stranger_is_answered_without_link() {
     for over in BOTH {
         let (node, stranger) = (keeper(over).await, identity());
         let answer = bounded(call(&stranger, node.id(), node.addresses(), b"hello")).await;
@@ -57,7 +58,7 @@ async fn a_stranger_is_heard_by_its_key_and_has_no_link() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_long_is_not_heard() {
+async fn oversized_request_is_refused() {
     for over in BOTH {
         let (node, stranger) = (keeper(over).await, identity());
         let longest = vec![7; DOOR_BYTES_MAX - 32];
@@ -74,7 +75,7 @@ async fn what_is_too_long_is_not_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_without_a_fabric_has_no_door() {
+async fn node_without_keeper_has_no_door() {
     for (over, alpn) in BOTH
         .into_iter()
         .zip(["thalweg-door/1", "thalweg-tcp-door/1"])
@@ -87,7 +88,7 @@ async fn a_node_without_a_fabric_has_no_door() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_at_the_door_keeps_no_link_out() {
+async fn door_crowd_blocks_no_link() {
     for over in BOTH {
         let (node, other) = (keeper(over).await, Node::start(1).await);
         node.admits(&other);
@@ -101,7 +102,7 @@ async fn a_crowd_at_the_door_keeps_no_link_out() {
         }
         let link = other.dial(&node).await;
         assert_eq!(link.peer(), node.id());
-        // However many were turned away, each was told so.
+        // Callers that were turned away receive a close code.
         while let Some(done) = bounded(waiting.join_next()).await {
             let told = done.expect("no panic");
             assert!(
@@ -113,9 +114,9 @@ async fn a_crowd_at_the_door_keeps_no_link_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_hears_nothing_over_quic_is_heard_over_tcp() {
+async fn silent_quic_falls_back_to_tcp() {
     let (node, stranger) = (keeper(Over::Tcp(Pacing::Kernel)).await, identity());
-    // It takes every packet, and nobody reads them.
+    // It receives every packet and answers none.
     let silent = UdpSocket::bind(loopback(1)).expect("loopback has free ports");
     let addresses = Addresses {
         udp: vec![silent.local_addr().expect("it is bound")],
@@ -123,7 +124,7 @@ async fn who_hears_nothing_over_quic_is_heard_over_tcp() {
     };
     let answer = bounded(call(&stranger, node.id(), addresses.clone(), b"hello")).await;
     assert_eq!(&answer.expect("it is answered")[32..], b"hello");
-    // Neither way: both reasons are told.
+    // If neither transport works, the error has both reasons.
     let nobody = identity().id();
     let refused = bounded(call(&stranger, nobody, addresses, b"hello")).await;
     let sentence = refused.expect_err("it is not there").to_string();

@@ -1,4 +1,5 @@
-//! Proves that what a peer or a stranger gets wrong hurts nobody else: it is counted, and the link goes on.
+//! Proves that errors of a peer or a stranger harm no one else: they are counted, and the link goes
+//! on.
 
 use bytes::Bytes;
 use thalweg_core::id::NodeId;
@@ -8,7 +9,7 @@ use thalweg_net::{Carriage, CloseCode, DownCause, LinkEvent, Outcome, StreamCode
 
 use crate::node::{Node, Seen, bounded, by, header, pair, pattern};
 
-/// A bare QUIC peer of `node`, greeted or not, and the node's link with it.
+/// Connects a bare QUIC peer to `node`, without a greeting.
 async fn bare(node: &Node) -> (iroh::Endpoint, iroh::endpoint::Connection) {
     let bare = iroh::Endpoint::builder(iroh::endpoint::presets::Minimal)
         .clear_ip_transports()
@@ -35,7 +36,7 @@ async fn greet(connection: &iroh::endpoint::Connection) -> iroh::endpoint::SendS
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_datagrams_do_not_disturb_a_link() {
+async fn garbage_datagrams_are_harmless() {
     let (_a, b, link) = pair().await;
     let stranger = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
     for bytes in [0, 1, 20, 1200, 9000] {
@@ -52,16 +53,16 @@ async fn garbage_datagrams_do_not_disturb_a_link() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn malformed_streams_are_stopped_and_counted_and_the_link_goes_on() {
+async fn malformed_streams_are_counted() {
     let node = Node::start(1).await;
     let (_bare, connection) = bare(&node).await;
     let _control = greet(&connection).await;
     let mut too_long = vec![1, 1, 0, 0, 0];
     too_long.extend([0; 8]);
-    // sequence, epoch, media time, depends-on, budget, and then a payload one byte above the limit.
+    // Sequence, epoch, media time, depends-on, budget, and then a payload one byte above the limit.
     too_long.extend([0; 5]);
     too_long.extend((0x8000_0000_u32 | (ADU_PAYLOAD_BYTES_MAX as u32 + 1)).to_be_bytes());
-    // Stamps follow, and there are none, or more than any way has nodes.
+    // A header with a number of trace stamps that is zero, or larger than any path.
     let stamped = |count| {
         let mut header = vec![1, 1, 0x80, 0, 0];
         header.extend([0; 8 + 6]);
@@ -117,7 +118,7 @@ async fn malformed_streams_are_stopped_and_counted_and_the_link_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn adus_that_lack_their_last_byte_are_gathered_up_to_a_limit() {
+async fn incomplete_adus_are_bounded() {
     let node = Node::start(1).await;
     let (_bare, connection) = bare(&node).await;
     let _control = greet(&connection).await;
@@ -133,7 +134,7 @@ async fn adus_that_lack_their_last_byte_are_gathered_up_to_a_limit() {
         encode_header(&header, ADU_PAYLOAD_BYTES_MAX, start, &mut head);
         stream.write_all(&head).await.expect("it is open");
         let cut = vec![7; ADU_PAYLOAD_BYTES_MAX - 1];
-        // The last is stopped before all of it is written.
+        // The last one is stopped before it is written completely.
         let _ = bounded(stream.write_all(&cut)).await;
         open.push(stream);
     }
@@ -162,7 +163,7 @@ async fn adus_that_lack_their_last_byte_are_gathered_up_to_a_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn truncated_payload_is_an_error_for_whoever_reads_it() {
+async fn truncated_payload_fails_reader() {
     let node = Node::start(1).await;
     let (_bare, connection) = bare(&node).await;
     let _control = greet(&connection).await;
@@ -184,7 +185,7 @@ async fn truncated_payload_is_an_error_for_whoever_reads_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn oversized_control_frame_ends_the_link() {
+async fn oversized_control_frame_ends_link() {
     let node = Node::start(1).await;
     let (_bare, connection) = bare(&node).await;
     let mut control = greet(&connection).await;
@@ -202,7 +203,7 @@ async fn oversized_control_frame_ends_the_link() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn peer_that_does_not_greet_is_no_link() {
+async fn silent_peer_gets_no_link() {
     let node = Node::start(1).await;
     let (_bare, connection) = bare(&node).await;
     let mut stream = bounded(connection.open_uni())

@@ -1,7 +1,8 @@
-//! Proves that admitted nodes find each other by mDNS, and strangers nothing.
+//! Proves that admitted nodes find each other by mDNS, and that strangers are not dialled.
 //!
-//! *How.* Nodes on all interfaces of this machine, without one address told to any of them. Where the machine lets no
-//! multicast packet come back, the test says so and proves nothing: it asks that first, with two plain sockets.
+//! *How.* Nodes on all interfaces of this machine, without configured addresses. On a machine that
+//! does not loop multicast packets back, the test prints so and proves nothing: it checks that
+//! first with two plain sockets.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::node::{Node, Seen, options};
 /// The group of mDNS (RFC 6762 §3).
 const GROUP: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 251);
 
-/// Returns whether a multicast packet that is sent here arrives here.
+/// Returns whether this machine receives its own multicast packets.
 fn has_multicast() -> bool {
     let probe = || -> std::io::Result<bool> {
         let listener = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
@@ -37,13 +38,13 @@ async fn announced() -> Node {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn admitted_nodes_find_each_other_and_a_stranger_is_not_dialled() {
+async fn mdns_links_admitted_nodes_only() {
     if !has_multicast() {
         eprintln!("this machine brings no multicast packet back: nothing is proved");
         return;
     }
     let (a, b, stranger) = (announced().await, announced().await, announced().await);
-    // Each is admitted after it was found or before: either way it is dialled.
+    // The order of admission and discovery does not matter.
     a.admits(&b);
     b.admits(&a);
     stranger.admits(&a);

@@ -1,6 +1,6 @@
-//! Proves what links and endpoints promise, with real QUIC on loopback.
+//! Proves the behaviour of links and endpoints, with real QUIC and TCP on loopback.
 //!
-//! Every wait is bounded, so that a broken promise is a failure and not a test that hangs; no time is asserted.
+//! Every wait is bounded, so that a failure does not hang; tests assert no durations.
 
 mod admission;
 mod carriage;

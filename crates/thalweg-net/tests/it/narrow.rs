@@ -1,9 +1,9 @@
-//! Proves that a path which is too small for QUIC is named, and left for TCP where there is an address of it,
-//! whether it was so from the start or became so; and that one which only became smaller than its link had
-//! found keeps the link.
+//! Proves that a path too small for QUIC is reported, and replaced by TCP if there is a TCP
+//! address, whether it is too small from the start or becomes so; and that a path that shrinks to
+//! no less than QUIC's minimum keeps its link.
 //!
-//! *How.* Two endpoints on loopback with a proxy between them that drops what is larger than it may be, each
-//! way by itself.
+//! *How.* Two endpoints on loopback and a proxy between them that drops packets above a limit, set
+//! for each direction.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use tokio::task::AbortHandle;
 
 use crate::node::{Node, Seen, bounded, by, header, loopback, options, pattern};
 
-/// A UDP payload that every path carries which QUIC may use, and one that is too small for it.
+/// A UDP payload limit of a usual path, and one that is too small for QUIC.
 const WIDE: usize = 1_500;
 const SMALL: usize = 572;
 
-/// A proxy for UDP between one end that dials and another, with a largest payload each way.
+/// A UDP proxy between a dialling end and another, with a payload limit in each direction.
 struct Proxy {
     address: SocketAddr,
     there_max: Arc<AtomicUsize>,
@@ -58,13 +58,14 @@ impl Drop for Proxy {
     }
 }
 
-/// Passes on what fits. Each sender has a socket of its own behind the proxy, as behind a NAT.
+/// Forwards packets within the limit. Each sender has its own socket behind the proxy, as behind a
+/// NAT.
 async fn run(near: UdpSocket, to: SocketAddr, [there, back]: [Arc<AtomicUsize>; 2]) {
     let near = Arc::new(near);
     let mut far: Vec<(SocketAddr, Arc<UdpSocket>)> = Vec::new();
     let mut buffer = vec![0; 1 << 16];
     loop {
-        // An error is an ICMP answer to an earlier packet.
+        // The error is an ICMP answer to an earlier packet.
         let Ok((bytes, from)) = near.recv_from(&mut buffer).await else {
             continue;
         };
@@ -108,12 +109,12 @@ async fn return_to(
 fn confined() -> Options {
     let mut options = options(1);
     options.reach = Reach::Configured;
-    // Only a path that is known to be too small is left for TCP in these tests.
+    // So that these tests use TCP only for paths that were found too small.
     options.tcp.head_start = Duration::from_secs(3_600);
     options
 }
 
-/// Two nodes that admit each other, with a proxy before the second, which listens on TCP too.
+/// Two nodes that admit each other, with a proxy before the second, which also listens on TCP.
 async fn pair() -> (Node, Node, Proxy) {
     let a = Node::start_with(confined()).await;
     let mut there = confined();
@@ -149,7 +150,7 @@ async fn next_reason(node: &Node) -> Unreachable {
     .await
 }
 
-/// Gives a link ADUs of a full packet and a small one each, until it has ended.
+/// Sends ADUs that need a full packet and a small one each, until the link has ended.
 fn send_on(link: Link) {
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval(std::time::Duration::from_millis(20));
@@ -165,7 +166,7 @@ fn send_on(link: Link) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn path_too_small_from_the_start_is_named() {
+async fn small_path_is_reported() {
     let (a, b, proxy) = pair().await;
     proxy.set(SMALL, SMALL);
     a.endpoint.keep_dialled(b.id(), &[proxy.address], 1);
@@ -178,13 +179,13 @@ async fn path_too_small_from_the_start_is_named() {
         &a.endpoint.peers()[..],
         [(_, PeerState::Unreachable(_))]
     ));
-    // The path is mended: the next dial gets through.
+    // The path is repaired: the next dial gets through.
     proxy.set(WIDE, WIDE);
     assert_eq!(next_up(&a).await.transport(), Transport::Quic);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn path_too_small_from_the_start_is_left_for_tcp() {
+async fn small_path_falls_back_to_tcp() {
     let (a, b, proxy) = pair().await;
     proxy.set(SMALL, SMALL);
     let addresses = Addresses {
@@ -196,7 +197,7 @@ async fn path_too_small_from_the_start_is_left_for_tcp() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn path_that_becomes_too_small_ends_its_link_and_is_named() {
+async fn shrunk_path_ends_link() {
     let (a, b, proxy) = pair().await;
     a.endpoint.keep_dialled(b.id(), &[proxy.address], 1);
     let link = next_up(&a).await;
@@ -216,7 +217,7 @@ async fn path_that_becomes_too_small_ends_its_link_and_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn path_that_becomes_too_small_is_left_for_tcp() {
+async fn shrunk_path_falls_back_to_tcp() {
     let (a, b, proxy) = pair().await;
     let addresses = Addresses {
         udp: vec![proxy.address],
@@ -234,7 +235,7 @@ async fn path_that_becomes_too_small_is_left_for_tcp() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dialled_end_finds_its_own_way_too_small() {
+async fn dialled_end_detects_small_path() {
     let (a, b, proxy) = pair().await;
     a.endpoint.keep_dialled(b.id(), &[proxy.address], 1);
     next_up(&a).await;
@@ -249,11 +250,11 @@ async fn dialled_end_finds_its_own_way_too_small() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn path_that_becomes_smaller_than_was_found_keeps_its_link() {
+async fn shrunk_mtu_keeps_link() {
     let (a, b, proxy) = pair().await;
     a.endpoint.keep_dialled(b.id(), &[proxy.address], 1);
     let link = next_up(&a).await;
-    // Whatever size the link has found by now, a full packet of QUIC's least still passes.
+    // Whatever MTU the link has found by now, packets of QUIC's minimum size still pass.
     for most in [1_252, 1_200] {
         proxy.set(most, most);
         for sequence in 0..20 {
@@ -265,7 +266,7 @@ async fn path_that_becomes_smaller_than_was_found_keeps_its_link() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn handshake_that_does_not_come_back_is_told_from_silence() {
+async fn lost_handshake_reply_is_reported() {
     let (a, b, proxy) = pair().await;
     proxy.set(WIDE, SMALL);
     a.endpoint.keep_dialled(b.id(), &[proxy.address], 1);

@@ -1,4 +1,4 @@
-//! A node for tests: an endpoint whose receiver writes down all that happens.
+//! A test node: an endpoint with a receiver that records all events.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use thalweg_net::{
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, watch};
 
-/// Far above what anything here takes, also on a busy machine.
+/// Far more than anything here takes, also on a busy machine.
 const WAIT: Duration = Duration::from_secs(40);
 
-/// Waits, but not for ever.
+/// Waits, with a time limit.
 pub async fn bounded<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(WAIT, future)
         .await
         .expect("it happens within the bound")
 }
 
-/// What happened at a node.
+/// An event at a node.
 pub enum Seen {
     Adu(Header, Result<Bytes, BodyError>),
     Control(NodeId, Bytes),
@@ -36,22 +36,22 @@ pub enum Seen {
     Given(NodeId),
 }
 
-/// How much each link has sent, by its peer.
+/// The bytes that each link has sent, by its peer.
 pub type Measured = Vec<(NodeId, DataSize)>;
 
-struct Scribe {
+struct Recorder {
     seen: UnboundedSender<Seen>,
     measured: watch::Sender<Measured>,
 }
 
-impl Scribe {
+impl Recorder {
     fn write(&self, seen: Seen) {
         // The test may be over already.
         let _ = self.seen.send(seen);
     }
 }
 
-impl Receiver for Scribe {
+impl Receiver for Recorder {
     async fn handle_adu(&self, _link: &Link, adu: Arriving) {
         let header = adu.header;
         self.write(Seen::Adu(header, adu.collect().await));
@@ -85,12 +85,13 @@ impl Receiver for Scribe {
 pub struct Node {
     pub endpoint: Endpoint,
     pub admission: Admission,
-    /// What was told last, apart from what happened: it comes four times a second.
+    /// The latest samples, apart from the events, since they come four times a second.
     pub measured: watch::Receiver<Measured>,
     seen: Mutex<UnboundedReceiver<Seen>>,
 }
 
-/// Returns a loopback address with any port; hosts differ where a shaper is between.
+/// Returns a loopback address with port 0; two nodes with a shaper between them need different
+/// hosts.
 pub fn loopback(host: u8) -> SocketAddr {
     (Ipv4Addr::new(127, 0, 0, host), 0).into()
 }
@@ -102,7 +103,7 @@ pub fn options(host: u8) -> Options {
     options
 }
 
-/// Over what a link goes.
+/// The transport of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     Quic,
@@ -122,7 +123,7 @@ impl Node {
         Self::start_with(options(host)).await
     }
 
-    /// Starts one that others dial over this.
+    /// Starts a node that others dial over this transport.
     pub async fn start_over(over: Over) -> Self {
         let mut options = options(1);
         if let Over::Tcp(pacing) = over {
@@ -135,12 +136,12 @@ impl Node {
     pub async fn start_with(options: Options) -> Self {
         let admission = options.admission.clone();
         let (sender, seen) = unbounded_channel();
-        let (told, measured) = watch::channel(Measured::new());
-        let scribe = Scribe {
+        let (measured_sender, measured) = watch::channel(Measured::new());
+        let recorder = Recorder {
             seen: sender,
-            measured: told,
+            measured: measured_sender,
         };
-        let endpoint = Endpoint::bind(options, Arc::new(scribe), Clock::start())
+        let endpoint = Endpoint::bind(options, Arc::new(recorder), Clock::start())
             .await
             .expect("loopback can be listened on");
         Self {
@@ -163,7 +164,7 @@ impl Node {
         self.admission.admit(other.id());
     }
 
-    /// Returns where it is to be dialled: over TCP if it listens there.
+    /// Returns the node's addresses: TCP if it listens on TCP.
     pub fn addresses(&self) -> Addresses {
         match self.endpoint.listening_tcp() {
             [] => Addresses::from(&[self.address()]),
@@ -177,7 +178,7 @@ impl Node {
             .expect("both admit each other")
     }
 
-    /// Waits for the next thing that `pick` wants, and forgets those before it.
+    /// Waits for the next event that `pick` accepts; drops those before it.
     pub async fn next<T>(&self, mut pick: impl FnMut(Seen) -> Option<T>) -> T {
         let mut seen = self.seen.lock().await;
         bounded(async {
@@ -199,7 +200,7 @@ impl Node {
         .await
     }
 
-    /// Returns all that has happened and was not waited for.
+    /// Returns all events that no call has taken yet.
     pub async fn rest(&self) -> Vec<Seen> {
         let mut seen = self.seen.lock().await;
         std::iter::from_fn(|| seen.try_recv().ok()).collect()
@@ -211,7 +212,7 @@ pub async fn pair() -> (Node, Node, Link) {
     pair_over(Over::Quic).await
 }
 
-/// The same over something else.
+/// Like [`pair`], over the given transport.
 pub async fn pair_over(over: Over) -> (Node, Node, Link) {
     let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
     a.admits(&b);
@@ -220,7 +221,8 @@ pub async fn pair_over(over: Over) -> (Node, Node, Link) {
     (a, b, link)
 }
 
-/// Returns two nodes that reach each other only through a line of this rate, and the first's link to the second.
+/// Returns two nodes that reach each other only through a line of this rate, and the first's link
+/// to the second.
 pub async fn pair_through(rate: Bitrate) -> (Node, Node, Link, Shaper) {
     let (a, b) = (Node::start(1).await, Node::start(2).await);
     a.admits(&b);
@@ -264,7 +266,7 @@ pub fn by(carriage: Carriage) -> SendOptions {
     SendOptions::new(carriage)
 }
 
-/// Returns bytes that differ along the way, so that a misplaced chunk shows.
+/// Returns bytes with a position-dependent pattern, so that a misplaced chunk shows.
 pub fn pattern(bytes: usize) -> Bytes {
     (0..bytes).map(|place| (place % 251) as u8).collect()
 }

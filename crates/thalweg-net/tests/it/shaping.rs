@@ -1,4 +1,5 @@
-//! Proves that the line between two nodes is the only way between them, and what deadlines and priorities do on it.
+//! Proves that all packets between two nodes take the line, and how deadlines and priorities work
+//! on it.
 
 use thalweg_core::adu::{Header, Importance};
 use thalweg_core::id::{Epoch, StreamId};
@@ -21,7 +22,7 @@ async fn all_traffic_takes_the_line() {
     let sending = link.send_adu(header(1), pattern(1 << 20), by(Carriage::Stream));
     assert_eq!(bounded(sending).await, Outcome::Acknowledged);
     assert!(b.next_adu().await.1.is_ok());
-    // By now iroh has looked for other ways, which it does as soon as the handshake is over.
+    // By now iroh has searched for other paths, which it does right after the handshake.
     let at_b = &b.endpoint.links()[0];
     for (link, address, direction) in [
         (&link, shaper.address(), Direction::BToA),
@@ -33,7 +34,7 @@ async fn all_traffic_takes_the_line() {
         let counters = shaper.counters(direction);
         let carried = counters.bytes - counters.packets * HEADER_BYTES as u64;
         let received = stats.received.as_bytes();
-        // What came out of the line a moment ago may not be counted at both places yet: a dozen packets.
+        // A dozen packets that just left the line may not be counted at both places yet.
         assert!(
             carried.abs_diff(received) < 20_000,
             "{carried} on the line, {received} received"
@@ -44,7 +45,7 @@ async fn all_traffic_takes_the_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_on_own_addresses_cannot_reach_each_other_without_a_line() {
+async fn own_addresses_need_a_line() {
     let (a, b) = (Node::start(1).await, Node::start(2).await);
     a.admits(&b);
     b.admits(&a);
@@ -54,18 +55,19 @@ async fn nodes_on_own_addresses_cannot_reach_each_other_without_a_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn late_adu_is_reset_and_never_seen() {
+async fn late_adu_is_reset() {
     let (a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
     shaper.set(Direction::AToB, impairment(Bitrate::from_kbps(100)));
     let mut late = header(1);
     late.deadline = a.endpoint.clock().now() + Duration::from_millis(500);
-    // Eight seconds' worth.
+    // Eight seconds' worth at 100 kbit/s.
     let sending = link.send_adu(late, pattern(100_000), by(Carriage::Stream));
     assert_eq!(bounded(sending).await, Outcome::Expired);
     shaper.set(Direction::AToB, impairment(Bitrate::from_kbps(20_000)));
     let sending = link.send_adu(header(2), pattern(10), by(Carriage::Stream));
     assert_eq!(bounded(sending).await, Outcome::Acknowledged);
-    // The late one's header may have been seen; its payload is given up, whichever end's clock was first.
+    // The late ADU's header may have arrived; its payload is given up, whichever end's clock
+    // expires first.
     loop {
         let (received, payload) = b.next_adu().await;
         if received.sequence.0 == 2 {
@@ -81,7 +83,7 @@ async fn late_adu_is_reset_and_never_seen() {
     assert_eq!(link.counters().of(Outcome::Expired), 2);
 }
 
-/// An ADU that matters more than those of [`header`].
+/// Returns the header of an ADU more important than those of [`header`].
 fn urgent(sequence: u64) -> Header {
     Header {
         importance: Importance(10),
@@ -89,7 +91,7 @@ fn urgent(sequence: u64) -> Header {
     }
 }
 
-/// Sends ADUs of these sequences, each when the one before is sent.
+/// Sends ADUs with these sequence numbers, one after the other.
 async fn flood(
     link: Link,
     sequences: impl Iterator<Item = u64>,
@@ -104,7 +106,7 @@ async fn flood(
     }
 }
 
-/// Sends a control frame, and returns how many ADUs come before it.
+/// Sends a control frame and returns how many ADUs arrive before it.
 async fn before_control(b: &Node, link: &Link) -> usize {
     bounded(link.send_control(bytes::Bytes::from_static(b"urgent")))
         .await
@@ -120,9 +122,9 @@ async fn before_control(b: &Node, link: &Link) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn important_adu_overtakes_queued_ones() {
+async fn important_adu_overtakes_queue() {
     let (_a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
-    // Room for everything: a packet that is lost and sent again would come out of order for another reason.
+    // The queue holds everything: a lost and retransmitted packet would also arrive out of order.
     let way = thalweg_net::Impairment {
         queue: DataSize::from_kib(1024),
         ..impairment(Bitrate::from_kbps(1_000))
@@ -145,7 +147,7 @@ async fn important_adu_overtakes_queued_ones() {
         order.push(sequence);
     }
     let place = order.iter().position(|sequence| *sequence == 99);
-    // Those whose packets were already on the line come first, at most the line's queue of them.
+    // ADUs with packets already on the line come first, at most the line's queue of them.
     assert!(place.is_some_and(|place| place <= 5), "{order:?}");
     let mut others = order.clone();
     others.retain(|sequence| *sequence != 99);
@@ -155,7 +157,8 @@ async fn important_adu_overtakes_queued_ones() {
     );
 }
 
-/// Slows a line down, with room for everything: what is lost and sent again would come out of order for another reason.
+/// Slows the line down, with room for everything: lost and retransmitted packets would also arrive
+/// out of order.
 fn slow(shaper: &Shaper) {
     let way = thalweg_net::Impairment {
         queue: DataSize::from_kib(1024),
@@ -165,10 +168,10 @@ fn slow(shaper: &Shaper) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn important_adu_overtakes_a_long_one_that_has_begun() {
+async fn important_adu_overtakes_begun_one() {
     let (_a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
     slow(&shaper);
-    // Four seconds' worth, begun at once.
+    // Four seconds' worth, sent at once.
     link.send_adu(header(0), pattern(500_000), by(Carriage::Stream))
         .detach();
     link.send_adu(urgent(99), pattern(2_000), by(Carriage::Stream))
@@ -183,7 +186,7 @@ async fn important_adu_overtakes_a_long_one_that_has_begun() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn control_overtakes_an_ordered_sequence_that_never_runs_dry() {
+async fn control_overtakes_endless_sequence() {
     let (_a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
     slow(&shaper);
     let id = OrderedId {
@@ -191,18 +194,18 @@ async fn control_overtakes_an_ordered_sequence_that_never_runs_dry() {
         epoch: Epoch(1),
     };
     let flooding = tokio::spawn(flood(link.clone(), 0.., 20_000, Carriage::Ordered(id)));
-    // With the first ADU through, the sequence is under way and its buffer full or filling.
+    // Once the first ADU has arrived, the sequence is under way and its buffer full or filling.
     b.next(|seen| matches!(seen, Seen::Adu(..)).then_some(()))
         .await;
     let before = before_control(&b, &link).await;
-    // A sequence that could not be interrupted would be followed for ever.
+    // Behind a sequence that cannot be interrupted, the frame would never arrive.
     assert!(before < 40, "{before} ADUs came first");
     flooding.abort();
 }
 
-/// QUIC puts datagrams into a packet before anything that goes by streams.
+/// QUIC puts datagrams into a packet before stream data.
 #[tokio::test(flavor = "multi_thread")]
-async fn control_overtakes_datagrams_that_never_run_dry() {
+async fn control_overtakes_endless_datagrams() {
     let (_a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
     slow(&shaper);
     let mut flooding = tokio::task::JoinSet::new();
@@ -211,13 +214,13 @@ async fn control_overtakes_datagrams_that_never_run_dry() {
         flooding.spawn(flood(link.clone(), sequences, 900, Carriage::Datagram));
     }
     for _ in 0..5 {
-        // The line is full by then, and more waits.
+        // By then the line is full and more ADUs are queued.
         for _ in 0..50 {
             b.next(|seen| matches!(seen, Seen::Adu(..)).then_some(()))
                 .await;
         }
         let before = before_control(&b, &link).await;
-        // What may be in flight is some ten; behind datagrams that never end it would never come.
+        // About ten may be in flight; behind endless datagrams the frame would never arrive.
         assert!(before < 40, "{before} ADUs came first");
     }
     flooding.abort_all();
@@ -278,7 +281,7 @@ async fn line_delivers_and_counts() {
     }
     let there = shaper.counters(Direction::AToB);
     assert_eq!((there.packets, there.bytes), (10, 10 * 500));
-    // The way back has room for one on the line and two in the queue.
+    // The way back has room for one packet on the line and two in the queue.
     for number in 0..10_u8 {
         b.send_to(&[number; 472], shaper.far_address())
             .await
@@ -304,7 +307,7 @@ async fn line_delivers_and_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sendable_rate_is_told_when_the_line_changes() {
+async fn sendable_rate_follows_the_line() {
     let (_a, _b, link, shaper) = pair_through(Bitrate::from_kbps(8_000)).await;
     let mut sendable = link.sendable();
     let filling = tokio::spawn({
@@ -334,7 +337,7 @@ async fn sendable_rate_is_told_when_the_line_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_that_is_made_anew_begins_with_what_the_line_carried() {
+async fn new_link_recalls_path_rate() {
     let (a, b) = (Node::start(1).await, Node::start(2).await);
     a.admits(&b);
     b.admits(&a);
@@ -362,7 +365,7 @@ async fn a_link_that_is_made_anew_begins_with_what_the_line_carried() {
         let sequence = sequences.next().expect("they do not end");
         send(link.clone(), sequence, bytes)
     };
-    // The endpoint looks at its paths four times a second.
+    // The endpoint samples its paths four times a second.
     let begins = tokio::time::Instant::now();
     let mut window = 0;
     while begins.elapsed() < std::time::Duration::from_secs(1) {
@@ -375,6 +378,6 @@ async fn a_link_that_is_made_anew_begins_with_what_the_line_carried() {
     first.close(CloseCode::Shutdown, "");
     bounded(first.closed()).await;
     let second = dial().await;
-    // By so little it would never be full, and not grow.
+    // With so little data the window would never be full, and not grow.
     bounded(async { while more(&second, 100).await <= 2 * begun {} }).await;
 }

@@ -1,4 +1,5 @@
-//! Proves that a node that goes leaves nothing unsaid: what it sent is acknowledged or reported as lost.
+//! Proves that a node that shuts down accounts for all ADUs: they are acknowledged, or reported as
+//! lost.
 
 use thalweg_core::id::Epoch;
 use thalweg_core::time::Duration;
@@ -8,7 +9,7 @@ use thalweg_net::{Carriage, CloseCode, ControlError, DownCause, LinkEvent, Order
 use crate::node::{Over, Seen, bounded, by, header, pair_over, pair_through, pattern};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shutdown_delivers_what_was_sent_before() {
+async fn shutdown_delivers_sent_adus() {
     let (a, b, link, _shaper) = pair_through(Bitrate::from_kbps(4_000)).await;
     let lane = Carriage::Ordered(OrderedId {
         stream: header(0).stream,
@@ -61,7 +62,7 @@ async fn shutdown_delivers_what_was_sent_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shutdown_cut_short_reports_what_was_not_acknowledged() {
+async fn cut_shutdown_reports_lost_adus() {
     let (a, _b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
     let stopped = crate::node::impairment(Bitrate::ZERO);
     shaper.set(thalweg_net::shaper::Direction::AToB, stopped);
@@ -80,10 +81,10 @@ async fn shutdown_cut_short_reports_what_was_not_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closed_link_is_down_at_both_ends_with_the_reason() {
+async fn close_reason_reaches_both_ends() {
     for over in Over::ALL {
         let (a, b, link) = pair_over(over).await;
-        // To a link that is closed before the other end has taken it in there, nothing has happened there.
+        // The other end reports the link's end only if it has reported the link before.
         b.next(|seen| matches!(seen, Seen::Link(LinkEvent::Up(_))).then_some(()))
             .await;
         link.close(CloseCode::Overload, "no room today");

@@ -1,5 +1,6 @@
-//! Proves that the link with a kept peer that was killed and started anew is made again though the old connection has long to
-//! live, and that one whose peer stood still for a while, or whose line was cut, goes on as if its peer had never been dialled beside it.
+//! Proves that the link with a killed and restarted peer is replaced long before the old
+//! connection's idle timeout, and that a link goes on undisturbed if its peer only stalled or its
+//! path was cut for a while.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::node::{Node, Seen, bounded, by, header, impairment, line, options, pattern};
 
-/// Longer than any wait of a test, so that no connection goes for being idle.
+/// Longer than any wait in a test, so that no connection reaches its idle timeout.
 const PATIENT: Span = Span::from_secs(3_600);
 
 const RATE: Bitrate = Bitrate::from_kbps(20_000);
@@ -43,7 +44,7 @@ async fn next_up(node: &Node) -> Link {
     .await
 }
 
-/// Starts a node that goes with its runtime, as that of a process that is killed does.
+/// Starts a node on a runtime of its own, which can be dropped like a killed process.
 async fn start_apart(options: Options) -> (Node, Runtime) {
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
@@ -54,12 +55,12 @@ async fn start_apart(options: Options) -> (Node, Runtime) {
     (node.await.expect("it starts"), runtime)
 }
 
-/// Kills it; its address is free then.
+/// Kills the node and waits until its address is free.
 async fn kill(node: Node, runtime: Runtime) -> SocketAddr {
     let address = node.address();
     let killed = tokio::task::spawn_blocking(move || {
         drop(runtime);
-        // Nobody is left to whom it could matter, but it has the socket.
+        // The node's handle still holds the socket.
         drop(node);
     });
     killed.await.expect("all tasks can be dropped");
@@ -73,7 +74,7 @@ async fn kill(node: Node, runtime: Runtime) -> SocketAddr {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kept_peer_that_was_killed_and_started_anew_takes_the_place_of_what_it_was() {
+async fn restarted_peer_replaces_its_link() {
     let a = Node::start_with(patient(1)).await;
     let mut b_options = patient(2);
     b_options.identity = Identity::ephemeral();
@@ -83,7 +84,7 @@ async fn a_kept_peer_that_was_killed_and_started_anew_takes_the_place_of_what_it
     let shaper = line(&a, &b, RATE).await;
     a.endpoint.keep_dialled(b.id(), &[shaper.address()], 1);
     let old = next_up(&a).await;
-    // Not even a last word of it gets through.
+    // Not even its close frame gets through.
     set(&shaper, false);
     b_options.listen = vec![kill(b, runtime).await];
     let b = Node::start_with(b_options).await;
@@ -111,7 +112,7 @@ async fn a_kept_peer_that_was_killed_and_started_anew_takes_the_place_of_what_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_that_was_cut_for_a_while_keeps_its_link_and_delivers_once() {
+async fn brief_cut_keeps_link() {
     let (a, b) = (
         Node::start_with(patient(1)).await,
         Node::start_with(patient(2)).await,
@@ -123,7 +124,7 @@ async fn a_line_that_was_cut_for_a_while_keeps_its_link_and_delivers_once() {
     b.endpoint.keep_dialled(a.id(), &[shaper.far_address()], 2);
     let link = bounded(async {
         loop {
-            // Two dials at once leave one link, which one is known when both are through.
+            // Two crossing dials leave one link; which one is settled after both handshakes.
             tokio::time::sleep(Duration::from_millis(500)).await;
             if let ([link], [_]) = (&a.endpoint.links()[..], &b.endpoint.links()[..]) {
                 return link.clone();
@@ -137,19 +138,20 @@ async fn a_line_that_was_cut_for_a_while_keeps_its_link_and_delivers_once() {
         set(&shaper, false);
         let sending = link.send_adu(header(round), pattern(100), by(Carriage::Stream));
         let sending = tokio::spawn(sending);
-        // QUIC asks ever less often meanwhile, so a new handshake may well be made before it does again.
+        // QUIC's probes back off meanwhile, so a new handshake may well complete before the next
+        // probe.
         tokio::time::sleep(Duration::from_millis(1_700 + 600 * round)).await;
         set(&shaper, true);
         let outcome = bounded(sending).await.expect("it is sent");
         assert_eq!(outcome, Outcome::Acknowledged);
-        // If another connection was to take over it would do so now.
+        // Time for another connection to take over, which it must not.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
     }
     went_on(&a, &b, &link, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_peer_that_stood_still_for_a_while_keeps_its_link_and_gets_all_once() {
+async fn brief_stall_keeps_link() {
     let a = Node::start_with(patient(1)).await;
     let (b, runtime) = start_apart(patient(1)).await;
     a.admits(&b);
@@ -159,7 +161,7 @@ async fn a_peer_that_stood_still_for_a_while_keeps_its_link_and_gets_all_once() 
     next_up(&b).await;
     let sending = link.send_adu(header(0), pattern(100), by(Carriage::Stream));
     assert_eq!(bounded(sending).await, Outcome::Acknowledged);
-    // It has no other thread. What comes to its socket meanwhile, a handshake too, waits there.
+    // Its only thread. Packets to its socket, also of a handshake, queue meanwhile.
     runtime.spawn(async { std::thread::sleep(Duration::from_millis(2_500)) });
     let sending = link.send_adu(header(1), pattern(100), by(Carriage::Stream));
     assert_eq!(bounded(sending).await, Outcome::Acknowledged);
@@ -170,7 +172,7 @@ async fn a_peer_that_stood_still_for_a_while_keeps_its_link_and_gets_all_once() 
         .expect("all tasks can be dropped");
 }
 
-/// Looks that nothing has happened to a link but that so many ADUs went over it.
+/// Asserts that the link is unchanged and that this many ADUs arrived over it.
 async fn went_on(a: &Node, b: &Node, link: &Link, adus: u64) {
     assert!(a.endpoint.links()[0].is_same(link));
     let (at_a, at_b) = (a.rest().await, b.rest().await);

@@ -3,9 +3,9 @@
 //! *The idea.* iroh searches for further paths by itself: it sends peers the machine's addresses,
 //! probes all addresses that peers send, and moves a link to the path that answers sooner. None of
 //! this can be switched off. But it treats the addresses of a *custom transport* as opaque: it
-//! neither probes nor sends them. So a confined node's sockets are a custom transport, whose
-//! addresses are wrapped UDP addresses, and iroh has no UDP socket at all: addresses from peers
-//! lead nowhere, and there are none to send.
+//! neither probes nor sends them. So a confined node's sockets are a custom transport with wrapped
+//! UDP addresses, and iroh has no UDP socket at all: addresses from peers lead nowhere, and there
+//! are none to send.
 //!
 //! ```text
 //! iroh ◄── datagrams, wrapped addresses ──► Endpoint, Sender ◄── batches, UDP ──► sockets

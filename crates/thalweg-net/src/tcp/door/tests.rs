@@ -89,7 +89,7 @@ fn part(stream: u64, offset: u64, is_last: bool) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_word_is_told_so_and_the_next_is_heard() {
+async fn malformed_request_is_refused() {
     let site = site().await;
     let hello = Frame::Hello {
         session: SessionId::default(),
@@ -124,7 +124,7 @@ async fn what_is_no_word_is_told_so_and_the_next_is_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_silent_take_no_more_than_the_places_and_keep_no_session_out() {
+async fn silent_callers_block_no_session() {
     let mut site = site().await;
     let mut silent = Vec::new();
     for _ in 0..CALLERS_MAX {
@@ -145,7 +145,7 @@ async fn the_silent_take_no_more_than_the_places_and_keep_no_session_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_heard_in_the_clear() {
+async fn plain_door_is_not_offered() {
     let site = site().await;
     let stream = TcpStream::connect(site.address()).await;
     let tls = Tls::new(&Identity::ephemeral(), &[]).expect("a cipher");

@@ -64,7 +64,7 @@ fn taken_in_time(mut encrypted: Encrypted, bytes: Vec<u8>) -> (Input, Vec<u8>) {
 }
 
 #[test]
-fn what_comes_behind_the_last_word_is_left_alone() {
+fn bytes_after_close_are_ignored() {
     let (mut client, server, mut bytes) = half_handshake();
     let mut writer = client.writer();
     io::Write::write_all(&mut writer, b"the last word").expect("there is room");
@@ -79,7 +79,7 @@ fn what_comes_behind_the_last_word_is_left_alone() {
 }
 
 #[test]
-fn a_last_word_that_was_heard_before_is_the_last() {
+fn early_close_is_final() {
     let (mut client, mut server, mut bytes) = half_handshake();
     client.send_close_notify();
     bytes.extend(written(&mut client));

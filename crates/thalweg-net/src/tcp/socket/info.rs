@@ -52,8 +52,9 @@ pub(super) fn reading(socket: BorrowedFd<'_>) -> io::Result<Reading> {
 fn ask(socket: BorrowedFd<'_>) -> io::Result<[u8; BYTES]> {
     let mut bytes = [0_u8; BYTES];
     let mut length = libc::socklen_t::try_from(BYTES).map_err(io::Error::other)?;
-    // SAFETY: the descriptor is borrowed, so it is open; the kernel writes at most `length` bytes, which `bytes` has, and
-    // any bytes are a valid array of bytes; both pointers are to locals that outlive the call and are not aliased.
+    // SAFETY: the descriptor is borrowed, so it is open; the kernel writes at most `length` bytes,
+    // which `bytes` has, and any bytes are a valid array of bytes; both pointers are to locals that
+    // outlive the call and are not aliased.
     let failed = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

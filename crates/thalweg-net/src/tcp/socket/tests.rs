@@ -14,7 +14,7 @@ fn pair() -> (TcpStream, TcpStream) {
 }
 
 #[test]
-fn the_kernel_says_what_was_sent_and_what_was_not() {
+fn kernel_reports_unsent_bytes() {
     let (mut a, mut b) = pair();
     set_options(&a, Some("cubic")).expect("every kernel has it");
     let idle = path(&a).expect("Linux says it");
@@ -33,7 +33,7 @@ fn the_kernel_says_what_was_sent_and_what_was_not() {
 }
 
 #[test]
-fn above_the_mark_there_is_no_room_and_below_there_is() {
+fn full_socket_has_no_room() {
     let (mut a, _b) = pair();
     set_unsent_max(&a, DataSize::from_bytes(4_000)).expect("Linux has the mark");
     assert!(has_room(&a));
@@ -43,13 +43,13 @@ fn above_the_mark_there_is_no_room_and_below_there_is() {
 }
 
 #[test]
-fn an_unknown_congestion_control_is_an_error() {
+fn unknown_congestion_control_fails() {
     let (a, _b) = pair();
     set_options(&a, Some("no-such-thing")).expect_err("no kernel has it");
 }
 
 #[test]
-fn what_comes_after_a_short_reading_is_waited_for_and_seen() {
+fn short_read_clears_readiness() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()

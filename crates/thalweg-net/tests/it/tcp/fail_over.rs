@@ -1,5 +1,5 @@
-//! Connections that stall or are cut: every stream arrives once all the same, and fail-overs are counted and rare. Where none
-//! is left, the session ends.
+//! Proves that every stream arrives once when connections stall or break, that fail-overs are
+//! counted and rare, and that a session without a connection ends.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn through_proxy(pacing: Pacing, way: Way) -> (Pair, Proxy) {
     (pair, proxy)
 }
 
-/// Waits until both ends have so many connections.
+/// Waits until both ends have this many connections.
 async fn carriers(pair: &Pair, count: usize) {
     bounded(async {
         while pair.a.carriers() != count || pair.b.carriers() != count {
@@ -34,7 +34,7 @@ async fn carriers(pair: &Pair, count: usize) {
     .await;
 }
 
-/// Cuts both connections, as the kernel of a process that is killed does; those that come next wait.
+/// Cuts both connections as the kernel does for a killed process; later connections stall.
 async fn cut_all(pair: &Pair, proxy: &Proxy) {
     for number in 2..20 {
         proxy.set(number, Way::Stalled);
@@ -44,7 +44,8 @@ async fn cut_all(pair: &Pair, proxy: &Proxy) {
     carriers(pair, 0).await;
 }
 
-/// Sends some streams, does something to the line in the middle, and looks that each arrives whole and once.
+/// Sends some streams, disturbs the line in the middle, and checks that each stream arrives whole
+/// and once.
 async fn send_around(pair: &mut Pair, disturb: impl FnOnce()) {
     const COUNT: usize = 12;
     const SIZE: usize = 150_000;
@@ -66,7 +67,8 @@ async fn send_around(pair: &mut Pair, disturb: impl FnOnce()) {
         }
     }
     acknowledged(&mut pair.events, COUNT).await;
-    // One is due. A machine so busy that nothing moves for long is one more reason, and the interval bounds those.
+    // One fail-over is due. A machine so busy that nothing moves for long may cause more; their
+    // interval bounds the number.
     let failovers = pair.a.carried().failovers - first;
     assert!((1..=3).contains(&failovers), "{failovers} fail-overs");
     assert!(pair.a.active() > Some(CarrierNumber(0)));
@@ -79,23 +81,23 @@ async fn send_around(pair: &mut Pair, disturb: impl FnOnce()) {
 }
 
 #[tokio::test]
-async fn a_stalled_connection_is_left_and_every_stream_arrives_once() {
+async fn stalled_connection_fails_over() {
     for pacing in BOTH {
         let (mut pair, proxy) = through_proxy(pacing, Way::Slow(4_000)).await;
         send_around(&mut pair, || proxy.set(0, Way::Stalled)).await;
-        // The next standby is dialled.
+        // Lets the next standby be dialled.
         bounded(proxy.count(3)).await;
     }
 }
 
 #[tokio::test]
-async fn a_cut_connection_is_left_and_every_stream_arrives_once() {
+async fn cut_connection_fails_over() {
     let (mut pair, proxy) = through_proxy(Pacing::Kernel, Way::Slow(4_000)).await;
     send_around(&mut pair, || proxy.set(0, Way::Cut)).await;
 }
 
 #[tokio::test]
-async fn when_the_standby_stalls_too_the_next_one_carries_and_each_change_is_counted() {
+async fn stalled_standby_fails_over_again() {
     let (mut pair, proxy) = through_proxy(Pacing::Kernel, Way::Open).await;
     proxy.set_all(Way::Stalled);
     let stream = pair.a.open(0).expect("the peer admits it");
@@ -123,10 +125,10 @@ async fn when_the_standby_stalls_too_the_next_one_carries_and_each_change_is_cou
 }
 
 #[tokio::test]
-async fn a_session_that_no_connection_is_left_of_is_lost_at_both_ends() {
+async fn session_without_connection_ends() {
     let (pair, proxy) = through_proxy(Pacing::Kernel, Way::Open).await;
     cut_all(&pair, &proxy).await;
-    // It goes on if somebody joins it in time, and is looked after again when they are gone.
+    // A session goes on if a connection joins in time, and times out again when that one is gone.
     proxy.set_all(Way::Open);
     carriers(&pair, 2).await;
     proxy.set_all(Way::Cut);
@@ -136,10 +138,10 @@ async fn a_session_that_no_connection_is_left_of_is_lost_at_both_ends() {
 }
 
 #[tokio::test]
-async fn a_session_that_the_peer_no_longer_knows_ends_when_it_says_so() {
+async fn session_unknown_to_peer_ends() {
     let (pair, proxy) = through_proxy(Pacing::Kernel, Way::Open).await;
     cut_all(&pair, &proxy).await;
-    // Nobody is left to whom this could be said.
+    // The peer has no connection left on which to receive this close.
     pair.b.close(CloseCode::Shutdown, "restarted");
     proxy.set_all(Way::Open);
     let cause = DownCause::ByPeer {

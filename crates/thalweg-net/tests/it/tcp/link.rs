@@ -1,5 +1,6 @@
-//! Proves that a link over TCP is a link: what it sends ends in one outcome, also while its connections stall and break, and
-//! what is dialled over QUIC first comes over TCP where UDP is blocked, and back.
+//! Proves that a link over TCP is a full link: each ADU ends in one outcome, also while connections
+//! stall and break; and a peer dialled over QUIC first is linked over TCP where UDP is blocked, and
+//! later over QUIC again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ const LANE: Carriage = Carriage::Ordered(OrderedId {
 });
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_measurements_are_those_of_its_tcp_connections() {
+async fn stats_cover_all_tcp_connections() {
     for pacing in BOTH {
         let (_a, b, link, proxy) = through_proxy(pacing, Way::Open).await;
         let sending = link.send_adu(header(0), pattern(0, 500_000), by(Carriage::Stream));
@@ -68,7 +69,7 @@ async fn its_measurements_are_those_of_its_tcp_connections() {
         assert!(link.sendable_rate().is_some());
         assert!(link.outbox().sendable_rate.is_some());
         let back = next_link(&b, Transport::Tcp).await;
-        // What a connection has moved is told when its turn ends, which may be after the acknowledgement.
+        // A connection counts its bytes when its turn ends, which may be after the acknowledgement.
         bounded(async {
             while back.stats().received.as_bytes() <= 500_000 {
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -79,7 +80,7 @@ async fn its_measurements_are_those_of_its_tcp_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn control_goes_before_everything_that_waits() {
+async fn control_overtakes_queued_adus() {
     for pacing in BOTH {
         let (_a, b, link, _proxy) = through_proxy(pacing, Way::Slow(1_000)).await;
         for sequence in 0..4 {
@@ -104,7 +105,7 @@ async fn control_goes_before_everything_that_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_expires_or_is_given_up_half_sent_is_freed_at_the_other_end() {
+async fn half_sent_adus_are_reset() {
     for pacing in BOTH {
         let (a, b, link, _proxy) = through_proxy(pacing, Way::Slow(500)).await;
         let mut late = header(0);
@@ -120,7 +121,7 @@ async fn what_expires_or_is_given_up_half_sent_is_freed_at_the_other_end() {
         while link.stats().sent.as_bytes() < before.as_bytes() + 200_000 {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
-        // Whoever stops waiting gives it up.
+        // Aborting the task cancels the ADU.
         sending.abort();
         let (received, payload) = b.next_adu().await;
         assert_eq!(received.sequence.0, 1);
@@ -140,7 +141,7 @@ async fn what_expires_or_is_given_up_half_sent_is_freed_at_the_other_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fail_over_loses_nothing_and_brings_nothing_twice() {
+async fn fail_over_delivers_exactly_once() {
     const COUNT: u64 = 60;
     const BYTES: usize = 20_000;
     for (pacing, failing) in [
@@ -202,7 +203,7 @@ async fn a_fail_over_loses_nothing_and_brings_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_peer_with_another_key_is_named_as_such() {
+async fn wrong_key_is_reported() {
     let over = Over::Tcp(Pacing::Kernel);
     let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
     let wanted = Identity::ephemeral().id();
@@ -218,7 +219,7 @@ async fn a_peer_with_another_key_is_named_as_such() {
     assert!(b.endpoint.links().is_empty());
 }
 
-/// Returns a session with a node, of a peer that is admitted and no node itself.
+/// Returns a bare session with a node, from an admitted key.
 async fn session_with(node: &Node) -> (Connection, Events) {
     let here = options(Pacing::Kernel);
     node.admission.admit(here.identity.id());
@@ -235,7 +236,7 @@ async fn end_of(connection: &Connection) -> CloseCode {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_stream_is_stopped_and_a_bad_control_stream_ends_the_link() {
+async fn bad_stream_is_stopped() {
     let b = Node::start_over(Over::Tcp(Pacing::Kernel)).await;
     let (connection, _events) = session_with(&b).await;
     let stream = connection.open(0).expect("there is room");
@@ -276,7 +277,7 @@ async fn a_bad_stream_is_stopped_and_a_bad_control_stream_ends_the_link() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_goes_has_everything_acknowledged_and_says_so() {
+async fn shutdown_drains_link() {
     for pacing in BOTH {
         let (a, b, link, _proxy) = through_proxy(pacing, Way::Slow(1_000)).await;
         for sequence in 0..20 {
@@ -322,7 +323,7 @@ async fn a_node_that_goes_has_everything_acknowledged_and_says_so() {
     }
 }
 
-/// A line of UDP that passes nothing before it is opened.
+/// A UDP forwarder that drops everything until it is opened.
 struct Firewall {
     address: SocketAddr,
     is_open: Arc<AtomicBool>,
@@ -344,7 +345,7 @@ impl Firewall {
                     Some(before)
                 };
                 if let Some(to) = to.filter(|_| opened.load(Ordering::Relaxed)) {
-                    // What is lost is sent again.
+                    // QUIC retransmits what is lost.
                     let _ = socket.send_to(&buffer[..bytes], to).await;
                 }
             }
@@ -354,7 +355,7 @@ impl Firewall {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_udp_is_blocked_the_link_goes_over_tcp_until_quic_gets_through() {
+async fn blocked_udp_falls_back_to_tcp() {
     let b = Node::start_over(Over::Tcp(Pacing::Kernel)).await;
     let mut options = crate::node::options(1);
     options.tcp.head_start = Duration::from_millis(500);
@@ -377,13 +378,13 @@ async fn where_udp_is_blocked_the_link_goes_over_tcp_until_quic_gets_through() {
     let better = next_link(&a, Transport::Quic).await;
     let sending = better.send_adu(header(2), pattern(2, 100_000), by(Carriage::Stream));
     assert_eq!(bounded(sending).await, Outcome::Acknowledged);
-    // The one before goes when nothing is on its way any more.
+    // The previous link goes once it is drained.
     bounded(link.closed()).await;
     assert_eq!(a.endpoint.links().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_answers_neither_way_is_reported_with_both_reasons() {
+async fn unreachable_peer_has_both_reasons() {
     let mut options = crate::node::options(1);
     options.tcp.head_start = Duration::from_millis(100);
     let a = Node::start_with(options).await;

@@ -1,7 +1,7 @@
-//! Proves what links over TCP promise, on real sockets of loopback.
+//! Proves the behaviour of links over TCP, on real sockets on loopback.
 //!
-//! Where a line is to be slow or to stall, a proxy stands between the ends that passes bytes on at a rate, or none. Every
-//! wait is bounded, and no time is asserted.
+//! Tests that need a slow or stalled line put a proxy between the ends, which forwards bytes at a
+//! rate, or none. Every wait is bounded, and tests assert no durations.
 
 mod fail_over;
 mod link;
@@ -25,7 +25,7 @@ struct Pair {
     a: Connection,
     events: Events,
     b: Connection,
-    /// Dropped with the pair: what happens to what `b` sends is nobody's question here.
+    /// Held for the pair's lifetime; no test reads the events of `b`.
     _listener: Listener,
 }
 
@@ -45,7 +45,7 @@ async fn listen(options: &Options, admission: Admission) -> Listener {
         .expect("loopback can be listened on")
 }
 
-/// Dials through whatever `between` puts at an address in front of the listener's.
+/// Dials the address that `between` returns for the listener's.
 async fn pair_through(pacing: Pacing, between: impl AsyncFnOnce(SocketAddr) -> SocketAddr) -> Pair {
     let (here, there) = (options(pacing), options(pacing));
     let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
@@ -68,7 +68,7 @@ async fn pair(pacing: Pacing) -> Pair {
     pair_through(pacing, async |address| address).await
 }
 
-/// Writes all of some bytes, waiting for room, and ends the stream.
+/// Writes all bytes, waiting for room, and finishes the stream.
 async fn write_all(connection: &Connection, stream: StreamNumber, mut bytes: Bytes) -> Written {
     loop {
         match connection.write(stream, &mut bytes) {
@@ -76,7 +76,7 @@ async fn write_all(connection: &Connection, stream: StreamNumber, mut bytes: Byt
                 connection.finish(stream);
                 return Written::All;
             }
-            // Polled, for the events belong to the test.
+            // Polled, since the test itself reads the events.
             Written::Blocked | Written::StreamBlocked => {
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
@@ -85,7 +85,7 @@ async fn write_all(connection: &Connection, stream: StreamNumber, mut bytes: Byt
     }
 }
 
-/// Waits until the peer has every byte of so many streams.
+/// Waits until the peer has every byte of `count` streams.
 async fn acknowledged(events: &mut Events, mut count: usize) {
     while count > 0 {
         let event = bounded(events.next()).await.expect("the session lives");
@@ -93,7 +93,7 @@ async fn acknowledged(events: &mut Events, mut count: usize) {
     }
 }
 
-/// Bytes that differ along the way and from stream to stream.
+/// Returns bytes that depend on their position and on the stream.
 fn pattern(seed: usize, bytes: usize) -> Bytes {
     (0..bytes)
         .map(|place| (place.wrapping_mul(7 + seed) % 251) as u8)

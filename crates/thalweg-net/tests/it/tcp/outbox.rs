@@ -1,6 +1,7 @@
-//! Core's sender over a session: ADUs by importance, each with its outcome.
+//! Proves that core's sender works over a session: ADUs by importance, each with its outcome.
 //!
-//! This is all that a link has to do to send over TCP: pump, hand each event on, pump again.
+//! The driver below does all that a link must do to send over TCP: pump, pass on each event, pump
+//! again.
 
 use thalweg_core::adu::Importance;
 use thalweg_core::hop::sender::{self, Sender};
@@ -42,13 +43,13 @@ impl Driver {
         self.sender.push(now, header, payload, options, ());
     }
 
-    /// Sends what can go now.
+    /// Sends what can be sent now.
     fn pump(&mut self) {
         let now = self.clock.now();
         self.sender.pump(now, &mut self.sending.hold(now));
     }
 
-    /// Sends until so many ADUs have their outcomes.
+    /// Sends until `outcomes` ADUs have their outcomes.
     async fn run(&mut self, outcomes: usize) {
         loop {
             self.pump();
@@ -71,7 +72,7 @@ impl Driver {
         }
     }
 
-    /// Takes in what has happened.
+    /// Passes the session's events to the sender.
     fn take_events(&mut self) {
         let mut held = self.sending.hold(self.clock.now());
         while let Some((owner, event, _)) = held.next_event() {
@@ -80,7 +81,7 @@ impl Driver {
     }
 }
 
-/// Takes the ADUs that arrive; returns their sequences and payloads, and none of those that were given up.
+/// Receives ADUs; returns the sequence numbers and payloads of those that were not given up.
 async fn arrivals(connection: Connection, count: usize) -> Vec<(Sequence, Vec<u8>)> {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..count {
@@ -99,7 +100,7 @@ async fn arrivals(connection: Connection, count: usize) -> Vec<(Sequence, Vec<u8
 }
 
 #[tokio::test]
-async fn urgent_adus_overtake_a_large_one_and_each_is_acknowledged_once() {
+async fn urgent_adus_overtake_large_one() {
     const LARGE: usize = 1_000_000;
     for pacing in BOTH {
         let Pair {
@@ -133,7 +134,7 @@ async fn urgent_adus_overtake_a_large_one_and_each_is_acknowledged_once() {
 }
 
 #[tokio::test]
-async fn an_adu_that_expires_half_sent_is_reset_and_the_next_arrives() {
+async fn expired_half_sent_adu_is_reset() {
     let Pair {
         a,
         events,

@@ -1,4 +1,4 @@
-//! Links that go on in the clear where both ends say so, and nowhere else.
+//! Proves that a session is unencrypted if both ends are configured so, and only then.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,10 +10,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
-/// Everything that passed, both ways of all connections.
+/// All bytes that passed the tap, in both directions of all connections.
 type Heard = Arc<Mutex<Vec<u8>>>;
 
-/// Stands in front of an address and listens.
+/// Starts a forwarder in front of an address that records all bytes.
 async fn tapped(target: SocketAddr) -> (SocketAddr, Heard) {
     let heard = Heard::default();
     let listener = TcpListener::bind(loopback())
@@ -48,7 +48,7 @@ fn note(heard: &Heard, bytes: &[u8]) {
     all.extend_from_slice(bytes);
 }
 
-/// Both ends' options, each of which says whether it goes on in the clear with the other.
+/// Returns both ends' options; the arguments tell whether each lists the other as plain.
 fn ends(here_says: bool, there_says: bool) -> (Options, Options) {
     let (mut here, mut there) = (options(Pacing::Kernel), options(Pacing::Kernel));
     here.plain.extend(here_says.then(|| there.identity.id()));
@@ -57,7 +57,7 @@ fn ends(here_says: bool, there_says: bool) -> (Options, Options) {
 }
 
 #[tokio::test]
-async fn what_follows_the_handshake_can_be_read_only_if_both_ends_say_so() {
+async fn plain_needs_both_ends() {
     for (here_says, is_plain) in [(true, true), (false, false)] {
         let (here, there) = ends(here_says, true);
         let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
@@ -84,7 +84,7 @@ async fn what_follows_the_handshake_can_be_read_only_if_both_ends_say_so() {
 }
 
 #[tokio::test]
-async fn who_alone_says_so_is_refused() {
+async fn plain_at_one_end_is_refused() {
     let (here, mut there) = ends(true, false);
     let peer = there.identity.id();
     let admission = Admission::of([here.identity.id()]);
@@ -95,7 +95,7 @@ async fn who_alone_says_so_is_refused() {
         alpn: ALPN_PLAIN,
     };
     assert_eq!(refused.map(|_| ()), Err(expected));
-    // It goes on in the clear with somebody else.
+    // It is plain with another peer.
     there.plain.insert(Identity::ephemeral().id());
     let listener = listen(&there, admission).await;
     let refused = bounded(dial(&here, peer, &[listener.addresses()[0]])).await;
@@ -110,7 +110,7 @@ async fn who_alone_says_so_is_refused() {
 }
 
 #[tokio::test]
-async fn another_key_than_the_wanted_is_refused_before_anything_is_in_the_clear() {
+async fn wrong_key_is_refused_before_plain() {
     let (mut here, there) = ends(true, true);
     let wanted = Identity::ephemeral().id();
     here.plain.insert(wanted);

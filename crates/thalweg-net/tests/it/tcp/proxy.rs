@@ -1,6 +1,7 @@
-//! A line between two TCP sockets: as fast as it is let, or not at all.
+//! A proxy between two TCP sockets that forwards at a set rate, or not at all.
 //!
-//! Both of its sockets have small buffers, so that what it does not pass on is soon felt by who writes.
+//! Both of its sockets have small buffers, so that the writer soon notices when it does not
+//! forward.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,22 +13,22 @@ use tokio::sync::watch;
 
 use super::loopback;
 
-/// Bytes that a socket's buffer is asked to hold.
+/// Requested size of the socket buffers.
 const BUFFER_BYTES: u32 = 16 << 10;
 
-/// Bytes of a segment.
+/// Segment size, in bytes.
 const SEGMENT_BYTES: u32 = 1_448;
 
-/// What the proxy does with a connection; the state of each is its own.
+/// What the proxy does with a connection; set for each connection by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Passes on what comes.
+    /// Forwards everything.
     Open,
-    /// Passes on so many bytes in a millisecond.
+    /// Forwards this many bytes per millisecond.
     Slow(usize),
     /// Reads nothing.
     Stalled,
-    /// Ends both connections.
+    /// Closes both connections.
     Cut,
 }
 
@@ -37,7 +38,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Stands in front of an address; connections that come later than those of which a way was set are like `way`.
+    /// Starts in front of an address; connections for which nothing was set are treated as `way`.
     pub fn start(target: SocketAddr, way: Way) -> Self {
         let socket = small_socket();
         socket.bind(loopback()).expect("loopback has free ports");
@@ -66,7 +67,8 @@ impl Proxy {
         Self { address, ways }
     }
 
-    /// Changes a connection, counted from zero as they came, or as it will come.
+    /// Sets the treatment of a connection, numbered from zero in the order of arrival; it may be
+    /// yet to come.
     pub fn set(&self, number: usize, way: Way) {
         self.ways.send_modify(|ways| {
             while ways.len() <= number {
@@ -76,12 +78,12 @@ impl Proxy {
         });
     }
 
-    /// Changes all that have come.
+    /// Sets the treatment of all connections so far.
     pub fn set_all(&self, way: Way) {
         self.ways.send_modify(|ways| ways.fill(way));
     }
 
-    /// Waits until so many connections have come.
+    /// Waits until `count` connections have arrived.
     pub async fn count(&self, count: usize) {
         let mut ways = self.ways.subscribe();
         ways.wait_for(|ways| ways.len() >= count)
@@ -90,7 +92,8 @@ impl Proxy {
     }
 }
 
-/// Returns a socket with a small buffer and the segments of Ethernet, for loopback's are larger than the buffer.
+/// Returns a socket with a small buffer and Ethernet's segment size, since a loopback segment
+/// exceeds the buffer.
 fn small_socket() -> TcpSocket {
     let socket = TcpSocket::new_v4().expect("there are sockets");
     let size = socket.set_recv_buffer_size(BUFFER_BYTES);
@@ -149,6 +152,6 @@ async fn pass(
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
-    // Gone already, if it fails.
+    // An error means that it is gone already.
     let _ = to.shutdown().await;
 }

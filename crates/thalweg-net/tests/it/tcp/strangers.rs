@@ -1,4 +1,4 @@
-//! Who is not wanted, and what is not the protocol.
+//! Proves that unwanted peers and garbage are refused, and wrong addresses reported.
 
 use std::io::ErrorKind;
 
@@ -9,7 +9,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use super::*;
 
 #[tokio::test]
-async fn another_key_than_the_wanted_is_refused_with_both_named() {
+async fn wrong_key_is_refused() {
     let (here, there) = (options(Pacing::Kernel), options(Pacing::Kernel));
     let listener = listen(&there, Admission::of([here.identity.id()])).await;
     let wanted = Identity::ephemeral().id();
@@ -22,7 +22,7 @@ async fn another_key_than_the_wanted_is_refused_with_both_named() {
 }
 
 #[tokio::test]
-async fn who_is_not_admitted_is_told_so() {
+async fn stranger_receives_reason() {
     let (here, there) = (options(Pacing::Kernel), options(Pacing::Kernel));
     let admission = Admission::nobody();
     let listener = listen(&there, admission.clone()).await;
@@ -40,7 +40,7 @@ async fn who_is_not_admitted_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_node_does_not_dial_itself_and_a_dead_address_is_named() {
+async fn dead_address_is_reported() {
     let here = options(Pacing::Kernel);
     let own = here.identity.id();
     let refused = bounded(dial(&here, own, &[loopback()])).await;
@@ -55,7 +55,7 @@ async fn a_node_does_not_dial_itself_and_a_dead_address_is_named() {
 }
 
 #[tokio::test]
-async fn garbage_is_hung_up_on_and_others_are_served() {
+async fn garbage_is_disconnected() {
     let (here, there) = (options(Pacing::Kernel), options(Pacing::Kernel));
     let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
     let hello = b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".to_vec();
@@ -63,7 +63,7 @@ async fn garbage_is_hung_up_on_and_others_are_served() {
         let mut stream = TcpStream::connect(listener.addresses()[0])
             .await
             .expect("somebody listens");
-        // The listener may have hung up before all of it was written.
+        // The listener may have closed before all of it was written.
         let _ = stream.write_all(&garbage).await;
         let _ = stream.shutdown().await;
         let mut rest = Vec::new();
@@ -79,7 +79,7 @@ async fn garbage_is_hung_up_on_and_others_are_served() {
 }
 
 #[tokio::test]
-async fn who_opens_connections_and_says_nothing_keeps_nobody_else_out() {
+async fn silent_connections_block_no_one() {
     let (here, there) = (options(Pacing::Kernel), options(Pacing::Kernel));
     let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
     let address = listener.addresses()[0];
@@ -94,7 +94,7 @@ async fn who_opens_connections_and_says_nothing_keeps_nobody_else_out() {
     dialled.map(|_| ()).expect("both know each other");
     let accepted = bounded(listener.accept()).await;
     accepted.expect("the listener lives");
-    // All but those that made room are heard or wait yet.
+    // All but those displaced by the newcomer are in a handshake or queued.
     let are_open = strangers.iter().filter(|stream| {
         let read = stream.try_read(&mut [0]);
         read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
@@ -104,7 +104,7 @@ async fn who_opens_connections_and_says_nothing_keeps_nobody_else_out() {
 }
 
 #[tokio::test]
-async fn a_congestion_control_that_the_kernel_lacks_is_an_error_that_names_it() {
+async fn missing_congestion_control_fails() {
     let mut options = options(Pacing::Kernel);
     options.congestion = Some("no-such-thing".into());
     let bound = Listener::bind(options, &[loopback()], Admission::nobody()).await;
@@ -116,7 +116,7 @@ async fn a_congestion_control_that_the_kernel_lacks_is_an_error_that_names_it() 
 }
 
 #[tokio::test]
-async fn both_congestion_controls_of_the_benchmarks_carry() {
+async fn benchmark_congestion_controls_work() {
     for name in ["cubic", "reno"] {
         let (mut here, mut there) = (options(Pacing::Kernel), options(Pacing::Kernel));
         here.congestion = Some(name.into());

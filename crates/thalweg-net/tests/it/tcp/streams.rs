@@ -1,4 +1,5 @@
-//! Streams and messages: whole, apart, by rank, freed.
+//! Proves that streams and messages arrive whole and independently, by rank, and are freed when
+//! given up.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use super::proxy::{Proxy, Way};
 use super::*;
 
 #[tokio::test]
-async fn many_streams_interleave_and_arrive_whole_both_ways() {
+async fn many_streams_interleave() {
     for pacing in BOTH {
         let mut pair = pair(pacing).await;
         let sizes: Vec<usize> = (0..60).map(|n| n * n * 40).collect();
@@ -39,7 +40,7 @@ async fn many_streams_interleave_and_arrive_whole_both_ways() {
 }
 
 #[tokio::test]
-async fn what_is_urgent_overtakes_what_is_half_sent_on_a_slow_line() {
+async fn urgent_stream_overtakes_bulk() {
     for pacing in BOTH {
         let pair = pair_through(pacing, async |address| {
             Proxy::start(address, Way::Slow(2_000)).address
@@ -63,7 +64,7 @@ async fn what_is_urgent_overtakes_what_is_half_sent_on_a_slow_line() {
             .await
             .expect("it is finished");
         assert_eq!(bytes, pattern(2, 20_000));
-        // What of the bulk is here by now had left before, or it is what the line's own buffers held.
+        // Bulk bytes here by now had left before, or were in the line's own buffers.
         let mut between = 0;
         while let Ok(Ok(Some(chunk))) =
             tokio::time::timeout(std::time::Duration::ZERO, arriving.chunk()).await
@@ -75,7 +76,7 @@ async fn what_is_urgent_overtakes_what_is_half_sent_on_a_slow_line() {
 }
 
 #[tokio::test]
-async fn a_reset_frees_the_receiver_and_its_reader_is_told_why() {
+async fn reset_reaches_reader() {
     let pair = pair(Pacing::Kernel).await;
     for round in 0..20 {
         let stream = pair.a.open(0).expect("the peer admits it");
@@ -95,7 +96,7 @@ async fn a_reset_frees_the_receiver_and_its_reader_is_told_why() {
 }
 
 #[tokio::test]
-async fn a_stream_that_nobody_reads_does_not_stall_the_others() {
+async fn unread_stream_stalls_no_other() {
     let mut pair = pair(Pacing::Kernel).await;
     let size = 3 * STREAM_WINDOW_BYTES as usize;
     for rank in [9, 0] {
@@ -113,7 +114,7 @@ async fn a_stream_that_nobody_reads_does_not_stall_the_others() {
 }
 
 #[tokio::test]
-async fn a_stopped_stream_tells_its_writer_why() {
+async fn stop_code_reaches_writer() {
     let mut pair = pair(Pacing::Kernel).await;
     let stream = pair.a.open(0).expect("the peer admits it");
     pair.a.write(stream, &mut pattern(1, 10_000));
@@ -132,7 +133,7 @@ async fn a_stopped_stream_tells_its_writer_why() {
 }
 
 #[tokio::test]
-async fn datagrams_arrive_in_order_and_once() {
+async fn datagrams_arrive_in_order() {
     let pair = pair(Pacing::Acked).await;
     for n in 0..50 {
         pair.a
@@ -145,7 +146,7 @@ async fn datagrams_arrive_in_order_and_once() {
 }
 
 #[tokio::test]
-async fn a_sender_that_keeps_to_its_credit_is_told_when_there_is_more() {
+async fn credit_returns_to_sender() {
     for pacing in BOTH {
         let mut pair = pair(pacing).await;
         let stream = pair.a.open(0).expect("the peer admits it");
@@ -181,7 +182,7 @@ async fn write_piece(connection: &Connection, stream: StreamNumber, piece: &mut 
 }
 
 #[tokio::test]
-async fn the_end_is_told_to_both_with_its_reason() {
+async fn end_reason_reaches_both() {
     let pair = pair(Pacing::Kernel).await;
     pair.a.close(CloseCode::Shutdown, "enough");
     assert_eq!(bounded(pair.a.closed()).await, DownCause::ByUs);
