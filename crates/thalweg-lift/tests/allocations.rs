@@ -1,8 +1,9 @@
-//! Proves that carrying an ADU allocates nothing once the lift is warm, with an allocator that counts.
+//! Proves that passing an ADU allocates nothing once the lift is warm, with a counting allocator.
 //!
-//! What is measured: from the copy into a pooled packet, through the lift, to the drop of what came out. Rust's global
-//! allocator is counted; zstd's and AWS-LC's own C contexts are made when the module is made, outside the path.
-//! [`Packet::into_bytes`] of a pooled payload is the one documented exception: one small cell inside `Bytes`.
+//! Measured from the copy into a pooled packet, through the lift, to the drop of the output. Rust's
+//! global allocator is counted; zstd and AWS-LC allocate their C contexts when the module is made,
+//! outside the path. [`Packet::into_bytes`] of a pooled payload is the one documented exception:
+//! one small cell inside `Bytes`.
 #![expect(unsafe_code, reason = "a global allocator is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -20,11 +21,13 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call is handed to the system's allocator unchanged; counting touches no memory of theirs.
+// SAFETY: every call is handed to the system's allocator unchanged; counting touches no memory of
+// theirs.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which is the system allocator's own.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which is the system
+        // allocator's own.
         unsafe { System.alloc(layout) }
     }
 
@@ -41,7 +44,7 @@ const STREAM: StreamId = StreamId(1);
 const WARM_UP_ADUS: u64 = 300;
 const COUNTED_ADUS: u64 = 1000;
 
-/// Lengths of every size class up to 1 MiB, so that each has warmed up.
+/// Lengths of every size class up to 1 MiB, so that each class is warm.
 const LENGTHS_BYTES: [usize; 5] = [64, 1_000, 10_000, 60_000, 300_000];
 
 fn lift(words: &[&str], pool: &Pool) -> Lift {
@@ -54,7 +57,7 @@ fn lift(words: &[&str], pool: &Pool) -> Lift {
         .expect("all words are known")
 }
 
-/// Carries ADUs of every length and returns the allocations that the second, warm part made.
+/// Passes ADUs of every length and returns the number of allocations in the second, warm part.
 fn allocations_of(words: &[&str], mut leave: impl FnMut(Packet)) -> u64 {
     let pool = Pool::default();
     let mut lift = lift(words, &pool);
@@ -78,9 +81,9 @@ fn allocations_of(words: &[&str], mut leave: impl FnMut(Packet)) -> u64 {
     ALLOCATIONS.load(Ordering::Relaxed) - before
 }
 
-// One test, for the counter is the whole process's.
+// One test, since the counter is global to the process.
 #[test]
-fn a_warm_lift_allocates_nothing_per_adu() {
+fn warm_lift_allocates_nothing() {
     let chains: [&[&str]; 9] = [
         &[],
         &["null"; 10],
@@ -111,7 +114,7 @@ fn forwarded_shared() -> u64 {
     let pool = Pool::default();
     let mut lift = lift(&["keep:3"], &pool);
     let payload = Bytes::from(vec![1; 60_000]);
-    // Bytes made from a vector allocate their count on the first clone, not on later ones.
+    // Bytes made from a vector allocate their reference count on the first clone only.
     drop(payload.clone());
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     for sequence in 0..COUNTED_ADUS {

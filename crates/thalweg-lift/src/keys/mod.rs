@@ -1,14 +1,15 @@
-//! A stream's keys by epoch, and what makes a nonce impossible to repeat.
+//! A stream's keys by epoch, and the guarantee that no nonce repeats.
 //!
-//! *The idea.* A stream has one secret per **key epoch**. No payload is ever encrypted with it: each sealer derives its
-//! own key from the secret, the stream, the key epoch, its algorithm and its [`SealInstance`], and numbers its ADUs with
-//! one counter that neither wraps nor restarts. Two sealers therefore never share a key, and one sealer never shares a
-//! nonce. Rolling over is: add the new key everywhere, seal with it, and when the last old ADU is through, retire the
-//! old one.
+//! *The idea.* A stream has one secret per **key epoch**. The secret never encrypts payloads: each
+//! sealer derives its own key from the secret, the stream, the key epoch, its algorithm and its
+//! [`SealInstance`], and numbers its ADUs with a counter that neither wraps nor restarts. So no two
+//! sealers share a key, and no sealer repeats a nonce. To roll over: add the new key everywhere,
+//! seal with it, and retire the old one when its last ADU has arrived.
 //!
-//! *What it does not do.* It makes no randomness and moves no keys between nodes: both are the caller's.
+//! *What it does not do.* It generates no randomness and distributes no keys: the caller does both.
 //!
-//! *Sources.* RFC 5869 (HKDF); docs/protocol.md, "Sealed payloads"; spec DC-38, DC-39 (in-stream change of keys).
+//! *Sources.* RFC 5869 (HKDF); docs/protocol.md, "Sealed payloads"; spec DC-38, DC-39 (in-stream
+//! change of keys).
 
 use core::fmt;
 
@@ -18,10 +19,10 @@ use zeroize::Zeroize;
 #[cfg(test)]
 mod tests;
 
-/// Keys of one stream that are held at once: the present one, the next, and old ones not yet retired.
+/// Maximum number of keys per stream: the present one, the next, and old ones not yet retired.
 pub const KEYS_PER_STREAM_MAX: usize = 16;
 
-/// The number of a stream's key; a new member, or one that leaves, makes a new one.
+/// The number of a stream's key; a new one is made when a member joins or leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyEpoch(pub u32);
 
@@ -29,9 +30,9 @@ pub struct KeyEpoch(pub u32);
 #[derive(Clone)]
 pub struct StreamKey([u8; 32]);
 
-/// What tells one sealer of a stream from every other: 64 random bits, used once.
+/// Identifies one sealer of a stream: 64 random bits, used once.
 ///
-/// It is not `Clone`: two sealers with one instance would repeat nonces.
+/// It is not `Clone`: two sealers with the same instance would repeat nonces.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SealInstance(u64);
 
@@ -44,29 +45,29 @@ pub struct KeyRing {
     retired_through: Option<KeyEpoch>,
 }
 
-/// A key could not be added, chosen or retired.
+/// Why a key could not be added, chosen or retired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The epoch has no key here.
+    /// No key of this epoch is held.
     #[error("no key of key epoch {} is held", .0.0)]
     Unknown(KeyEpoch),
-    /// Another key has this epoch.
+    /// The epoch has another key.
     #[error("key epoch {} has another key already: a new key needs a new epoch", .0.0)]
     Taken(KeyEpoch),
-    /// The epoch was retired, and what was sealed under it could be replayed.
+    /// The epoch was retired; accepting its key again would allow replays.
     #[error("key epoch {} is retired and cannot come back", .0.0)]
     Retired(KeyEpoch),
     /// Too many keys are held.
     #[error("{KEYS_PER_STREAM_MAX} keys are held already: retire old ones first")]
     Full,
-    /// The key is sealed with.
+    /// The key is the sealing key.
     #[error("key epoch {} is sealed with: choose a later one before retiring it", .0.0)]
     InUse(KeyEpoch),
 }
 
 impl StreamKey {
-    /// Returns the key of these secret bytes.
+    /// Returns the key with these secret bytes.
     pub const fn new(secret: [u8; 32]) -> Self {
         Self(secret)
     }
@@ -89,7 +90,8 @@ impl fmt::Debug for StreamKey {
 }
 
 impl SealInstance {
-    /// Returns the instance of these bits, which come from a good source of randomness and are used for nothing else.
+    /// Returns the instance of these bits, which must be cryptographically random and used for
+    /// nothing else.
     pub const fn from_random(bits: u64) -> Self {
         Self(bits)
     }
@@ -97,7 +99,7 @@ impl SealInstance {
     /// Returns an instance for a further sealer of the same lift.
     #[must_use]
     pub const fn fork(&mut self) -> Self {
-        // Neighbours of random bits are as unlikely to meet another sealer's as the bits themselves.
+        // The neighbours of random bits are as unlikely to equal another sealer's bits.
         let bits = self.0;
         self.0 = bits.wrapping_add(1);
         Self(bits)
@@ -118,7 +120,7 @@ impl KeyRing {
         }
     }
 
-    /// Returns a ring with one key, which is sealed with.
+    /// Returns a ring with one key, which is the sealing key.
     pub fn with_key(epoch: KeyEpoch, key: StreamKey) -> Self {
         Self {
             keys: vec![(epoch, key)],
@@ -127,7 +129,8 @@ impl KeyRing {
         }
     }
 
-    /// Adds a key to open with; the first one is also sealed with. Adding the same key again changes nothing.
+    /// Adds a key for opening; the first one also becomes the sealing key. Adding the same key
+    /// again changes nothing.
     pub fn add(&mut self, epoch: KeyEpoch, key: StreamKey) -> Result<(), KeyError> {
         if self.retired_through.is_some_and(|last| epoch <= last) {
             return Err(KeyError::Retired(epoch));
@@ -144,14 +147,14 @@ impl KeyRing {
         }
     }
 
-    /// Chooses the key that is sealed with.
+    /// Selects the sealing key.
     pub fn seal_with(&mut self, epoch: KeyEpoch) -> Result<(), KeyError> {
         self.position(epoch).map_err(|_| KeyError::Unknown(epoch))?;
         self.sealing = Some(epoch);
         Ok(())
     }
 
-    /// Forgets the keys up to and including this epoch; they can never be added again.
+    /// Removes the keys up to and including this epoch; they can never be added again.
     pub fn retire(&mut self, through: KeyEpoch) -> Result<(), KeyError> {
         if let Some(sealing) = self.sealing.filter(|epoch| *epoch <= through) {
             return Err(KeyError::InUse(sealing));
@@ -166,7 +169,7 @@ impl KeyRing {
         self.position(epoch).ok().map(|at| &self.keys[at].1)
     }
 
-    /// Returns the key that is sealed with.
+    /// Returns the sealing key.
     pub fn sealing(&self) -> Option<(KeyEpoch, &StreamKey)> {
         let epoch = self.sealing?;
         Some((epoch, self.get(epoch)?))

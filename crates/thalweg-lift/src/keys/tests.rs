@@ -1,4 +1,4 @@
-//! Proves that a key ring never forgets what makes sealing safe: one key an epoch, retired ones gone for good.
+//! Proves a key ring's guarantees: one key per epoch, and retired epochs never return.
 
 use super::{KEYS_PER_STREAM_MAX, KeyEpoch, KeyError, KeyRing, SealInstance, StreamKey};
 
@@ -7,7 +7,7 @@ fn key(byte: u8) -> StreamKey {
 }
 
 #[test]
-fn an_epoch_has_one_key() {
+fn epoch_has_one_key() {
     let mut ring = KeyRing::with_key(KeyEpoch(1), key(1));
     assert_eq!(ring.add(KeyEpoch(1), key(1)), Ok(()));
     assert_eq!(
@@ -17,7 +17,7 @@ fn an_epoch_has_one_key() {
 }
 
 #[test]
-fn a_retired_epoch_never_comes_back() {
+fn retired_epoch_never_returns() {
     let mut ring = KeyRing::with_key(KeyEpoch(1), key(1));
     assert_eq!(ring.retire(KeyEpoch(1)), Err(KeyError::InUse(KeyEpoch(1))));
     ring.add(KeyEpoch(2), key(2)).expect("epoch 2 is new");
@@ -37,7 +37,7 @@ fn a_retired_epoch_never_comes_back() {
 }
 
 #[test]
-fn a_ring_is_bounded() {
+fn key_ring_is_bounded() {
     let mut ring = KeyRing::new();
     for epoch in 0..KEYS_PER_STREAM_MAX as u32 {
         ring.add(KeyEpoch(epoch), key(0))
@@ -54,7 +54,7 @@ fn forked_instances_differ() {
 }
 
 #[test]
-fn debug_output_never_shows_a_key() {
+fn debug_never_shows_a_key() {
     let ring = KeyRing::with_key(KeyEpoch(7), key(0xAB));
     let shown = format!("{ring:?}").to_lowercase();
     assert!(!shown.contains("ab, ") && !shown.contains("171"), "{shown}");

@@ -1,24 +1,27 @@
-//! The loop that carries packets through a node's modules, forward and back.
+//! The loop that passes packets through a node's modules, forward and back.
 //!
-//! *The idea.* The modules of a chain stand in an array, fixed when the plan was deployed; carrying a packet is a walk
-//! along it. What a module has more of is asked for before the next input, the module nearest the exit first, so that
-//! order is kept and nothing piles up. Control messages run between packets.
+//! *The idea.* The modules are an array, fixed when the plan is deployed, and a packet walks along
+//! it. Modules with more packets to emit are drained before the next input, the one nearest the
+//! exit first, so that order is kept and nothing piles up. Control messages run between packets.
 //!
 //! ```text
 //! poll(direction):
-//!   a module said "more", and not all it gave is out?  → ask the one nearest the exit, carry what it gives
-//!   control messages wait?                              → run them
-//!   paused?                                             → nothing
-//!   take the next input                                 → carry it
-//! carry: for each module on: pass | discard → count, stop | hold → keep, stop | more → note | pause → note
+//! a module returned "more" and is not drained?  → poll the one nearest the exit, pass on its
+//! packet
+//!   control messages queued?                       → run them
+//!   paused?                                        → nothing
+//!   take the next input                            → pass it on
+//! pass on: for each module: pass | discard → count, stop | hold → keep, stop | more → note | pause
+//! → note
 //! ```
 //!
-//! One [`Lift`] is a flow: the spec's forward and backward lift over the same modules, so that what feedback tells a
-//! module on its way back is there for the next packet on its way forward. It obeys the contract of `thalweg_core`:
-//! `handle_*` takes in, `poll_*` gives out, `poll_timeout` says when to come back. The one exception is meant:
-//! a control message overtakes packets that wait, for it is out of band.
+//! One [`Lift`] is a flow: the spec's forward and backward lift over the same modules, so that
+//! feedback that a module sees on its way back affects the next packet on its way forward. It
+//! follows `thalweg_core`'s contract: inputs by `handle_*`, outputs by `poll_*`, the next deadline
+//! by `poll_timeout`. One exception is intended: control messages are out of band and overtake
+//! queued packets.
 //!
-//! *What it does not do.* It has no thread and does not wait: its driver calls when data are there.
+//! *What it does not do.* It has no thread and never waits: its driver calls it when there is data.
 //!
 //! *Sources.* spec DC-3, DC-4, DC-17, DC-19 and §5(d) "Lift skeleton".
 
@@ -39,13 +42,13 @@ mod tests;
 pub use counters::Counters;
 pub use spec::{Materials, SpecError, module_from_spec};
 
-/// Packets that wait in a lift for the modules, each way.
+/// Maximum number of packets queued at a lift's input, in each direction.
 pub const INPUT_PACKETS_MAX: usize = 64;
 
-/// Packets that one module may give for one input before the lift turns to others.
+/// Maximum number of packets that modules may emit for one input before the lift takes the next.
 pub const MORE_PACKETS_MAX: u32 = 4096;
 
-/// Control messages that wait for a packet's last parts to be carried.
+/// Maximum number of control messages queued while a packet's parts are still coming out.
 const CONTROLS_MAX: usize = 64;
 
 /// The modules of one stream on this node, and the loop along them.
@@ -60,65 +63,65 @@ pub struct Lift {
     next_control: u64,
 }
 
-/// Which modules a control message is for.
+/// The modules that a control message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// All that understand it.
+    /// All modules that understand it.
     All,
-    /// The one at this place of the chain.
+    /// The module at this index of the chain.
     Module(usize),
 }
 
-/// The number of a control message of one lift.
+/// The number of a control message, unique within its lift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ControlId(pub u64);
 
-/// What came of a control message.
+/// The result of a control message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Which message.
+    /// The message.
     pub id: ControlId,
-    /// How many modules did as it said.
+    /// Number of modules that carried it out.
     pub done: usize,
-    /// Those that would not, by place in the chain; modules that it is not meant for are not among them.
+    /// Refusals by index in the chain; modules that do not understand it are not listed.
     pub refused: Vec<(usize, ControlError)>,
 }
 
-/// A lift cannot be that long.
+/// The chain exceeds [`MODULES_PER_LIFT_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} modules are more than a lift can have, {MODULES_PER_LIFT_MAX}")]
 pub struct TooManyModules(pub usize);
 
-/// A module with what the lift keeps for it.
+/// A module with its state in the lift.
 struct Stage {
     module: Box<dyn Module>,
     forward: Side,
     backward: Side,
 }
 
-/// What the lift keeps for a module in one direction.
+/// The lift's state for a module in one direction.
 #[derive(Default)]
 struct Side {
     held: Held,
     counters: Counters,
 }
 
-/// What the lift keeps for a direction.
+/// The lift's state for a direction.
 #[derive(Default)]
 struct Path {
     input: VecDeque<Packet>,
-    /// One bit for each module that is to be asked for more.
+    /// One bit per module that is still to be polled for more.
     more: u32,
-    /// A packet went on in parts, and not all of them are out.
+    /// Whether a packet was split and not all of its parts are out.
     is_splitting: bool,
-    /// What modules gave beyond the packet that came in.
-    more_given: u32,
-    /// The module that asked for a pause.
+    /// Number of packets emitted beyond the present input.
+    more_count: u32,
+    /// The module that requested a pause.
     paused_by: Option<usize>,
 }
 
 impl Lift {
-    /// Returns a lift along these modules, the first being nearest the producer.
+    /// Returns a lift with these modules, the first one nearest the producer.
     pub fn new(modules: Vec<Box<dyn Module>>, pool: Pool) -> Result<Self, TooManyModules> {
         if modules.len() > MODULES_PER_LIFT_MAX {
             return Err(TooManyModules(modules.len()));
@@ -140,7 +143,7 @@ impl Lift {
         })
     }
 
-    /// Returns a lift built from the adapter words of a plan, in order.
+    /// Returns a lift built from a plan's words, in order.
     pub fn from_spec<'a>(
         words: impl IntoIterator<Item = &'a str>,
         materials: &mut Materials,
@@ -149,32 +152,33 @@ impl Lift {
         spec::lift_from_spec(words, materials, pool)
     }
 
-    /// Takes in a packet from the producer's side, or gives it back when [`INPUT_PACKETS_MAX`] wait.
+    /// Accepts a packet from the producer's side, or returns it if [`INPUT_PACKETS_MAX`] are
+    /// queued.
     pub fn handle_forward(&mut self, packet: Packet, now: Instant) -> Result<(), Packet> {
         self.now = now;
-        self.forward.take_in(packet)
+        self.forward.push_input(packet)
     }
 
-    /// Takes in a packet of feedback, or gives it back when [`INPUT_PACKETS_MAX`] wait.
+    /// Accepts a feedback packet, or returns it if [`INPUT_PACKETS_MAX`] are queued.
     pub fn handle_backward(&mut self, packet: Packet, now: Instant) -> Result<(), Packet> {
         self.now = now;
-        self.backward.take_in(packet)
+        self.backward.push_input(packet)
     }
 
-    /// Asks the modules whose time has come for what they have.
+    /// Marks the modules with an expired timeout to be polled.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
         for (index, stage) in self.stages.iter().enumerate() {
             if stage.module.poll_timeout() <= now {
-                self.forward.note_more(index);
-                self.backward.note_more(index);
+                self.forward.mark_more(index);
+                self.backward.mark_more(index);
             }
         }
     }
 
-    /// Takes in a control message; it runs at once, or when the packet under way has been carried.
+    /// Accepts a control message; it runs at once, or after the packet in progress.
     ///
-    /// Fails   never: what became of it is an [`Outcome`]
+    /// Fails   never: its result is an [`Outcome`]
     pub fn handle_control(&mut self, target: Target, control: Control) -> ControlId {
         let id = ControlId(self.next_control);
         self.next_control += 1;
@@ -185,7 +189,7 @@ impl Lift {
             }
         } else {
             let full = ControlError::Other(format!("{CONTROLS_MAX} control messages wait already"));
-            self.note_outcome(Outcome {
+            self.queue_outcome(Outcome {
                 id,
                 done: 0,
                 refused: vec![(0, full)],
@@ -198,11 +202,12 @@ impl Lift {
     pub fn poll_forward(&mut self) -> Option<Packet> {
         loop {
             if let Some(index) = self.forward.more_downstream() {
-                let given = self.stages[index].give(Direction::Forward, self.now, &self.pool);
-                let Some(packet) = self.forward.note_given(index, given) else {
+                let given =
+                    self.stages[index].poll_module(Direction::Forward, self.now, &self.pool);
+                let Some(packet) = self.forward.record_polled(index, given) else {
                     continue;
                 };
-                if let Some(out) = self.carry_forward(packet, index + 1) {
+                if let Some(out) = self.pass_forward(packet, index + 1) {
                     return Some(out);
                 }
                 continue;
@@ -215,7 +220,7 @@ impl Lift {
                 return None;
             }
             let packet = self.forward.input.pop_front()?;
-            if let Some(out) = self.carry_forward(packet, 0) {
+            if let Some(out) = self.pass_forward(packet, 0) {
                 return Some(out);
             }
         }
@@ -225,11 +230,12 @@ impl Lift {
     pub fn poll_backward(&mut self) -> Option<Packet> {
         loop {
             if let Some(index) = self.backward.more_upstream() {
-                let given = self.stages[index].give(Direction::Backward, self.now, &self.pool);
-                let Some(packet) = self.backward.note_given(index, given) else {
+                let given =
+                    self.stages[index].poll_module(Direction::Backward, self.now, &self.pool);
+                let Some(packet) = self.backward.record_polled(index, given) else {
                     continue;
                 };
-                if let Some(out) = self.carry_backward(packet, index) {
+                if let Some(out) = self.pass_backward(packet, index) {
                     return Some(out);
                 }
                 continue;
@@ -242,24 +248,24 @@ impl Lift {
                 return None;
             }
             let packet = self.backward.input.pop_front()?;
-            if let Some(out) = self.carry_backward(packet, self.stages.len()) {
+            if let Some(out) = self.pass_backward(packet, self.stages.len()) {
                 return Some(out);
             }
         }
     }
 
-    /// Returns what came of a control message, oldest first.
+    /// Returns the result of a control message, oldest first.
     pub fn poll_outcome(&mut self) -> Option<Outcome> {
         self.outcomes.pop_front()
     }
 
-    /// Returns when [`Lift::handle_timeout`] is to be called, `NEVER` if no module waits for anything.
+    /// Returns when to call [`Lift::handle_timeout`]; `NEVER` if no module has a timeout.
     pub fn poll_timeout(&self) -> Instant {
         let due = self.stages.iter().map(|stage| stage.module.poll_timeout());
         due.min().unwrap_or(Instant::NEVER)
     }
 
-    /// Returns whether the lift takes no input this way because a module asked for a pause.
+    /// Returns whether a module has paused the lift in this direction.
     pub fn is_paused(&mut self, direction: Direction) -> bool {
         let path = match direction {
             Direction::Forward => &mut self.forward,
@@ -274,24 +280,24 @@ impl Lift {
         path.paused_by.is_some()
     }
 
-    /// Returns how many modules there are.
+    /// Returns the number of modules.
     pub fn len(&self) -> usize {
         self.stages.len()
     }
 
-    /// Returns whether there are no modules; such a lift passes everything.
+    /// Returns whether there are no modules; such a lift passes everything unchanged.
     pub fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
 
-    /// Returns how many packets wait for modules or are held by them: zero when a lift can go and nothing is lost.
+    /// Returns the number of queued and held packets; at zero the lift can be dropped without loss.
     pub fn packets_inside(&self) -> usize {
         let held = |stage: &Stage| stage.forward.held.len() + stage.backward.held.len();
         let waiting = self.forward.input.len() + self.backward.input.len();
         waiting + self.stages.iter().map(held).sum::<usize>()
     }
 
-    /// Returns each module's name and what went through it this way, in the order of the chain.
+    /// Returns each module's name and counters in this direction, in the order of the chain.
     pub fn counters(&self, direction: Direction) -> impl Iterator<Item = (&'static str, Counters)> {
         self.stages.iter().map(move |stage| {
             let side = match direction {
@@ -304,12 +310,12 @@ impl Lift {
         })
     }
 
-    fn carry_forward(&mut self, mut packet: Packet, from: usize) -> Option<Packet> {
+    fn pass_forward(&mut self, mut packet: Packet, from: usize) -> Option<Packet> {
         for (index, stage) in self.stages.iter_mut().enumerate().skip(from) {
             let Stage {
                 module, forward, ..
             } = stage;
-            forward.counters.note_in(&packet);
+            forward.counters.count_in(&packet);
             let mut cx = Context {
                 now: self.now,
                 pool: &self.pool,
@@ -318,22 +324,22 @@ impl Lift {
             match module.forward(&mut packet, &mut cx) {
                 Verdict::Pass => {}
                 verdict => {
-                    if !forward.obey(verdict, &mut packet, &mut self.forward, index) {
+                    if !forward.apply(verdict, &mut packet, &mut self.forward, index) {
                         return None;
                     }
                 }
             }
-            forward.counters.note_out(&packet);
+            forward.counters.count_out(&packet);
         }
         Some(packet)
     }
 
-    fn carry_backward(&mut self, mut packet: Packet, before: usize) -> Option<Packet> {
+    fn pass_backward(&mut self, mut packet: Packet, before: usize) -> Option<Packet> {
         for (index, stage) in self.stages[..before].iter_mut().enumerate().rev() {
             let Stage {
                 module, backward, ..
             } = stage;
-            backward.counters.note_in(&packet);
+            backward.counters.count_in(&packet);
             let mut cx = Context {
                 now: self.now,
                 pool: &self.pool,
@@ -342,12 +348,12 @@ impl Lift {
             match module.backward(&mut packet, &mut cx) {
                 Verdict::Pass => {}
                 verdict => {
-                    if !backward.obey(verdict, &mut packet, &mut self.backward, index) {
+                    if !backward.apply(verdict, &mut packet, &mut self.backward, index) {
                         return None;
                     }
                 }
             }
-            backward.counters.note_out(&packet);
+            backward.counters.count_out(&packet);
         }
         Some(packet)
     }
@@ -360,15 +366,15 @@ impl Lift {
     fn run_controls(&mut self) {
         while let Some((id, target, control)) = self.controls.pop_front() {
             let outcome = self.run_control(id, target, &control);
-            self.note_outcome(outcome);
+            self.queue_outcome(outcome);
             if !self.is_between_packets() {
                 return;
             }
         }
     }
 
-    fn note_outcome(&mut self, outcome: Outcome) {
-        // Whoever does not read the outcomes gets the latest, and costs no more memory.
+    fn queue_outcome(&mut self, outcome: Outcome) {
+        // A caller that never reads outcomes must not grow the queue: the oldest go.
         if self.outcomes.len() >= CONTROLS_MAX {
             self.outcomes.pop_front();
         }
@@ -394,8 +400,8 @@ impl Lift {
             match stage.module.control(control) {
                 Ok(()) => {
                     outcome.done += 1;
-                    self.forward.note_more(index);
-                    self.backward.note_more(index);
+                    self.forward.mark_more(index);
+                    self.backward.mark_more(index);
                 }
                 Err(ControlError::NotMine) => {}
                 Err(refusal) => outcome.refused.push((index, refusal)),
@@ -406,7 +412,7 @@ impl Lift {
 }
 
 impl Stage {
-    fn give(&mut self, direction: Direction, now: Instant, pool: &Pool) -> Option<Packet> {
+    fn poll_module(&mut self, direction: Direction, now: Instant, pool: &Pool) -> Option<Packet> {
         let side = match direction {
             Direction::Forward => &mut self.forward,
             Direction::Backward => &mut self.backward,
@@ -417,15 +423,15 @@ impl Stage {
             held: &mut side.held,
         };
         let packet = self.module.poll(direction, &mut cx)?;
-        side.counters.note_out(&packet);
+        side.counters.count_out(&packet);
         Some(packet)
     }
 }
 
 impl Side {
-    /// Does as a verdict says and returns whether the packet goes on.
+    /// Applies a verdict and returns whether the packet goes on.
     #[inline]
-    fn obey(
+    fn apply(
         &mut self,
         verdict: Verdict,
         packet: &mut Packet,
@@ -435,7 +441,7 @@ impl Side {
         match verdict {
             Verdict::Pass => true,
             Verdict::More => {
-                path.note_more(index);
+                path.mark_more(index);
                 path.is_splitting = true;
                 true
             }
@@ -460,14 +466,14 @@ impl Side {
 impl Path {
     fn new() -> Self {
         Self {
-            // Made at once, so that the first packets do not allocate either.
+            // Reserved at once, so that the first packets do not allocate either.
             input: VecDeque::with_capacity(INPUT_PACKETS_MAX),
             ..Self::default()
         }
     }
 
     #[inline]
-    fn take_in(&mut self, packet: Packet) -> Result<(), Packet> {
+    fn push_input(&mut self, packet: Packet) -> Result<(), Packet> {
         if self.input.len() >= INPUT_PACKETS_MAX {
             return Err(packet);
         }
@@ -475,17 +481,18 @@ impl Path {
         Ok(())
     }
 
-    const fn note_more(&mut self, index: usize) {
+    const fn mark_more(&mut self, index: usize) {
         if self.more == 0 {
-            self.more_given = 0;
+            self.more_count = 0;
         }
         self.more |= 1 << index;
     }
 
-    /// Notes what a module gave; one that has no more, or will not end, is not asked again.
-    fn note_given(&mut self, index: usize, given: Option<Packet>) -> Option<Packet> {
-        self.more_given += 1;
-        if given.is_none() || self.more_given >= MORE_PACKETS_MAX {
+    /// Records a module's polled packet; a module that has no more, or never ends, is not polled
+    /// again.
+    fn record_polled(&mut self, index: usize, given: Option<Packet>) -> Option<Packet> {
+        self.more_count += 1;
+        if given.is_none() || self.more_count >= MORE_PACKETS_MAX {
             self.more &= !(1 << index);
             self.is_splitting &= self.more != 0;
         }

@@ -1,6 +1,6 @@
-//! From a plan's words to modules: `keep:3`, `pack:zstd`, `seal` …
+//! Builds modules from a plan's words: `keep:3`, `pack:zstd`, `seal` …
 //!
-//! *What it does not do.* It knows the modules of this crate only. A node with others asks
+//! *What it does not do.* It knows only this crate's modules. A node with others calls
 //! [`module_from_spec`] last, and builds the lift with [`Lift::new`].
 
 use thalweg_core::id::StreamId;
@@ -12,18 +12,18 @@ use crate::module::Module;
 use crate::modules::{Cipher, KeepLayers, Null, Open, Pack, Packer, Seal, Unpack};
 use crate::packet::Pool;
 
-/// What modules are made of beside the plan's words.
+/// The inputs of modules besides the plan's words.
 #[derive(Debug)]
 pub struct Materials {
-    /// The stream whose lift it is.
+    /// The lift's stream.
     pub stream: StreamId,
-    /// Its keys; empty where nothing is sealed or opened.
+    /// The stream's keys; empty where nothing is sealed or opened.
     pub keys: KeyRing,
-    /// Fresh random bits for each lift that is built: see [`SealInstance`].
+    /// Fresh random bits for each lift: see [`SealInstance`].
     pub instance: SealInstance,
 }
 
-/// A plan's words make no lift.
+/// Why a plan's words make no lift.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
@@ -32,20 +32,20 @@ pub enum SpecError {
         "no module is called `{0}`: null, keep:Q, pack[:lz4|zstd], unpack, seal[:aes256|chacha20] and open are known"
     )]
     Unknown(String),
-    /// The module is known, and what is said of it makes no sense.
+    /// The module is known, but its argument is invalid.
     #[error("`{word}` cannot be made: {why}")]
     BadArgument {
-        /// The word of the plan.
+        /// The plan's word.
         word: String,
-        /// What would make sense.
+        /// The valid arguments.
         why: String,
     },
-    /// The module needs a key, and the ring has none for it.
+    /// The module needs a key, but the ring has none for it.
     #[error("`{word}` needs a key of stream {stream}, and this node holds none")]
     NoKey {
-        /// The word of the plan.
+        /// The plan's word.
         word: String,
-        /// The stream whose key is missing.
+        /// The stream with the missing key.
         stream: StreamId,
     },
     /// The chain is too long.
@@ -65,7 +65,7 @@ pub(super) fn lift_from_spec<'a>(
     Ok(Lift::new(modules, pool)?)
 }
 
-/// Returns the module that a word of a plan means.
+/// Returns the module for one word of a plan.
 pub fn module_from_spec(
     word: &str,
     materials: &mut Materials,

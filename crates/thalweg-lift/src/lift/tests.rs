@@ -1,4 +1,4 @@
-//! Proves what a lift promises of each verdict, of order, of counting, of control and of building from words.
+//! Proves a lift's handling of verdicts, order, counting and control, and building one from words.
 
 use std::collections::VecDeque;
 
@@ -174,7 +174,7 @@ impl Module for Sign {
 }
 
 #[test]
-fn modules_run_in_order_forward_and_in_reverse_back() {
+fn backward_reverses_module_order() {
     let (mut lift, pool) = lift(vec![Box::new(Sign(b'a')), Box::new(Sign(b'b'))]);
     lift.handle_forward(packet(0, b"-", &pool), Instant::ZERO)
         .expect("nothing waits");
@@ -186,7 +186,7 @@ fn modules_run_in_order_forward_and_in_reverse_back() {
 }
 
 #[test]
-fn an_empty_lift_passes_shared_bytes_untouched() {
+fn empty_lift_passes_bytes_unchanged() {
     let (mut lift, _) = lift(vec![]);
     let bytes = bytes::Bytes::from(vec![1; 100]);
     let header = Header::new(STREAM, Sequence(0));
@@ -225,7 +225,7 @@ fn keep_passes_exactly_the_layers_below() {
 }
 
 #[test]
-fn held_packets_come_out_joined_or_flushed() {
+fn flush_releases_held_packets() {
     let join = Join {
         count: 3,
         flush: false,
@@ -249,7 +249,7 @@ fn held_packets_come_out_joined_or_flushed() {
 }
 
 #[test]
-fn each_direction_holds_its_own() {
+fn directions_hold_separately() {
     let join = Join {
         count: 2,
         flush: false,
@@ -272,7 +272,7 @@ fn each_direction_holds_its_own() {
 }
 
 #[test]
-fn a_module_that_never_ends_is_asked_no_more_after_a_bound() {
+fn endless_module_is_cut_off() {
     struct Endless;
     impl Module for Endless {
         fn name(&self) -> &'static str {
@@ -302,14 +302,14 @@ fn a_module_that_never_ends_is_asked_no_more_after_a_bound() {
 }
 
 #[test]
-fn a_lift_and_its_packets_can_move_between_threads() {
+fn lift_is_send() {
     fn is_send<T: Send>() {}
     is_send::<Lift>();
     is_send::<Packet>();
 }
 
 #[test]
-fn a_module_cannot_hold_without_bound() {
+fn held_packets_are_bounded() {
     let join = Join {
         count: usize::MAX,
         flush: false,
@@ -329,7 +329,7 @@ fn a_module_cannot_hold_without_bound() {
 }
 
 #[test]
-fn more_is_given_in_order_before_the_next_input() {
+fn more_precedes_next_input() {
     let (mut lift, pool) = lift(vec![
         Box::new(Split::default()),
         Box::new(Sign(b'.')),
@@ -343,7 +343,7 @@ fn more_is_given_in_order_before_the_next_input() {
 }
 
 #[test]
-fn a_delay_gives_out_when_its_time_has_come() {
+fn delay_releases_at_timeout() {
     let (mut lift, pool) = lift(vec![Box::new(Delay::default())]);
     let start = Instant::from_nanos(1);
     lift.handle_forward(packet(0, b"x", &pool), start)
@@ -359,7 +359,7 @@ fn a_delay_gives_out_when_its_time_has_come() {
 }
 
 #[test]
-fn a_paused_lift_takes_nothing_until_it_is_resumed() {
+fn paused_lift_waits_for_resume() {
     let ready = Instant::from_nanos(100);
     let (mut lift, pool) = lift(vec![Box::new(PauseUntil(ready))]);
     for text in ["a", "b", "c"] {
@@ -375,7 +375,7 @@ fn a_paused_lift_takes_nothing_until_it_is_resumed() {
 }
 
 #[test]
-fn a_full_lift_gives_the_packet_back() {
+fn full_lift_returns_packet() {
     let (mut lift, pool) = lift(vec![Box::new(Null)]);
     for sequence in 0..INPUT_PACKETS_MAX as u64 {
         lift.handle_forward(packet(sequence, b"", &pool), Instant::ZERO)
@@ -390,7 +390,7 @@ fn a_full_lift_gives_the_packet_back() {
 }
 
 #[test]
-fn control_runs_between_packets_and_says_what_came_of_it() {
+fn control_runs_between_packets() {
     let (mut lift, pool) = lift(vec![
         Box::new(Split::default()),
         Box::new(KeepLayers::new(1).expect("1 can be kept")),
@@ -430,7 +430,7 @@ fn materials(keys: KeyRing) -> Materials {
 }
 
 #[test]
-fn a_plans_words_make_a_lift_that_undoes_itself() {
+fn spec_builds_inverse_modules() {
     let mut materials = materials(KeyRing::with_key(KeyEpoch(0), StreamKey::new([9; 32])));
     let words = [
         "null",
@@ -458,7 +458,7 @@ fn a_plans_words_make_a_lift_that_undoes_itself() {
 }
 
 #[test]
-fn words_without_a_module_are_refused_with_a_reason() {
+fn unknown_words_are_refused() {
     let refusal = |word: &str| {
         let mut materials = materials(KeyRing::new());
         Lift::from_spec([word], &mut materials, Pool::default()).expect_err("it makes no lift")

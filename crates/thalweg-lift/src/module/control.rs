@@ -1,17 +1,17 @@
-//! What a running module can be told, out of band: between two packets, never during one.
+//! Control messages to running modules: out of band, between two packets.
 
 use bytes::Bytes;
 use thalweg_core::limits::LAYERS_MAX;
 
 use crate::keys::{KeyEpoch, KeyError, StreamKey};
 
-/// A message to the modules of a lift; it overtakes packets that wait to be carried.
+/// A message to the modules of a lift; it overtakes queued packets.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Control {
     /// Keep this many layers from now on.
     KeepLayers(u8),
-    /// Hold one more key, to open with and to seal with when told.
+    /// Add a key for opening, and for sealing once selected.
     AddKey {
         /// The key's epoch.
         epoch: KeyEpoch,
@@ -20,33 +20,33 @@ pub enum Control {
     },
     /// Seal with this epoch's key from now on.
     SealWith(KeyEpoch),
-    /// Forget the keys of this epoch and all before it, for good.
+    /// Remove the keys of this epoch and all before it, permanently.
     RetireKeys {
-        /// The last epoch to forget.
+        /// The last epoch to remove.
         through: KeyEpoch,
     },
-    /// Give out what is held.
+    /// Release all held packets.
     Flush,
-    /// Take input again after a pause; the lift's own, no module sees it.
+    /// Accept input again after a pause; handled by the lift, not passed to modules.
     Resume,
-    /// Words between the two halves of a module that this crate does not know.
+    /// A message to a module of another crate, opaque to this one.
     Custom(Bytes),
 }
 
-/// A module did not do what a control message said.
+/// Why a module did not carry out a control message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
     /// The message is for other modules.
     #[error("the message is for other modules")]
     NotMine,
-    /// No stream has that many layers, or none would be left.
+    /// The number of layers is zero or above the limit.
     #[error("cannot keep {0} layers: 1 to {LAYERS_MAX} can be kept")]
     Layers(u8),
-    /// The keys do not allow it.
+    /// The key ring refuses it.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A module of another crate says why in its own words.
+    /// A module of another crate refuses it, for this reason.
     #[error("{0}")]
     Other(String),
 }

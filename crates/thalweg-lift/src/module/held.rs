@@ -1,10 +1,11 @@
-//! The packets that a module keeps for later: a queue with a bound that no module can forget.
+//! The packets that a module keeps for later: a bounded queue.
 
 use std::collections::VecDeque;
 
 use crate::packet::Packet;
 
-/// Packets that one module may hold in one direction: a group of pictures' worth of layers, or an FEC block.
+/// Maximum number of packets held by one module in one direction: the layers of a group of
+/// pictures, or an FEC block.
 pub const HELD_PACKETS_MAX: usize = 256;
 
 /// The packets that a module holds, oldest first.
@@ -14,7 +15,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Keeps a packet, or gives it back if [`HELD_PACKETS_MAX`] are kept already.
+    /// Keeps a packet, or returns it if [`HELD_PACKETS_MAX`] are kept already.
     pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         if self.packets.len() < HELD_PACKETS_MAX {
             self.packets.push_back(packet);
@@ -24,7 +25,7 @@ impl Held {
         }
     }
 
-    /// Takes the oldest packet out.
+    /// Takes the oldest packet.
     pub fn pop(&mut self) -> Option<Packet> {
         self.packets.pop_front()
     }

@@ -1,7 +1,7 @@
 //! Keeps the lower layers of a stream and discards the rest, by the header alone.
 //!
-//! *The idea.* An ADU's layer stands in its header, which is readable everywhere; so this works on packed and sealed
-//! ADUs, on nodes that hold no key, and costs the same for any payload.
+//! *The idea.* The layer of an ADU is in its header, which every node can read. So the module works
+//! on packed and sealed ADUs, on nodes without keys, at a cost independent of the payload.
 //!
 //! *Sources.* spec PA-35 (dropping by header); design.md, `keep(q')`.
 
@@ -11,7 +11,7 @@ use thalweg_core::limits::LAYERS_MAX;
 use crate::module::{Context, Control, ControlError, Module, Verdict};
 use crate::packet::Packet;
 
-/// Passes ADUs of the first so many layers.
+/// Passes ADUs of the lowest `layers` layers.
 #[derive(Debug)]
 pub struct KeepLayers {
     layers: u8,

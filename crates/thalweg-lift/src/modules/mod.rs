@@ -1,4 +1,5 @@
-//! The modules a plan can name: one file one module, and two files for what both halves of a pair must agree on.
+//! The modules that a plan can name: one file per module, and two files for the formats that both
+//! halves of a pair share.
 //!
 //! | word | module | half of |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! A module that does nothing: what a lift's own cost is measured with (spec DC-36, BM-D1).
+//! A module that does nothing, to measure a lift's own cost (spec DC-36, BM-D1).
 
 use crate::module::{Context, Module, Verdict};
 use crate::packet::Packet;

@@ -1,15 +1,17 @@
-//! Checks and decrypts sealed payloads in place: the UNDO half of `seal`.
+//! Verifies and decrypts sealed payloads in place: the UNDO half of `seal`.
 //!
-//! *The idea.* A sealer is known by key epoch, instance and cipher; its derived key and its replay window are kept once
-//! one of its ADUs has proved authentic, so that forgeries cost their receiver one derivation and no memory. When too
-//! many sealers are known, the one that has been quiet longest is **closed**: its key and window go, a note of its name
-//! stays, and what still comes from it is a replay. So forgetting never lets an old ADU through.
+//! *The idea.* A sealer is identified by key epoch, instance and cipher. Its derived key and replay
+//! window are stored only once one of its ADUs has proved authentic, so a forgery costs one key
+//! derivation and no memory. When too many sealers are stored, the one silent for longest is
+//! **closed**: its key and window are dropped, its identity is remembered, and later ADUs of it
+//! count as replays. So evicting a sealer never lets an old ADU through.
 //!
-//! *What it does not do.* It passes nothing that is not sealed: a relay that strips the flag gains nothing. It knows
-//! nothing of another lift's opener: what was opened under one plan epoch and is played again under the next opens once
-//! more, with its own authenticated sequence number, and is the subscriber's duplicate to remove.
+//! *What it does not do.* It passes nothing unsealed: a relay that strips the flag gains nothing.
+//! It shares nothing with other lifts' openers: an ADU opened under one plan epoch and replayed
+//! under the next opens again, with its authenticated sequence number, and the subscriber removes
+//! the duplicate.
 //!
-//! *Sources.* `sealed` (the form), `replay` (the window); spec DC-34, DC-35.
+//! *Sources.* `sealed` (the format), `replay` (the window); spec DC-34, DC-35.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -25,33 +27,34 @@ use crate::keys::{KeyEpoch, KeyRing};
 use crate::module::{Context, Control, ControlError, Module, Verdict};
 use crate::packet::{Packet, Pool};
 
-/// Sealers whose keys and windows are kept at once: the nodes that seal one stream, with a few restarts each.
+/// Maximum number of sealers stored: the nodes that seal one stream, with a few restarts each.
 pub const OPEN_INSTANCES_MAX: usize = 64;
 
-/// Closed sealers that are remembered; beyond it new ones are refused until a key epoch is retired.
+/// Maximum number of closed sealers; beyond it new sealers are refused until a key epoch is
+/// retired.
 const CLOSED_INSTANCES_MAX: usize = 1024;
 
-/// Checks and decrypts sealed payloads.
+/// Verifies and decrypts sealed payloads.
 pub struct Open {
     stream: StreamId,
     ring: KeyRing,
     /// At most [`OPEN_INSTANCES_MAX`].
     sealers: Vec<Sealer>,
-    closed: BTreeSet<Name>,
-    /// Where the latest ADU's sealer stands: most often the next one's too.
+    closed: BTreeSet<SealerId>,
+    /// Index of the latest ADU's sealer, most often also the next one's.
     latest: usize,
     opened: u64,
 }
 
-/// What tells sealers apart: key epoch, instance, cipher.
-type Name = (KeyEpoch, u64, Cipher);
+/// The identity of a sealer: key epoch, instance, cipher.
+type SealerId = (KeyEpoch, u64, Cipher);
 
 struct Sealer {
-    name: Name,
+    name: SealerId,
     key: LessSafeKey,
     window: ReplayWindow,
-    /// The value of [`Open::opened`] when it was last heard of.
-    heard: u64,
+    /// The value of [`Open::opened`] at its latest ADU.
+    last_used: u64,
 }
 
 impl Open {
@@ -77,20 +80,20 @@ impl Open {
         let Some(known) = self.find(name) else {
             let key = self.derive(&trailer)?;
             unseal(&key, &trailer, trailer_len, packet, pool)?;
-            return self.remember(name, key, trailer.counter);
+            return self.store(name, key, trailer.counter);
         };
         let sealer = &mut self.sealers[known];
         if !sealer.window.is_fresh(trailer.counter) {
             return Err(DropCause::Replay);
         }
         unseal(&sealer.key, &trailer, trailer_len, packet, pool)?;
-        sealer.window.note(trailer.counter);
-        sealer.heard = self.opened;
+        sealer.window.record(trailer.counter);
+        sealer.last_used = self.opened;
         self.latest = known;
         Ok(())
     }
 
-    fn find(&self, name: Name) -> Option<usize> {
+    fn find(&self, name: SealerId) -> Option<usize> {
         let is_it = |sealer: &Sealer| sealer.name == name;
         if self.sealers.get(self.latest).is_some_and(is_it) {
             return Some(self.latest);
@@ -105,25 +108,26 @@ impl Open {
             .derive(secret, self.stream, trailer.key_epoch, trailer.instance))
     }
 
-    /// Keeps a sealer whose first ADU here was authentic.
-    fn remember(&mut self, name: Name, key: LessSafeKey, counter: u64) -> Result<(), DropCause> {
+    /// Stores a sealer after its first authentic ADU.
+    fn store(&mut self, name: SealerId, key: LessSafeKey, counter: u64) -> Result<(), DropCause> {
         if self.sealers.len() >= OPEN_INSTANCES_MAX {
             if self.closed.len() >= CLOSED_INSTANCES_MAX {
                 return Err(DropCause::Overflow);
             }
-            let quietest = (0..self.sealers.len())
-                .min_by_key(|at| self.sealers[*at].heard)
+            let longest_silent = (0..self.sealers.len())
+                .min_by_key(|at| self.sealers[*at].last_used)
                 .expect("the table is full, so it is not empty");
-            self.closed.insert(self.sealers.swap_remove(quietest).name);
+            self.closed
+                .insert(self.sealers.swap_remove(longest_silent).name);
         }
         let mut window = ReplayWindow::new();
-        window.note(counter);
+        window.record(counter);
         self.latest = self.sealers.len();
         self.sealers.push(Sealer {
             name,
             key,
             window,
-            heard: self.opened,
+            last_used: self.opened,
         });
         Ok(())
     }
@@ -156,7 +160,7 @@ impl Module for Open {
     fn control(&mut self, control: &Control) -> Result<(), ControlError> {
         match control {
             Control::AddKey { epoch, key } => self.ring.add(*epoch, key.clone())?,
-            // The ring of an opener follows, so that what is sealed with is never retired under it.
+            // The opener's ring follows, so that the present sealing key is never retired in it.
             Control::SealWith(epoch) => self.ring.seal_with(*epoch)?,
             Control::RetireKeys { through } => {
                 self.ring.retire(*through)?;
@@ -178,7 +182,8 @@ impl fmt::Debug for Open {
     }
 }
 
-/// Decrypts in place and takes tag and trailer off; a payload that is not authentic is left in an unspecified state.
+/// Decrypts in place and removes tag and trailer; leaves an unauthentic payload in an unspecified
+/// state.
 fn unseal(
     key: &LessSafeKey,
     trailer: &Trailer,

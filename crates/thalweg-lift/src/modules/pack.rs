@@ -1,11 +1,13 @@
 //! Compresses payloads: the DO half, for links that are slower than the processor.
 //!
-//! *The idea.* The payload is compressed into the module's own scratch, which is kept from ADU to ADU like the
-//! compressor's tables; if that is shorter, it goes back into the packet's own buffer. What does not shrink travels as it
-//! is behind a one-byte mark. What zstd shrinks beyond `limits::UNPACK_FACTOR_MAX` goes by lz4, whose own bound of 255
-//! is within it: a black frame must not travel whole because it packs too well.
+//! *The idea.* The payload is compressed into the module's scratch buffer, which is reused like the
+//! compressor's tables; if the result is shorter, it is copied back into the packet's own buffer. A
+//! payload that does not shrink is sent unchanged behind a one-byte mark. If zstd shrinks it by
+//! more than `limits::UNPACK_FACTOR_MAX`, lz4 is used: its maximum factor of 255 is within that
+//! limit: a black frame must not be sent uncompressed because it compresses too well.
 //!
-//! *What it does not do.* It leaves packed ADUs as they are, and refuses sealed ones, which cannot shrink.
+//! *What it does not do.* It leaves packed ADUs unchanged, and refuses sealed ones, which cannot
+//! shrink.
 //!
 //! *Sources.* spec PA (compression adapters); `lz4_flex::block`, `zstd::bulk`.
 
@@ -46,7 +48,8 @@ impl Pack {
         }
     }
 
-    /// Compresses into the scratch, prefix included, and returns the length; `None` if it is not worth it.
+    /// Compresses into the scratch buffer, prefix included, and returns the length; `None` if that
+    /// does not pay.
     fn compress(&mut self, payload: &[u8]) -> Option<usize> {
         let len = self.compress_by(self.packer, payload)?;
         if len >= payload.len() || is_allowed(payload.len(), len) {
@@ -63,7 +66,8 @@ impl Pack {
             original_bytes: payload.len(),
         }
         .encode(&mut prefix);
-        // lz4 wants room for its worst case, which is above zstd's for anything longer than a few bytes.
+        // lz4 needs space for its worst case, which exceeds zstd's for all but the shortest
+        // payloads.
         let room = prefix_len + get_maximum_output_size(payload.len());
         if self.scratch.len() < room {
             self.scratch.resize(room, 0);
@@ -104,7 +108,7 @@ impl Module for Pack {
             return Verdict::Discard(DropCause::Overflow);
         }
         match self.pack(packet, cx.pool) {
-            // What cannot shrink and is as long as an ADU may be has no room for its mark.
+            // An incompressible ADU of the maximum length has no space for its mark.
             Ok(()) if packet.payload().len() > ADU_PAYLOAD_BYTES_MAX => {
                 Verdict::Discard(DropCause::Overflow)
             }

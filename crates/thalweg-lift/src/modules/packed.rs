@@ -1,4 +1,5 @@
-//! The form of a packed payload, on which `pack` and `unpack` agree (docs/protocol.md, "Packed payloads").
+//! The format of a packed payload, shared by `pack` and `unpack` (docs/protocol.md, "Packed
+//! payloads").
 //!
 //! ```text
 //! packed = algorithm:u8  [ original_bytes:varint ]  data
@@ -7,20 +8,21 @@
 //!          2 zstd         1, 2 or 4 bytes            one zstd frame
 //! ```
 //!
-//! *The idea.* The reader knows the length before it makes room, and refuses one that is longer than an ADU may be or
-//! more than `limits::UNPACK_FACTOR_MAX` times what arrived: a bomb costs its sender, not its receiver. The writer keeps
-//! to the same bound. The varint is QUIC's (RFC 9000 §16), in its shortest form.
+//! *The idea.* The reader knows the original length before it allocates, and refuses one above an
+//! ADU's maximum or above `limits::UNPACK_FACTOR_MAX` times the packed length: a decompression bomb
+//! costs its receiver nothing. The writer keeps the same limit. The varint is QUIC's (RFC 9000
+//! §16), in its shortest form.
 
 use thalweg_core::limits::{ADU_PAYLOAD_BYTES_MAX, UNPACK_FACTOR_MAX};
 
-/// Bytes of the longest prefix; also the most that packing adds to a payload that does not shrink is one byte.
+/// Length of the longest prefix. A payload that does not shrink grows by one byte at most.
 pub const PACKED_PREFIX_BYTES_MAX: usize = 5;
 
 const RAW: u8 = 0;
 const LZ4: u8 = 1;
 const ZSTD: u8 = 2;
 
-/// How a payload is packed.
+/// The compression algorithm of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packer {
     /// Fast.
@@ -29,12 +31,12 @@ pub enum Packer {
     Zstd,
 }
 
-/// What the prefix of a packed payload says.
+/// The prefix of a packed payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prefix {
-    /// The payload follows as it was.
+    /// The payload follows unchanged.
     Raw,
-    /// The payload follows packed, and was this long.
+    /// The payload follows compressed, with its original length.
     Packed {
         packer: Packer,
         original_bytes: usize,
@@ -42,7 +44,8 @@ pub(super) enum Prefix {
 }
 
 impl Prefix {
-    /// Reads a prefix and returns it with the data behind it; `None` if it means nothing or promises too much.
+    /// Reads a prefix and returns it with the data after it; `None` if it is invalid or the length
+    /// exceeds the limit.
     pub(super) fn decode(packed: &[u8]) -> Option<(Self, &[u8])> {
         let (algorithm, rest) = packed.split_first()?;
         let packer = match *algorithm {
@@ -79,7 +82,7 @@ impl Prefix {
     }
 }
 
-/// Returns whether a payload of `packed_bytes` may promise `original_bytes`.
+/// Returns whether a payload of `packed_bytes` may unpack to `original_bytes`.
 pub(super) const fn is_allowed(original_bytes: usize, packed_bytes: usize) -> bool {
     original_bytes <= ADU_PAYLOAD_BYTES_MAX
         && original_bytes <= packed_bytes.saturating_mul(UNPACK_FACTOR_MAX)

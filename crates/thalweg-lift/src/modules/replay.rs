@@ -1,21 +1,22 @@
-//! A window over a sealer's counters: each is accepted once, in nearly any order.
+//! A replay window over a sealer's counters: each counter is accepted once, in nearly any order.
 //!
-//! *The idea.* A ring of bits, one for each recent counter. Moving the window forward clears whole words, so that the
+//! *The idea.* A ring of bits, one per recent counter. Moving the window clears whole words, so the
 //! cost of an ADU does not depend on the gap before it.
 //!
 //! *Sources.* RFC 6479.
 
 use thalweg_core::limits::ADUS_IN_FLIGHT_MAX;
 
-/// How far behind the newest ADU of a sealer another may arrive.
+/// How far an ADU may arrive behind the newest ADU of its sealer, in ADUs.
 ///
-/// A path that is lost has its unacknowledged ADUs resent on another, behind those sent since: a source keeps those of 30 s, which
-/// at 2,000 ADUs a second are 60,000. And what matters least and has no deadline waits on a slow line while all others pass it.
+/// When a path is lost, its unacknowledged ADUs are resent on another path, behind newer ones: a
+/// source keeps those of 30 s, which at 2,000 ADUs a second are 60,000. And an ADU of low
+/// importance without a deadline waits on a slow link while all others pass it.
 pub const REPLAY_WINDOW_ADUS: u64 = (WORDS as u64 - 1) * 64;
 
 const WORDS: usize = 1024;
 
-/// Which counters of one sealer have been seen; 8 KiB.
+/// The counters seen from one sealer; 8 KiB.
 #[derive(Debug)]
 pub(super) struct ReplayWindow {
     newest: u64,
@@ -30,7 +31,7 @@ impl ReplayWindow {
         }
     }
 
-    /// Returns whether a counter has not been seen, and can be told not to have been.
+    /// Returns whether a counter has not been seen and is recent enough to tell.
     pub(super) fn is_fresh(&self, counter: u64) -> bool {
         if counter > self.newest {
             return true;
@@ -39,8 +40,8 @@ impl ReplayWindow {
         self.newest - counter < REPLAY_WINDOW_ADUS && self.seen[word] & bit == 0
     }
 
-    /// Notes that a fresh counter has been seen.
-    pub(super) fn note(&mut self, counter: u64) {
+    /// Records a fresh counter.
+    pub(super) fn record(&mut self, counter: u64) {
         if counter > self.newest {
             let words = (counter / 64 - self.newest / 64).min(WORDS as u64);
             for step in 1..=words {

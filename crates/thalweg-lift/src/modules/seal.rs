@@ -1,12 +1,14 @@
-//! Encrypts and authenticates payloads in place: the DO half, for links and nodes that may not see plaintext.
+//! Encrypts and authenticates payloads in place: the DO half, for links and nodes that may not see
+//! plaintext.
 //!
-//! *The idea.* The header stays readable, so that relays can still drop, order and route; it is authenticated, so that
-//! they cannot lie about it. One counter runs through the life of the module, across key epochs and never back, so that
-//! choosing an old key again repeats no nonce.
+//! *The idea.* The header stays readable, so that relays can still drop, order and route; it is
+//! authenticated, so that they cannot forge it. One counter runs through the module's life, across
+//! key epochs and never back, so that selecting an old key again repeats no nonce.
 //!
-//! *What it does not do.* It hides neither length nor header. It does not seal twice: one flag tells of one seal.
+//! *What it does not do.* It hides neither length nor header. It does not seal twice: the flag
+//! stands for one seal.
 //!
-//! *Sources.* `sealed` (the form); spec DC-34, DC-35, DC-38.
+//! *Sources.* `sealed` (the format); spec DC-34, DC-35, DC-38.
 
 use core::fmt;
 
@@ -29,7 +31,7 @@ pub struct Seal {
     instance: SealInstance,
     epoch: KeyEpoch,
     key: LessSafeKey,
-    /// Of the next ADU; it never goes back, not for a new key either.
+    /// Counter of the next ADU; it never goes back, not even for a new key.
     counter: u64,
 }
 
@@ -74,7 +76,7 @@ impl Seal {
         if plain_bytes + added_bytes > ADU_PAYLOAD_BYTES_MAX {
             return Err(DropCause::Overflow);
         }
-        // From here on the counter is spent, whatever happens.
+        // From here on the counter is used up, whatever happens.
         self.counter += 1;
         let aad = associated_data(&packet.header, encoded);
         let whole = packet

@@ -1,4 +1,5 @@
-//! The form of a sealed payload, on which `seal` and `open` agree (docs/protocol.md, "Sealed payloads").
+//! The format of a sealed payload, shared by `seal` and `open` (docs/protocol.md, "Sealed
+//! payloads").
 //!
 //! ```text
 //! sealed   = ciphertext  tag:16  trailer
@@ -11,12 +12,14 @@
 //!            flags without SEALED and MARK:u8  trailer
 //! ```
 //!
-//! *The idea.* The trailer stands behind the tag and is read from its last byte, so that sealing and opening are in
-//! place and the payload never moves. Its two numbers share seven bytes, which bounds the whole at 32; a counter that
-//! would need more is [exhausted](thalweg_core::event::DropCause::Exhausted). What nodes change on the way, the deadline
-//! and the plan epoch, and the mark, is not authenticated; all else in the header is.
+//! *The idea.* The trailer follows the tag and is read from its last byte, so that sealing and
+//! opening work in place and the payload never moves. Its two numbers share seven bytes, which
+//! limits the overhead to 32; a counter that needs more is
+//! [exhausted](thalweg_core::event::DropCause::Exhausted). The fields that nodes change on the way
+//! (deadline, plan epoch and mark) are not authenticated; the rest of the header is.
 //!
-//! *Sources.* RFC 5869; RFC 5116; NIST SP 800-38D §8.2.1 (deterministic nonces); `WireGuard` §5.4.6 (counters).
+//! *Sources.* RFC 5869; RFC 5116; NIST SP 800-38D §8.2.1 (deterministic nonces); `WireGuard` §5.4.6
+//! (counters).
 
 use aws_lc_rs::aead::{
     AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
@@ -28,9 +31,9 @@ use thalweg_core::limits::PACKET_TAILROOM_BYTES;
 
 use crate::keys::{KeyEpoch, StreamKey};
 
-/// The most that sealing adds to a payload.
+/// Maximum overhead of sealing, in bytes.
 pub const SEAL_OVERHEAD_BYTES_MAX: usize = TAG_BYTES + TRAILER_BYTES_MAX;
-/// The least that sealing adds to a payload: key epochs below 256, the first 256 ADUs of a sealer.
+/// Minimum overhead of sealing, in bytes: key epochs below 256, the first 256 ADUs of a sealer.
 pub const SEAL_OVERHEAD_BYTES_MIN: usize = TAG_BYTES + INSTANCE_BYTES + 3;
 
 pub(super) const TAG_BYTES: usize = 16;
@@ -39,7 +42,7 @@ const NUMBERS_BYTES_MAX: usize = 7;
 const TRAILER_BYTES_MAX: usize = INSTANCE_BYTES + NUMBERS_BYTES_MAX + 1;
 const HEADER_AAD_BYTES: usize = 32;
 const AAD_VERSION: u8 = 1;
-/// The flags that change after sealing: by sealing, and on each hop.
+/// The flags that change after sealing: SEALED itself, and MARK on each hop.
 const CHANGING: Flags = Flags::SEALED.with(Flags::MARK);
 const SALT: &[u8] = b"thalweg seal v1";
 
@@ -49,11 +52,11 @@ pub enum Cipher {
     /// AES-256-GCM: fastest where the processor has AES instructions.
     #[default]
     Aes256Gcm,
-    /// ChaCha20-Poly1305: fastest where it has not.
+    /// ChaCha20-Poly1305: fastest on processors without them.
     ChaCha20Poly1305,
 }
 
-/// What a sealed payload says about its own seal.
+/// The description of its own seal in a sealed payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trailer {
     pub(super) cipher: Cipher,
@@ -62,9 +65,9 @@ pub(super) struct Trailer {
     pub(super) counter: u64,
 }
 
-/// A few bytes whose number is only known at run time.
+/// A byte array with a length known at run time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Short<const MAX: usize> {
+pub(super) struct ShortBytes<const MAX: usize> {
     bytes: [u8; MAX],
     len: usize,
 }
@@ -92,7 +95,7 @@ impl Cipher {
         }
     }
 
-    /// Returns the key of one sealer.
+    /// Derives the key of one sealer.
     pub(super) fn derive(
         self,
         secret: &StreamKey,
@@ -115,7 +118,8 @@ impl Cipher {
 }
 
 impl Trailer {
-    /// Reads the trailer at the end of a sealed payload and returns it with its length; `None` if there is none.
+    /// Reads the trailer at the end of a sealed payload and returns it with its length; `None` if
+    /// it is invalid.
     pub(super) fn decode(sealed: &[u8]) -> Option<(Self, usize)> {
         let (form, rest) = sealed.split_last()?;
         let cipher = Cipher::from_code(form >> 5)?;
@@ -136,8 +140,8 @@ impl Trailer {
         Some((trailer, INSTANCE_BYTES + epoch_len + counter_len + 1))
     }
 
-    /// Returns the trailer as bytes, or `None` if its counter is too large for the room its key epoch leaves.
-    pub(super) fn encode(&self) -> Option<Short<TRAILER_BYTES_MAX>> {
+    /// Returns the encoded trailer; `None` if the counter does not fit beside its key epoch.
+    pub(super) fn encode(&self) -> Option<ShortBytes<TRAILER_BYTES_MAX>> {
         let (epoch_len, counter_len) = (
             number_len(u64::from(self.key_epoch.0)),
             number_len(self.counter),
@@ -145,7 +149,7 @@ impl Trailer {
         if epoch_len + counter_len > NUMBERS_BYTES_MAX {
             return None;
         }
-        let mut out = Short::new();
+        let mut out = ShortBytes::new();
         out.put(&self.instance.to_be_bytes());
         out.put(&self.key_epoch.0.to_be_bytes()[4 - epoch_len..]);
         out.put(&self.counter.to_be_bytes()[8 - counter_len..]);
@@ -153,7 +157,7 @@ impl Trailer {
         Some(out)
     }
 
-    /// Returns the nonce: each counter of a sealer's own key is used once.
+    /// Returns the nonce, which is unique: a sealer uses each counter of its own key once.
     pub(super) fn nonce(&self) -> Nonce {
         let mut nonce = [0; NONCE_LEN];
         nonce[NONCE_LEN - 8..].copy_from_slice(&self.counter.to_be_bytes());
@@ -161,12 +165,12 @@ impl Trailer {
     }
 }
 
-/// Returns what the tag covers beside the payload.
+/// Returns the data that the tag authenticates besides the payload.
 pub(super) fn associated_data(
     header: &Header,
     trailer: &[u8],
-) -> Aad<Short<{ HEADER_AAD_BYTES + TRAILER_BYTES_MAX }>> {
-    let mut aad = Short::new();
+) -> Aad<ShortBytes<{ HEADER_AAD_BYTES + TRAILER_BYTES_MAX }>> {
+    let mut aad = ShortBytes::new();
     aad.put(&[AAD_VERSION]);
     aad.put(&header.stream.0.to_be_bytes());
     aad.put(&header.sequence.0.to_be_bytes());
@@ -178,7 +182,7 @@ pub(super) fn associated_data(
     Aad::from(aad)
 }
 
-impl<const MAX: usize> Short<MAX> {
+impl<const MAX: usize> ShortBytes<MAX> {
     const fn new() -> Self {
         Self {
             bytes: [0; MAX],
@@ -192,18 +196,19 @@ impl<const MAX: usize> Short<MAX> {
     }
 }
 
-impl<const MAX: usize> AsRef<[u8]> for Short<MAX> {
+impl<const MAX: usize> AsRef<[u8]> for ShortBytes<MAX> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-/// Returns the fewest bytes that hold `value`, at least one.
+/// Returns the minimum number of bytes for `value`, at least one.
 const fn number_len(value: u64) -> usize {
     (u64::BITS - (value | 1).leading_zeros()).div_ceil(8) as usize
 }
 
-/// Takes a number of `len` bytes off the end; `None` if it is not there or could be shorter.
+/// Splits a number of `len` bytes off the end; `None` if there are too few, or a shorter form
+/// exists.
 fn split_number(bytes: &[u8], len: usize) -> Option<(&[u8], u64)> {
     let (rest, digits) = bytes.split_at_checked(bytes.len().checked_sub(len)?)?;
     let value = digits

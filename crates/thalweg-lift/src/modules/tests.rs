@@ -1,4 +1,5 @@
-//! Proves what a seal is for: what leaves is what came, nothing tampered opens, nothing opens twice, no nonce repeats.
+//! Proves the modules' guarantees: opening inverts sealing, nothing tampered or replayed opens, no
+//! nonce repeats.
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Header, Importance, MediaTime};
@@ -75,9 +76,10 @@ fn noise(len_bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Expected bytes: computed from docs/protocol.md by Python's `cryptography` 48, an independent implementation.
+/// The expected bytes are computed from docs/protocol.md with Python's `cryptography` 48, an
+/// independent implementation.
 #[test]
-fn a_seal_is_what_the_protocol_says_byte_for_byte() {
+fn seal_matches_known_vectors() {
     let header = Header {
         stream: StreamId(0x1122_3344_5566_7788),
         sequence: Sequence(3),
@@ -114,7 +116,7 @@ fn a_seal_is_what_the_protocol_says_byte_for_byte() {
 }
 
 #[test]
-fn a_seal_adds_what_it_says() {
+fn seal_overhead_is_as_declared() {
     let mut seal = sealer(1, 0);
     assert_eq!(sealed(&mut seal, b"").1.len(), SEAL_OVERHEAD_BYTES_MIN);
     assert_eq!(SEAL_OVERHEAD_BYTES_MIN, 27);
@@ -125,7 +127,7 @@ fn a_seal_adds_what_it_says() {
 }
 
 #[test]
-fn a_counter_is_exhausted_and_never_wraps() {
+fn counter_never_wraps() {
     for (epoch, counter_max) in [
         (0, (1 << 48) - 1),
         (1 << 8, (1 << 40) - 1),
@@ -149,7 +151,7 @@ fn a_counter_is_exhausted_and_never_wraps() {
 }
 
 #[test]
-fn a_nonce_is_never_used_again_not_even_under_an_old_key() {
+fn nonce_is_never_reused() {
     let mut seal = sealer(1, 1);
     let next = Control::AddKey {
         epoch: KeyEpoch(2),
@@ -169,7 +171,7 @@ fn a_nonce_is_never_used_again_not_even_under_an_old_key() {
 }
 
 #[test]
-fn what_nodes_change_on_the_way_may_change_and_nothing_else() {
+fn mutable_fields_are_not_sealed() {
     let mut seal = sealer(1, 0);
     let (header, bytes) = sealed(&mut seal, b"payload");
     let changed = |change: &dyn Fn(&mut Header)| {
@@ -202,7 +204,7 @@ fn what_nodes_change_on_the_way_may_change_and_nothing_else() {
 }
 
 #[test]
-fn another_stream_another_key_or_no_key_does_not_open() {
+fn wrong_stream_or_key_fails_to_open() {
     let adu = sealed(&mut sealer(1, 0), b"payload");
     let other_key = KeyRing::with_key(KeyEpoch(0), StreamKey::new([1; 32]));
     let unauthentic = Verdict::Discard(DropCause::Unauthentic);
@@ -221,7 +223,7 @@ fn another_stream_another_key_or_no_key_does_not_open() {
 }
 
 #[test]
-fn nothing_opens_twice_and_order_does_not_matter() {
+fn replay_is_refused_in_any_order() {
     let mut seal = sealer(1, 0);
     let adus: Vec<_> = (0..200u8).map(|n| sealed(&mut seal, &[n])).collect();
     let mut open = Open::new(STREAM, ring(0));
@@ -241,7 +243,7 @@ fn nothing_opens_twice_and_order_does_not_matter() {
 }
 
 #[test]
-fn what_was_overtaken_by_half_a_minute_of_a_fast_stream_still_opens() {
+fn adu_late_by_30_s_still_opens() {
     let mut open = Open::new(STREAM, ring(0));
     let overtaken = sealed(&mut sealer(1, 0), b"least");
     let newest = sealed(&mut sealer(1, 0).with_counter(30 * 2_000), b"most");
@@ -251,7 +253,7 @@ fn what_was_overtaken_by_half_a_minute_of_a_fast_stream_still_opens() {
 }
 
 #[test]
-fn a_forgery_moves_no_window_and_costs_no_memory() {
+fn forgery_changes_no_state() {
     let mut open = Open::new(STREAM, ring(0));
     let mut seal = sealer(1, 0);
     let first = sealed(&mut seal, b"first");
@@ -269,7 +271,7 @@ fn a_forgery_moves_no_window_and_costs_no_memory() {
 }
 
 #[test]
-fn a_closed_sealer_cannot_replay() {
+fn closed_sealer_cannot_replay() {
     let mut open = Open::new(STREAM, ring(0));
     let old = sealed(&mut sealer(0, 0), b"old");
     assert_eq!(open_verdict(&mut open, &old), Verdict::Pass);
@@ -284,7 +286,7 @@ fn a_closed_sealer_cannot_replay() {
 }
 
 #[test]
-fn keys_roll_over_without_a_gap() {
+fn keys_roll_over_without_gap() {
     let mut seal = sealer(1, 1);
     let mut open = Open::new(STREAM, ring(1));
     let before = sealed(&mut seal, b"before");
@@ -310,7 +312,7 @@ fn keys_roll_over_without_a_gap() {
 }
 
 #[test]
-fn a_seal_that_would_be_too_long_is_an_overflow() {
+fn oversized_seal_overflows() {
     let mut seal = sealer(1, 0);
     let longest = vec![0; ADU_PAYLOAD_BYTES_MAX - SEAL_OVERHEAD_BYTES_MIN];
     assert_eq!(run(&mut seal, &mut shared(&longest)), Verdict::Pass);
@@ -322,7 +324,7 @@ fn a_seal_that_would_be_too_long_is_an_overflow() {
 }
 
 #[test]
-fn the_replay_window_agrees_with_a_set() {
+fn replay_window_matches_a_set() {
     // A walk with jumps of every size, against a set of all that was accepted.
     let mut window = ReplayWindow::new();
     let mut seen = std::collections::BTreeSet::new();
@@ -337,7 +339,7 @@ fn the_replay_window_agrees_with_a_set() {
         let fresh = !seen.contains(&counter) && counter + REPLAY_WINDOW_ADUS > newest;
         assert_eq!(window.is_fresh(counter), fresh, "{counter} after {newest}");
         if fresh {
-            window.note(counter);
+            window.record(counter);
             seen.insert(counter);
             newest = newest.max(counter);
         }
@@ -345,7 +347,7 @@ fn the_replay_window_agrees_with_a_set() {
 }
 
 #[test]
-fn what_does_not_shrink_costs_one_byte_and_what_shrinks_too_well_still_shrinks() {
+fn incompressible_grows_one_byte() {
     for packer in [Packer::Lz4, Packer::Zstd] {
         let noise = noise(1000);
         let mut packet = shared(&noise);
@@ -361,7 +363,7 @@ fn what_does_not_shrink_costs_one_byte_and_what_shrinks_too_well_still_shrinks()
 }
 
 #[test]
-fn a_bomb_is_malformed_before_it_is_unpacked() {
+fn bomb_is_refused_before_unpacking() {
     // 8 MiB − 1 promised by ten bytes; one byte more than the factor allows; longer than an ADU.
     let promises: [&[u8]; 3] = [
         &[1, 0x80, 0x7F, 0xFF, 0xFF, 0, 0, 0, 0, 0],

@@ -1,9 +1,10 @@
 //! Decompresses payloads: the UNDO half of `pack`.
 //!
-//! *The idea.* The prefix says how long the payload was; a buffer of that length is filled in one go, and anything that
-//! does not fill it exactly is discarded. What is not packed passes.
+//! *The idea.* The prefix tells the original length; a buffer of that length is filled in one call,
+//! and a result that does not fill it exactly is discarded. Payloads that are not packed pass.
 //!
-//! *What it does not do.* It cannot unpack what is still sealed: that is a plan's mistake, and counted as malformed.
+//! *What it does not do.* It cannot unpack a payload that is still sealed: that is an error of the
+//! plan, counted as malformed.
 
 use core::fmt;
 
@@ -21,7 +22,7 @@ pub struct Unpack {
 }
 
 impl Unpack {
-    /// Returns a module that decompresses whatever `pack` makes.
+    /// Returns a module that decompresses all formats of `pack`.
     pub fn new() -> Self {
         Self {
             zstd: Decompressor::new()

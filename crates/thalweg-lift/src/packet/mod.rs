@@ -1,18 +1,18 @@
-//! An ADU on its way through a lift: a header, and a payload that is pooled or shared.
+//! An ADU inside a lift: a header, and a payload that is pooled or shared.
 //!
-//! *The idea.* Bytes enter in one of two ways. Copied into a pooled buffer they have room on both sides, so that a
-//! seal's trailer or a frame's header is written in place. Wrapped as shared [`Bytes`] they stay where they are: a node
-//! that only forwards never copies, and the first module that writes pays for one copy (copy on write). Bytes leave by
-//! [`Packet::into_bytes`] without a copy either way; the buffer finds its way back to the pool when the last reader
-//! lets go of it.
+//! *The idea.* Bytes enter in one of two ways. Copied into a pooled buffer, they have room on both
+//! sides, so that a seal's trailer or a frame's header is written in place. Wrapped as shared
+//! [`Bytes`], they stay where they are: a node that only forwards never copies, and the first
+//! module that writes pays for one copy (copy on write). Bytes leave by [`Packet::into_bytes`]
+//! without a copy in both cases; the buffer returns to the pool when its last reader drops it.
 //!
 //! ```text
 //!  buffer  | headroom ≥ 128 B |  payload  |  free | tailroom ≥ 64 B |
 //!                             ^ start     ^ end
 //! ```
 //!
-//! *What it does not do.* It clears nothing: a grown part holds what the buffer held before, and whoever asked for it
-//! writes it.
+//! *What it does not do.* It clears nothing: a grown part holds the buffer's old content until the
+//! caller writes it.
 //!
 //! *Sources.* Linux `sk_buff` (`skb_push`, `skb_put`); spec DC-5.
 
@@ -30,9 +30,9 @@ mod tests;
 use pool::Buffer;
 pub use pool::{NoRoom, POOL_BYTES_DEFAULT, Pool};
 
-/// A header and a payload that can be changed.
+/// A header and a payload, both mutable.
 pub struct Packet {
-    /// What every node may read.
+    /// The header, which every node may read.
     pub header: Header,
     payload: Payload,
 }
@@ -50,7 +50,7 @@ struct Window {
 }
 
 impl Packet {
-    /// Returns a packet whose payload is `bytes`, shared and untouched.
+    /// Returns a packet with `bytes` as its payload, shared and unchanged.
     pub const fn shared(header: Header, bytes: Bytes) -> Self {
         Self {
             header,
@@ -68,7 +68,7 @@ impl Packet {
         })
     }
 
-    /// Returns a packet with `len_bytes` of payload that the caller is to write: what they hold is unspecified.
+    /// Returns a packet with `len_bytes` of unspecified payload, which the caller must write.
     pub fn uninit(header: Header, len_bytes: usize, pool: &Pool) -> Result<Self, NoRoom> {
         let window = Window::of_len(len_bytes, pool)?;
         Ok(Self {
@@ -87,7 +87,7 @@ impl Packet {
 
     /// Returns the payload for writing; a shared one is copied into a buffer of `pool` first.
     pub fn payload_mut(&mut self, pool: &Pool) -> Result<&mut [u8], NoRoom> {
-        Ok(self.own(0, 0, pool)?.as_mut())
+        Ok(self.make_owned(0, 0, pool)?.as_mut())
     }
 
     /// Returns whether the payload is still the shared bytes that came in.
@@ -95,21 +95,21 @@ impl Packet {
         matches!(self.payload, Payload::Shared(_))
     }
 
-    /// Puts `more_bytes` before the payload and returns the whole for writing.
+    /// Extends the payload by `more_bytes` at the front and returns all of it for writing.
     pub fn grow_front(&mut self, more_bytes: usize, pool: &Pool) -> Result<&mut [u8], NoRoom> {
-        let window = self.own(more_bytes, 0, pool)?;
+        let window = self.make_owned(more_bytes, 0, pool)?;
         window.start -= more_bytes;
         Ok(window.as_mut())
     }
 
-    /// Puts `more_bytes` behind the payload and returns the whole for writing.
+    /// Extends the payload by `more_bytes` at the back and returns all of it for writing.
     pub fn grow_back(&mut self, more_bytes: usize, pool: &Pool) -> Result<&mut [u8], NoRoom> {
-        let window = self.own(0, more_bytes, pool)?;
+        let window = self.make_owned(0, more_bytes, pool)?;
         window.end += more_bytes;
         Ok(window.as_mut())
     }
 
-    /// Takes `less_bytes` from the front of the payload, or all there are.
+    /// Removes `less_bytes` from the front of the payload, or all there are.
     pub fn trim_front(&mut self, less_bytes: usize) {
         match &mut self.payload {
             Payload::Pooled(window) => window.start = (window.start + less_bytes).min(window.end),
@@ -117,7 +117,7 @@ impl Packet {
         }
     }
 
-    /// Takes `less_bytes` from the back of the payload, or all there are.
+    /// Removes `less_bytes` from the back of the payload, or all there are.
     pub fn trim_back(&mut self, less_bytes: usize) {
         match &mut self.payload {
             Payload::Pooled(window) => {
@@ -127,7 +127,8 @@ impl Packet {
         }
     }
 
-    /// Makes the payload a copy of `bytes`, in the packet's own buffer if it has one that is long enough.
+    /// Replaces the payload by a copy of `bytes`, in the packet's own buffer if that is long
+    /// enough.
     pub fn replace(&mut self, bytes: &[u8], pool: &Pool) -> Result<(), NoRoom> {
         match &mut self.payload {
             Payload::Pooled(window) if bytes.len() <= window.buffer.class_bytes() => {
@@ -144,21 +145,23 @@ impl Packet {
         Ok(())
     }
 
-    /// Makes the payload that of `other`, whose header is forgotten.
+    /// Replaces the payload by that of `other`; drops the header of `other`.
     pub fn adopt(&mut self, other: Self) {
         self.payload = other.payload;
     }
 
-    /// Takes the packet out and leaves an empty one that nobody is to carry on.
+    /// Takes the packet and leaves an empty one, which must not be passed on.
     #[must_use]
     pub const fn take(&mut self) -> Self {
         let empty = Self::shared(Header::new(StreamId(0), Sequence(0)), Bytes::new());
         core::mem::replace(self, empty)
     }
 
-    /// Returns the payload without copying it; a pooled buffer returns to its pool when the last clone is dropped.
+    /// Returns the payload without copying it; a pooled buffer returns to its pool when the last
+    /// clone is dropped.
     ///
-    /// Cost    O(1); for a pooled payload one allocation of a few words, the owner's cell inside [`Bytes`]
+    /// Cost    O(1); for a pooled payload one allocation of a few words, the owner's cell inside
+    ///         [`Bytes`]
     pub fn into_bytes(self) -> Bytes {
         match self.payload {
             Payload::Pooled(window) => Bytes::from_owner(window),
@@ -166,7 +169,7 @@ impl Packet {
         }
     }
 
-    /// Returns the ADU, its payload not copied.
+    /// Returns the ADU without copying its payload.
     pub fn into_adu(self) -> Adu {
         Adu {
             header: self.header,
@@ -174,8 +177,14 @@ impl Packet {
         }
     }
 
-    /// Returns the payload's own buffer with this much room before and behind, moving the payload if it must.
-    fn own(&mut self, front: usize, back: usize, pool: &Pool) -> Result<&mut Window, NoRoom> {
+    /// Returns the payload's own buffer with this much room before and after it, moving the payload
+    /// if necessary.
+    fn make_owned(
+        &mut self,
+        front: usize,
+        back: usize,
+        pool: &Pool,
+    ) -> Result<&mut Window, NoRoom> {
         let has_room = match &self.payload {
             Payload::Pooled(window) => window.has_room(front, back),
             Payload::Shared(_) => false,
@@ -193,7 +202,7 @@ impl Packet {
 }
 
 impl fmt::Debug for Packet {
-    /// Shows how long the payload is and never what it says, which may be a secret and 8 MiB.
+    /// Shows the payload's length only: its content may be secret, and up to 8 MiB.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Packet")
             .field("header", &self.header)
@@ -218,9 +227,11 @@ impl Window {
         })
     }
 
-    /// Returns a copy of `payload` with at least this much room at both ends, beside the usual.
+    /// Returns a copy of `payload` with at least this much room at both ends, instead of the usual
+    /// room if more.
     fn moved(payload: &[u8], front: usize, back: usize, pool: &Pool) -> Result<Self, NoRoom> {
-        // What fits the usual room must not ask for a larger class: a payload of the longest class can still be sealed.
+        // Room within the usual must not require a larger class, so that the longest payload can
+        // still be sealed.
         let spare_front = front.saturating_sub(PACKET_HEADROOM_BYTES);
         let spare_back = back.saturating_sub(PACKET_TAILROOM_BYTES);
         let spare = spare_front.saturating_add(spare_back);

@@ -1,12 +1,14 @@
-//! Buffers that are used again: size classes, lock-free return, a bound on the whole.
+//! Reusable buffers: size classes, lock-free return, a limit on the total.
 //!
-//! *The idea.* Six classes, each a lock-free queue of idle buffers. Taking pops one; dropping the buffer, on whichever
-//! thread, pushes it back. Only a first use allocates, and only while the pool holds fewer bytes than its bound: when
-//! the bound is near, idle buffers of other classes are freed to make room, and then the pool says no.
+//! *The idea.* Six classes, each with a lock-free queue of idle buffers. Taking a buffer pops one;
+//! dropping it, on any thread, pushes it back. Only a first use allocates, and only while the pool
+//! holds fewer bytes than its limit. Near the limit, idle buffers of other classes are freed first;
+//! then the pool refuses.
 //!
-//! *What it does not do.* It does not clear a buffer between uses.
+//! *What it does not do.* It does not clear buffers between uses.
 //!
-//! *Sources.* spec DC-5, BM-D1 (cost flat in size, the first use dearer); `crossbeam_queue::ArrayQueue`.
+//! *Sources.* spec DC-5, BM-D1 (cost flat in size, the first use dearer);
+//! `crossbeam_queue::ArrayQueue`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +17,11 @@ use crossbeam_queue::ArrayQueue;
 use thalweg_core::event::DropCause;
 use thalweg_core::limits::{ADU_PAYLOAD_BYTES_MAX, PACKET_HEADROOM_BYTES, PACKET_TAILROOM_BYTES};
 
-/// Bytes that a pool holds unless told otherwise: 32 payloads of the longest kind, or 100,000 small ones.
+/// The default limit, in bytes: 32 payloads of maximum length, or 100,000 small ones.
 pub const POOL_BYTES_DEFAULT: usize = 256 << 20;
 
-/// Payload bytes of each class, and how many idle buffers of it are kept: at most 16 MiB a class, but for the last.
+/// Payload bytes of each class, and the maximum number of idle buffers: at most 16 MiB per class,
+/// except the last.
 const CLASSES: [(usize, usize); 6] = [
     (2 << 10, 2048),
     (16 << 10, 1024),
@@ -30,13 +33,13 @@ const CLASSES: [(usize, usize); 6] = [
 
 const ROOM_BYTES: usize = PACKET_HEADROOM_BYTES + PACKET_TAILROOM_BYTES;
 
-/// Where packets get their buffers; clones share it.
+/// The source of packets' buffers; clones share it.
 #[derive(Clone, Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
 }
 
-/// The pool cannot give a buffer.
+/// Why the pool has no buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoRoom {
@@ -45,34 +48,35 @@ pub enum NoRoom {
         "a payload of {len_bytes} bytes is longer than any buffer, {ADU_PAYLOAD_BYTES_MAX} bytes"
     )]
     TooLong {
-        /// What was asked for.
+        /// The requested length.
         len_bytes: usize,
     },
-    /// All that the pool may hold is in use.
+    /// The pool's limit is in use.
     #[error("the packet pool's {bytes_max} bytes are in use: raise its bound or send less at once")]
     Exhausted {
-        /// The pool's bound.
+        /// The pool's limit.
         bytes_max: usize,
     },
 }
 
-/// A buffer out of a pool, which it returns to.
+/// A buffer of a pool, returned to it on drop.
 pub(super) struct Buffer {
     bytes: Box<[u8]>,
     class: u8,
-    home: Arc<Shared>,
+    pool: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
     idle: [ArrayQueue<Box<[u8]>>; CLASSES.len()],
-    /// Bytes of all buffers there are, idle or in use.
+    /// Bytes of all existing buffers, idle or in use.
     held_bytes: AtomicUsize,
     bytes_max: usize,
 }
 
 impl Pool {
-    /// Returns an empty pool that never holds more than `bytes_max`; buffers come to be when they are first needed.
+    /// Returns an empty pool that never holds more than `bytes_max`; buffers are allocated when
+    /// first needed.
     pub fn new(bytes_max: usize) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -83,12 +87,12 @@ impl Pool {
         }
     }
 
-    /// Returns the bytes of all buffers there are, idle or in use.
+    /// Returns the bytes of all existing buffers, idle or in use.
     pub fn held_bytes(&self) -> usize {
         self.shared.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns how many buffers lie idle.
+    /// Returns the number of idle buffers.
     pub fn idle_buffers(&self) -> usize {
         self.shared.idle.iter().map(ArrayQueue::len).sum()
     }
@@ -102,7 +106,7 @@ impl Pool {
         Ok(Buffer {
             bytes,
             class: class as u8,
-            home: Arc::clone(&self.shared),
+            pool: Arc::clone(&self.shared),
         })
     }
 }
@@ -114,7 +118,7 @@ impl Default for Pool {
 }
 
 impl NoRoom {
-    /// Returns the cause under which a packet is dropped for it.
+    /// Returns the drop cause of a packet that gets no buffer.
     pub const fn cause(&self) -> DropCause {
         DropCause::Overflow
     }
@@ -165,8 +169,8 @@ impl AsRef<[u8]> for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let bytes = core::mem::take(&mut self.bytes);
-        if let Err(surplus) = self.home.idle[usize::from(self.class)].push(bytes) {
-            self.home
+        if let Err(surplus) = self.pool.idle[usize::from(self.class)].push(bytes) {
+            self.pool
                 .held_bytes
                 .fetch_sub(surplus.len(), Ordering::Relaxed);
         }

@@ -1,4 +1,5 @@
-//! Proves that a packet shares until it is written, that its room is used in place, and that the pool is bounded.
+//! Proves that a packet is shared until written, that its room is used in place, and that the pool
+//! is bounded.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -15,7 +16,7 @@ fn address(bytes: &[u8]) -> *const u8 {
 }
 
 #[test]
-fn shared_bytes_leave_as_they_came() {
+fn shared_bytes_leave_unchanged() {
     let bytes = Bytes::from(vec![7; 1000]);
     let packet = Packet::shared(HEADER, bytes.clone());
     assert!(packet.is_shared());
@@ -24,7 +25,7 @@ fn shared_bytes_leave_as_they_came() {
 }
 
 #[test]
-fn a_shared_payload_is_copied_when_it_is_written() {
+fn shared_payload_is_copied_on_write() {
     let pool = Pool::default();
     let bytes = Bytes::from(vec![7; 1000]);
     let mut packet = Packet::shared(HEADER, bytes.clone());
@@ -34,7 +35,7 @@ fn a_shared_payload_is_copied_when_it_is_written() {
 }
 
 #[test]
-fn a_pooled_payload_leaves_without_a_copy_and_its_buffer_returns() {
+fn dropped_payload_returns_buffer() {
     let pool = Pool::default();
     let packet = Packet::copied(HEADER, &[1, 2, 3], &pool).expect("the pool has room");
     let place = address(packet.payload());
@@ -50,7 +51,7 @@ fn a_pooled_payload_leaves_without_a_copy_and_its_buffer_returns() {
 }
 
 #[test]
-fn the_usual_room_is_used_in_place_at_every_length() {
+fn usual_room_is_used_in_place() {
     let pool = Pool::default();
     for len in [0, 1, 2048, 2049, 65_536, ADU_PAYLOAD_BYTES_MAX] {
         let mut packet = Packet::uninit(HEADER, len, &pool).expect("the pool has room");
@@ -73,7 +74,7 @@ fn the_usual_room_is_used_in_place_at_every_length() {
 }
 
 #[test]
-fn the_longest_shared_payload_can_still_be_framed_and_sealed() {
+fn longest_payload_can_be_sealed() {
     let pool = Pool::default();
     let mut packet = Packet::shared(HEADER, Bytes::from(vec![0; ADU_PAYLOAD_BYTES_MAX]));
     packet
@@ -85,7 +86,7 @@ fn the_longest_shared_payload_can_still_be_framed_and_sealed() {
 }
 
 #[test]
-fn a_pool_never_holds_more_than_its_bound() {
+fn pool_never_exceeds_its_limit() {
     let room = PACKET_HEADROOM_BYTES + PACKET_TAILROOM_BYTES;
     let pool = Pool::new(2 * (2048 + room));
     let first = Packet::uninit(HEADER, 10, &pool).expect("the first fits");
@@ -103,7 +104,7 @@ fn a_pool_never_holds_more_than_its_bound() {
 }
 
 #[test]
-fn idle_buffers_of_one_length_do_not_starve_another() {
+fn idle_buffers_starve_no_class() {
     let room = PACKET_HEADROOM_BYTES + PACKET_TAILROOM_BYTES;
     let pool = Pool::new(16_384 + room);
     drop(Packet::uninit(HEADER, 10, &pool).expect("a small one fits"));
@@ -150,7 +151,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..12)
 }
 
-/// The same steps on a plain vector.
+/// Applies the same steps to a plain vector.
 fn apply_to_model(step: &Step, model: &mut Vec<u8>) {
     match step {
         Step::Front(bytes) => drop(model.splice(0..0, bytes.iter().copied())),
@@ -182,7 +183,7 @@ fn apply(step: &Step, packet: &mut Packet, pool: &Pool) -> Result<(), NoRoom> {
 
 proptest! {
     #[test]
-    fn a_packet_does_what_a_vector_does(
+    fn packet_matches_a_vector(
         start in proptest::collection::vec(any::<u8>(), 0..3000),
         shared in any::<bool>(),
         steps in steps(),

@@ -1,21 +1,22 @@
-//! One node's part of one plan, as the data path applies it: who may send here, what becomes of an ADU, how it goes on.
+//! One node's part of one plan: which ADUs it admits, how it treats them, and how they go on.
 //!
-//! *The idea.* An ADU names its stream and its plan, and that pair names a [`Route`]. Nothing is decided here that the
-//! plan has not decided. What the chain needs of an ADU says how it travels: a chain that reads only headers lets the
-//! payload pass while it still arrives, a chain that changes payloads gathers it first.
+//! *The idea.* An ADU names its stream and its plan, and that pair selects a [`Route`]. A route
+//! only applies the plan's decisions. The chain's needs determine the way of an ADU: with a chain
+//! that reads only headers, the payload is forwarded while it arrives; a chain that changes
+//! payloads gathers the payload first.
 //!
 //! ```text
 //! from a link     admit(from, header) ─► Refusal | Way ─┐
 //! from a producer way(header) ─► DropCause | Way ───────┤
 //!                                      Through ─────────┼──────────────► next hop: carriage, order
-//!                                      Gather ─► carry(lift, packet) ──┘ or, at the sink, a mailbox: waits
+//! Gather ─► carry(lift, packet) ──┘ or, at the sink, a mailbox: waits
 //! ```
 //!
-//! A route never changes, so it is shared without a lock; the [`Lift`] beside it, if the chain has one, is the
-//! driver's to guard.
+//! A route is immutable, so it is shared without a lock; the [`Lift`] beside it, if the chain needs
+//! one, is guarded by the driver.
 //!
-//! *What it does not do.* It sends nothing, holds no queue and counts nothing: the node's data path does that with
-//! sockets, the simulator's with events.
+//! *What it does not do.* It sends nothing, queues nothing and counts nothing: the node's data path
+//! does that with sockets, the simulator's with events.
 //!
 //! *Sources.* design.md, "Data path"; spec PA-29, PA-32, PA-33.
 
@@ -42,69 +43,70 @@ pub use window::{
     LIVE_WINDOW_ADUS_MAX, LIVE_WINDOW_BYTES, WINDOW_ADUS_MAX, WINDOW_BYTES, has_room, window,
 };
 
-/// A datagram is worth it only for what surely fits one: QUIC's smallest packet less its headers and ours.
+/// Maximum payload sent as a datagram: it surely fits one, as QUIC's smallest packet less its
+/// headers and ours.
 pub const DATAGRAM_BYTES_MAX: usize = 1_000;
 
-/// What happens on this node to the ADUs of a plan, and where they go.
+/// One node's treatment of the ADUs of one plan, and where they go.
 #[derive(Clone, Debug)]
 pub struct Route {
     installation: Installation,
     chain: Chain,
 }
 
-/// The chain, by what it needs of an ADU.
+/// The chain, by the part of an ADU that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chain {
     /// Nothing.
     Pass,
-    /// Only the header: layers from this one on go no further.
+    /// Only the header: layers from this number on are dropped.
     Keep(u8),
     /// The payload.
     Lift,
 }
 
-/// How an ADU goes through this node.
+/// The way of an ADU through this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// As it is: its payload may pass while it still arrives.
+    /// Unchanged: its payload may be forwarded while it arrives.
     Through,
-    /// By way of the lift: its payload is needed whole.
+    /// Through the lift, which needs the whole payload.
     Gather,
 }
 
-/// Why an ADU is not taken from a neighbour.
+/// Why an ADU of a neighbour is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The plan does not lead from there to here: the ADU is not one of this route's.
+    /// The plan does not lead from that neighbour to here, so the ADU is not this route's.
     Stranger,
-    /// It ends here.
+    /// It is dropped here.
     Dropped(DropCause),
 }
 
-/// How an ADU travels over the next hop.
+/// How an ADU is sent over the next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carriage {
-    /// Behind the one before it, each acknowledged, all sent again until they arrive.
+    /// In order, each one acknowledged and retransmitted until it arrives.
     Ordered,
-    /// Once, in one packet.
+    /// Once, in one packet, without retransmission.
     Datagram,
-    /// On its own, sent again until its deadline.
+    /// On its own stream, retransmitted until its deadline.
     Stream,
 }
 
-/// What came out of a lift for one packet.
+/// The output of a lift for one packet.
 #[derive(Debug)]
 pub struct Carried {
-    /// What goes on, in order.
+    /// The packets that go on, in order.
     pub packets: Vec<Packet>,
-    /// What does not.
+    /// The packets that were dropped, by cause.
     pub dropped: DropCounts,
 }
 
 impl Route {
-    /// Returns the route of a part, with its lift if its chain has one.
+    /// Returns the route of an installation, with its lift if its chain needs one.
     ///
-    /// Fails   an adapter that nobody knows, or a key that is missing
+    /// Fails   if an adapter is unknown or a key is missing
     pub fn build(
         installation: Installation,
         secrets: Secrets,
@@ -126,17 +128,17 @@ impl Route {
         Ok((route, lift))
     }
 
-    /// Returns the part of the plan that this is.
+    /// Returns the plan's part for this node.
     pub const fn installation(&self) -> &Installation {
         &self.installation
     }
 
-    /// Returns what the chain needs of an ADU.
+    /// Returns the chain.
     pub const fn chain(&self) -> Chain {
         self.chain
     }
 
-    /// Decides on an ADU that a neighbour sends.
+    /// Decides on an ADU from a neighbour.
     pub fn admit(&self, from: NodeId, header: &Header) -> Result<Way, Refusal> {
         if self.installation.previous != from {
             return Err(Refusal::Stranger);
@@ -157,7 +159,7 @@ impl Route {
         }
     }
 
-    /// Chooses how an ADU travels over the next hop, from what the stream needs.
+    /// Selects the carriage of an ADU over the next hop, by the stream's needs.
     pub const fn carriage(&self, header: &Header, payload_bytes: usize) -> Carriage {
         let is_end = header.flags.contains(Flags::END);
         match self.installation.reliability {
@@ -169,27 +171,28 @@ impl Route {
         }
     }
 
-    /// Returns in which order the ADUs of the stream go over a link.
+    /// Returns the order of the stream's ADUs on a link.
     pub const fn order(&self) -> Order {
         self.installation.order
     }
 
-    /// Returns how much of a full link the stream gets beside others.
+    /// Returns the stream's share of a full link, relative to other streams.
     pub const fn weight(&self) -> NonZeroU8 {
         self.installation.weight
     }
 
-    /// Returns whether an ADU is sent only when the one before it has gone: an ordered sequence gains nothing otherwise.
+    /// Returns whether an ADU is sent only when the one before it has gone; an ordered sequence
+    /// gains nothing otherwise.
     pub const fn is_ordered(&self) -> bool {
         self.installation.reliability.is_ordered()
     }
 
-    /// Returns whether sinks have repaired what they miss, so that none need wait for one that is slower.
+    /// Returns whether sinks repair their losses, so that none waits for a slower one.
     pub fn is_repaired(&self) -> bool {
         self.installation.reliability == Reliability::Repaired
     }
 
-    /// Returns until when an ADU waits for room in a mailbox, rather than be dropped.
+    /// Returns until when an ADU waits for room in a mailbox before it is dropped.
     pub fn waits(&self, header: &Header) -> Instant {
         if self.is_ordered() {
             Instant::NEVER
@@ -200,7 +203,7 @@ impl Route {
 }
 
 impl Chain {
-    /// Returns what a chain of these adapters needs of an ADU.
+    /// Returns the chain of these adapters.
     pub fn of(adapters: &[String]) -> Self {
         let keep = |word: &str| word.strip_prefix("keep:")?.parse().ok();
         match adapters {
@@ -222,9 +225,9 @@ fn materials(installation: &Installation, secrets: Secrets) -> Materials {
     }
 }
 
-/// Carries a packet through a lift.
+/// Passes a packet through a lift.
 ///
-/// Cost    one list for what comes out
+/// Cost    one list for the output
 pub fn carry(lift: &mut Lift, packet: Packet, now: Instant) -> Carried {
     let before = drops(lift);
     let is_full = lift.handle_forward(packet, now).is_err();
@@ -237,7 +240,7 @@ pub fn carry(lift: &mut Lift, packet: Packet, now: Instant) -> Carried {
     Carried { packets, dropped }
 }
 
-/// Returns what all modules of a lift have dropped on the way forward.
+/// Returns the drops of all modules of a lift in the forward direction.
 fn drops(lift: &Lift) -> DropCounts {
     let mut all = DropCounts::ZERO;
     for (_, counters) in lift.counters(Direction::Forward) {
@@ -246,18 +249,18 @@ fn drops(lift: &Lift) -> DropCounts {
     all
 }
 
-/// Returns an ADU that says that a stream has ended; its sequence is the number of those before it.
+/// Returns the ADU that ends a stream; its sequence number is the number of ADUs before it.
 pub fn end(header: Header) -> Adu {
-    last(header, Flags::END)
+    end_marker(header, Flags::END)
 }
 
-/// Returns what tells the subscribers that the producer of a stream went away without ending it: nothing
+/// Returns the ADU that tells subscribers that the producer left without ending the stream: nothing
 /// follows.
 pub fn cut_off(header: Header) -> Adu {
-    last(header, Flags::CUT_OFF)
+    end_marker(header, Flags::CUT_OFF)
 }
 
-fn last(mut header: Header, flags: Flags) -> Adu {
+fn end_marker(mut header: Header, flags: Flags) -> Adu {
     header.flags = flags;
     header.deadline = Instant::NEVER;
     Adu {

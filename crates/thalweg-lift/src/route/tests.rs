@@ -1,4 +1,4 @@
-//! Proves that a route takes only what its plan leads here, and that it chooses ways and carriages by the needs.
+//! Proves that a route admits only its plan's ADUs, and selects ways and carriages by the needs.
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Header};
@@ -59,7 +59,7 @@ fn header(layer: u8) -> Header {
 }
 
 #[test]
-fn a_chain_that_reads_headers_lets_payloads_pass_and_another_gathers_them() {
+fn header_chain_passes_payloads() {
     let way = |adapters: &[&str], layer| route(adapters, Reliability::None).way(&header(layer));
     assert_eq!(way(&[], 9), Ok(Way::Through));
     assert_eq!(way(&["keep:2"], 1), Ok(Way::Through));
@@ -70,7 +70,7 @@ fn a_chain_that_reads_headers_lets_payloads_pass_and_another_gathers_them() {
 }
 
 #[test]
-fn only_the_node_before_is_admitted_and_sealed_where_the_plan_says_so() {
+fn only_previous_node_is_admitted() {
     let mut sealed = installation(&[], Reliability::None);
     sealed.plaintext = false;
     let (sealed, _) = build(sealed).expect("an empty chain");
@@ -85,7 +85,7 @@ fn only_the_node_before_is_admitted_and_sealed_where_the_plan_says_so() {
 }
 
 #[test]
-fn needs_choose_the_carriage_and_the_patience() {
+fn needs_select_the_carriage() {
     let (small, large) = (DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MAX + 1);
     let lossy = route(&[], Reliability::None);
     let timely = route(&[], Reliability::UntilDeadline);
@@ -103,7 +103,7 @@ fn needs_choose_the_carriage_and_the_patience() {
 }
 
 #[test]
-fn what_a_lift_drops_is_told_once() {
+fn drops_are_reported_once() {
     let (_, lift) = build(installation(&["keep:1", "pack"], Reliability::None)).expect("known");
     let mut lift = lift.expect("packing changes payloads");
     let packet = |layer| Packet::shared(header(layer), Bytes::from_static(&[0; 64]));
@@ -116,7 +116,7 @@ fn what_a_lift_drops_is_told_once() {
 }
 
 #[test]
-fn the_window_is_in_bytes_between_one_adu_and_its_most() {
+fn window_is_clamped() {
     assert_eq!(window(0, false), super::WINDOW_ADUS_MAX);
     assert_eq!(window(super::WINDOW_BYTES / 10, false), 10);
     assert_eq!(window(super::WINDOW_BYTES * 2, false), 1);

@@ -1,5 +1,5 @@
-//! Proves, over any bytes and any header, that the pairs of modules are identities and that nothing hostile gets
-//! through or brings them down. Through public verbs only.
+//! Proves, over any bytes and any header, that pairs of modules are identities and that hostile
+//! input neither passes nor panics. Uses public functions only.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn lift(words: &[&str], instance: u64, key_epoch: u32) -> Lift {
         .expect("all words are known")
 }
 
-/// Carries one packet and returns what came out, or why nothing did.
+/// Passes one packet and returns the output, or the cause of its drop.
 fn carry(lift: &mut Lift, packet: Packet) -> Result<Packet, DropCause> {
     lift.handle_forward(packet, Instant::ZERO)
         .expect("nothing waits");
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn a_tampered_byte_never_opens(
+    fn tampered_byte_never_opens(
         header in headers(),
         payload in proptest::collection::vec(any::<u8>(), 0..100),
         chacha in any::<bool>(),
@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn unpack_takes_any_bytes(
+    fn unpack_survives_any_bytes(
         header in headers(),
         first in 0u8..4,
         rest in proptest::collection::vec(any::<u8>(), 0..2000),
@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn unpack_takes_any_damage(
+    fn unpack_survives_any_damage(
         header in headers(),
         payload in payloads(),
         zstd in any::<bool>(),
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn open_takes_any_bytes(
+    fn open_survives_any_bytes(
         header in headers(),
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
         form in any::<u8>(),
@@ -202,7 +202,7 @@ proptest! {
     }
 
     #[test]
-    fn a_whole_chain_undoes_itself_on_three_nodes(header in headers(), payload in payloads()) {
+    fn chain_undoes_itself_on_three_nodes(header in headers(), payload in payloads()) {
         let header = Header { layer: header.layer % 3, ..header };
         let sent = carry(&mut lift(&["keep:3", "pack:zstd", "seal"], 9, 0), packet(header, &payload));
         let relayed = carry(&mut lift(&["keep:3"], 0, 0), sent.expect("it fits"));
