@@ -1,5 +1,6 @@
-//! Prints what each layer of the layered video costs and gains on the built-in scene, and how long coding takes:
-//! `cargo run --release -p thalweg-media --example ladder -- 352 288 1000 1000 1500 2000 3000 5000 9000 16000`
+//! Prints what each layer of the layered video costs and gains on the built-in scene, and how long
+//! coding takes: `cargo run --release -p thalweg-media --example ladder -- 352 288 1000 1000 1500
+//! 2000 3000 5000 9000 16000`
 
 #![expect(
     clippy::disallowed_methods,

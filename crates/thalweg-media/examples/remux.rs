@@ -1,4 +1,4 @@
-//! Takes a transport stream apart into ADU payloads and puts it together again:
+//! Splits a transport stream into ADU payloads and reassembles it:
 //! `cargo run --release -p thalweg-media --example remux -- in.ts out.ts [drop]`
 //!
 //! With `drop`, non-reference pictures are left out, as a congested link would.

@@ -1,7 +1,7 @@
 //! CRC-32/MPEG-2: of PAT and PMT sections, and of layered video payloads.
 //!
-//! The idea: one table of 256 words, made at compile time; most significant bit first, no reflection, no final
-//! inversion, so that the CRC of a section with its CRC appended is zero.
+//! The idea: one table of 256 words, made at compile time; most significant bit first, no
+//! reflection, no final inversion, so that the CRC of a section with its CRC appended is zero.
 //!
 //! Sources: ISO/IEC 13818-1 Annex A.
 
@@ -42,7 +42,7 @@ mod tests {
     //! Proves the CRC by its published check value.
 
     #[test]
-    fn the_check_value_is_met() {
+    fn crc_matches_check_value() {
         assert_eq!(super::extend(super::START, b"123456789"), 0x0376_e6e7);
     }
 }

@@ -1,8 +1,9 @@
-//! Media formats above the lift: what a camera, a player or a screen speaks, taken apart into ADU payloads and put
-//! together again.
+//! Media formats above the lift: the formats of cameras, players and screens, split into ADU
+//! payloads and reassembled.
 //!
-//! The idea: every room is a pure function or a state machine of bytes: no clock, socket, thread or randomness. What the
-//! media knows of an ADU (importance, layer, dependence, media time) leaves by one door, [`Marks`].
+//! The idea: every room is a pure function or a state machine on bytes, without clock, socket,
+//! thread or randomness. All that the media tells about an ADU (importance, layer, dependence,
+//! media time) is in one type, [`Marks`].
 //!
 //! - [`ts`]: MPEG-TS to access units and back; [`ts::Publisher`] and [`ts::Subscriber`] are its two ends.
 //! - [`rtp`]: RTP, and MPEG-TS within it.

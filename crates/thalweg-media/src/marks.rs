@@ -1,7 +1,7 @@
-//! What media knows of an ADU, in core's words.
+//! The header fields of an ADU that follow from the media, in core's types.
 //!
-//! The idea: the thin place where this crate meets `thalweg_core::adu`. A source adds what only it knows (stream,
-//! sequence, deadline) with [`Marks::header`].
+//! The idea: the narrow interface of this crate to `thalweg_core::adu`. A source adds what only it
+//! knows (stream, sequence, deadline) with [`Marks::header`].
 
 use thalweg_core::adu::{AdaptationPolicy, Flags, Header, Importance, MediaTime};
 use thalweg_core::id::{Sequence, StreamId};
@@ -10,27 +10,28 @@ use thalweg_core::time::Instant;
 /// The fields of an ADU's header that follow from the media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Marks {
-    /// When it is due in the medium: presentation time.
+    /// Presentation time.
     pub media_time: MediaTime,
-    /// When it must be decoded; what a source paces by. Not in the header.
+    /// Decoding time, by which a source paces. Not in the header.
     pub decode_time: MediaTime,
-    /// Which clock the decode time is of, where an input has several; differences mean something within one.
-    /// Not in the header.
+    /// The clock of the decode time, where an input has several; only differences within one clock
+    /// are meaningful. Not in the header.
     pub clock: u16,
-    /// How much it matters.
+    /// The importance.
     pub importance: Importance,
-    /// Its layer.
+    /// The layer.
     pub layer: u8,
-    /// How many ADUs back the one lies that it cannot be used without; 0 for none.
+    /// Distance back to the ADU without which it cannot be used, in ADUs; 0 for none.
     pub depends_on: u32,
-    /// Key and discardable.
+    /// The flags KEY and DISCARDABLE.
     pub flags: Flags,
 }
 
 impl Marks {
-    /// The marks of one layer of a layered picture whose layers are sent in order, base first.
+    /// The marks of one layer of a layered picture, for layers sent in order, base first.
     ///
-    /// The policy says how much it matters in which picture, by its number in the stream. Each layer depends on the one before it; the base is a key, for every picture stands alone; the last layer is
+    /// The policy gives the importance, by the picture's number in the stream. Each layer depends
+    /// on the one before it; the base is a key, since every picture stands alone; the last layer is
     /// discardable.
     pub fn of_layer(
         policy: &AdaptationPolicy,
@@ -71,7 +72,8 @@ impl Marks {
 
 #[cfg(test)]
 mod tests {
-    //! Proves that a layered picture's marks chain each layer to the one below, and reach the header unchanged.
+    //! Proves that a layered picture's marks chain each layer to the one below, and reach the
+    //! header unchanged.
 
     use super::*;
 

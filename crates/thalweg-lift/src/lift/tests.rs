@@ -197,7 +197,7 @@ fn empty_lift_passes_bytes_unchanged() {
 }
 
 #[test]
-fn keep_passes_exactly_the_layers_below() {
+fn keep_passes_lower_layers() {
     for layers in 1..=16u8 {
         let keep = KeepLayers::new(layers).expect("1 to 16 can be kept");
         let (mut lift, pool) = lift(vec![Box::new(keep)]);

@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn keep_passes_exactly_the_layers_below(
+    fn keep_passes_lower_layers(
         header in headers(),
         flags in 0u8..32,
         payload in proptest::collection::vec(any::<u8>(), 0..100),

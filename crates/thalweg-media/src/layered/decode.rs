@@ -1,4 +1,4 @@
-//! From a prefix of layers to a picture.
+//! Decodes a prefix of layers to a picture.
 
 use super::header::Shape;
 use super::{BASE_HEAD_BYTES, HEAD_BYTES, LayeredError, VERSION, check, openjpeg};
@@ -7,16 +7,17 @@ use crate::picture::Yuv420;
 /// Decodes a prefix of a picture's layers: the base, or the base and the enhancements that follow it.
 ///
 /// Shape   `prefix[n]`, `1 ≤ n ≤ layers`, base first
-/// Cost    memory: about 24 bytes a luma sample within the codec; sides are bounded by `picture::SIDE_MAX`
-/// Fails   [`LayeredError`] for anything that is not such a prefix, whole and in order; also where the codec would
-///         have gone on with a warning, for then the bytes are not those that were sent
+/// Cost    memory: about 24 bytes a luma sample within the codec; sides are bounded by
+///         `picture::SIDE_MAX`
+/// Fails   [`LayeredError`] for anything that is not such a prefix, whole and in order; also where
+///         the codec only warns, since the bytes then differ from those sent
 pub fn decode<B: AsRef<[u8]>>(prefix: &[B]) -> Result<Yuv420, LayeredError> {
     let (shape, codestream) = join(prefix)?;
     let [y, u, v] = openjpeg::decode(&codestream, shape).map_err(LayeredError::Codec)?;
     Ok(Yuv420::new(shape.width, shape.height, y, u, v)?)
 }
 
-/// Width and height a base layer announces, checked, without decoding it.
+/// Returns the width and height that a base layer announces, checked, without decoding it.
 ///
 /// Fails   as [`decode`] does for a base
 pub fn peek_size(base: &[u8]) -> Result<(u32, u32), LayeredError> {
@@ -24,7 +25,7 @@ pub fn peek_size(base: &[u8]) -> Result<(u32, u32), LayeredError> {
     Ok((shape.width, shape.height))
 }
 
-/// Makes a whole codestream of a prefix, headed by as many layers as are there.
+/// Joins a prefix to a whole codestream, with a header for as many layers as there are.
 pub(super) fn join<B: AsRef<[u8]>>(prefix: &[B]) -> Result<(Shape, Vec<u8>), LayeredError> {
     let (base, above) = prefix.split_first().ok_or(LayeredError::Empty)?;
     let (announced, base) = read_base(base.as_ref())?;
@@ -93,7 +94,7 @@ fn read_base(payload: &[u8]) -> Result<(Shape, &[u8]), LayeredError> {
     Ok((shape.checked()?, packets))
 }
 
-/// Reads the head all layers have; gives the layer and what follows.
+/// Reads the header common to all layers; returns the layer and the rest.
 fn read_layer(payload: &[u8], place: usize) -> Result<(usize, &[u8]), LayeredError> {
     let bytes = payload.len();
     let Some((&[first, c0, c1], rest)) = payload.split_first_chunk::<HEAD_BYTES>() else {

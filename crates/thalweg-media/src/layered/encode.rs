@@ -1,4 +1,4 @@
-//! From a picture to its layers.
+//! Encodes a picture to its layers.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -11,12 +11,14 @@ use crate::picture::Yuv420;
 
 /// Encodes pictures of one size into layers of given byte budgets.
 ///
-/// The budgets hold for every picture: payload `i` never exceeds the sum of budgets up to `i` less what the payloads
-/// before it took, so each prefix stays within its cumulative budget; it falls short of it only by what the codec's
-/// truncation points leave, or when the picture is exhausted.
+/// The budgets hold for every picture: payload `i` never exceeds the sum of the budgets up to `i`
+/// less the size of the payloads before it, so each prefix stays within its cumulative budget. It
+/// falls short of it only by the gaps between the codec's truncation points, or when the picture is
+/// exhausted.
 ///
-/// Measured over 24 frames of the built-in scene at 352×288, release build, one of two cores in a shared cloud
-/// machine, encoding 12 to 16 ms a frame (24 to 26 ms at 640×480); `examples/ladder.rs` prints it:
+/// Measured over 24 frames of the built-in scene at 352×288, release build, one of two cores in a
+/// shared cloud machine, encoding 12 to 16 ms a frame (24 to 26 ms at 640×480);
+/// `examples/ladder.rs` prints it:
 ///
 /// ```text
 /// layers  budget  least sent   most  Y dB   Cb dB  Cr dB  decode ms
@@ -37,9 +39,11 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Makes an encoder for a size and the byte budget of each layer, base first, framing included.
+    /// Returns an encoder for a size and the byte budget of each layer, base first, framing
+    /// included.
     ///
-    /// Fails   [`LayeredError::Picture`] or [`LayeredError::Small`] for the size, [`LayeredError::Budgets`]
+    /// Fails   [`LayeredError::Picture`] or [`LayeredError::Small`] for the size,
+    ///         [`LayeredError::Budgets`]
     pub fn new(width: u32, height: u32, layer_bytes: &[usize]) -> Result<Self, LayeredError> {
         let refuse = || LayeredError::Budgets(layer_bytes.to_vec());
         let (&base, above) = layer_bytes.split_first().ok_or_else(refuse)?;
@@ -77,7 +81,7 @@ impl Encoder {
         self.targets.len()
     }
 
-    /// Encodes one picture: the payload of each layer, base first.
+    /// Encodes one picture; returns the payload of each layer, base first.
     ///
     /// Cost    0.08 to 0.14 µs a luma sample in a release build
     /// Fails   [`LayeredError::Codec`]; a picture of another size is refused by it too

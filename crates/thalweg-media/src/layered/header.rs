@@ -1,15 +1,15 @@
 //! The JPEG 2000 headers of our one coding profile, written from a picture's shape.
 //!
-//! The idea: everything but the packets is a function of [`Shape`], so it needs not travel. The encoder checks on
-//! every picture that what `OpenJPEG` wrote equals what [`Shape::main_header`] writes, byte for byte; a library that
-//! changes its mind is found out before a receiver is.
+//! The idea: everything but the packets is a function of [`Shape`], so it need not be sent. The
+//! encoder checks on every picture that `OpenJPEG`'s header equals that of [`Shape::main_header`],
+//! byte for byte; so a change in the library is found at the encoder, before a receiver sees it.
 //!
-//! The profile: one tile, 3 components 8 bit, 4:2:0, no component transform (the picture is `Y'CbCr` already), 9/7
-//! wavelet, expounded quantisation, code blocks 64×64, one precinct a resolution, layer–resolution–component–position
-//! order, no SOP, EPH, PLT, TLM or comment.
+//! The profile: one tile, 3 components 8 bit, 4:2:0, no component transform (the picture is
+//! `Y'CbCr` already), 9/7 wavelet, expounded quantisation, code blocks 64×64, one precinct a
+//! resolution, layer–resolution–component–position order, no SOP, EPH, PLT, TLM or comment.
 //!
-//! Sources: ISO/IEC 15444-1 Annex A.5 (SIZ), A.6 (COD, QCD), A.4 (SOT), E.1 (step sizes); the norms of the 9/7
-//! synthesis filters are those of `OpenJPEG`'s `dwt.c`, for the step sizes must be the same.
+//! Sources: ISO/IEC 15444-1 Annex A.5 (SIZ), A.6 (COD, QCD), A.4 (SOT), E.1 (step sizes); the norms
+//! of the 9/7 synthesis filters are from `OpenJPEG`'s `dwt.c`, since the step sizes must be equal.
 
 use super::{LAYERS_MAX, LayeredError};
 use crate::picture::luma_len;
@@ -36,7 +36,7 @@ const NORMS: [[f64; 6]; 3] = [
     [2.080, 3.865, 8.307, 17.18, 34.71, 69.59],
 ];
 
-/// What must be known of a picture to write its headers.
+/// The properties of a picture that determine its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) width: u32,
@@ -52,8 +52,9 @@ impl Shape {
         if width.min(height) < 32 {
             return Err(LayeredError::Small { width, height });
         }
-        // The coarsest chroma band keeps at least eight samples a side. Four levels beat five at 352×288 by 0.03 dB in
-        // luma and 0.3 dB in chroma in a base of 1,000 bytes, for each resolution costs packet headers.
+        // The coarsest chroma band keeps at least eight samples a side. Four levels beat five at
+        // 352×288 by 0.03 dB in luma and 0.3 dB in chroma in a base of 1,000 bytes, since each
+        // resolution costs packet headers.
         let levels = (width.min(height) / 16).ilog2().min(u32::from(LEVELS_MAX)) as u8;
         Ok(Self {
             width,
@@ -63,7 +64,7 @@ impl Shape {
         })
     }
 
-    /// Checks a shape read off the wire.
+    /// Checks a shape received from a peer.
     pub(super) fn checked(self) -> Result<Self, LayeredError> {
         let own = Self::new(self.width, self.height, usize::from(self.layers))?;
         let layers_fit = (1..=LAYERS_MAX).contains(&usize::from(self.layers));
@@ -125,7 +126,7 @@ impl Shape {
             0 => (0, 0),
             n => ((n - 1) / 3 + 1, [1, 1, 2][usize::from((n - 1) % 3)]),
         };
-        // The lowest resolution and the first bands above it are of one level.
+        // The lowest resolution and the first bands above it have the same level.
         let level = u16::from(self.levels) - resolution;
         let norm = NORMS[orient][usize::from(level)];
         let step = (8192.0 / norm) as u32;

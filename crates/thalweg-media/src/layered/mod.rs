@@ -1,30 +1,35 @@
-//! Layered intra video: each picture becomes one base and seven enhancements, and any prefix of them is a picture.
+//! Layered intra video: each picture becomes one base and seven enhancements, and any prefix of
+//! them is a picture.
 //!
-//! The idea: a JPEG 2000 codestream in layer–resolution–component order holds quality layer after quality layer. The
-//! encoder asks the codec for as many layers as there are byte budgets, then cuts the codestream where one layer ends
-//! and the next begins. Each piece is one ADU payload. A receiver puts main header, pieces and end marker together
-//! again, with the number of layers it has written into the header, so that what the codec sees is whole.
+//! The idea: a JPEG 2000 codestream in layer–resolution–component order holds its quality layers
+//! one after the other. The encoder asks the codec for as many layers as there are byte budgets,
+//! then cuts the codestream at the layers' boundaries. Each piece is one ADU payload. A receiver
+//! joins main header, pieces and end marker, with the number of layers it has in the header, so
+//! that the codec sees a whole codestream.
 //!
 //! ```text
 //!   base         │ 0x10 │ check u16 │ width u16 │ height u16 │ layers, levels u4 u4 │ packets of layer 0
 //!   enhancement  │ 0x10 + layer │ check u16 │ packets of that layer
 //! ```
 //!
-//! The high half of the first byte is the version, the low half the layer; the check is the upper half of the CRC-32
-//! of all the payload but itself, since the codec takes a layer cut between two packets for a whole one. All other headers
-//! (SIZ, COD, QCD, SOT: 114 bytes of an 800-byte base) follow from the shape, so they are not sent: the receiver
-//! writes them anew. That saves a seventh of a small base layer, and it means that the C library never parses a header
-//! that a peer wrote: size, components, code-block geometry are ours, only entropy-coded packets are foreign.
+//! The high half of the first byte is the version, the low half the layer. The check is the upper
+//! half of the CRC-32 of all the payload but itself, needed because the codec accepts a layer cut
+//! between two packets as whole. All other headers (SIZ, COD, QCD, SOT: 114 bytes of an 800-byte
+//! base) follow from the shape, so they are not sent: the receiver generates them. That saves a
+//! seventh of a small base layer, and the C library never parses a header written by a peer: size,
+//! components and code-block geometry are ours, only entropy-coded packets are foreign.
 //!
-//! Each picture stands alone: loss of one never shows in the next, and a base layer is shown whatever else is missing.
+//! Each picture stands alone: its loss affects no other picture, and a base layer is shown whatever
+//! else is missing.
 //!
-//! Measured (release, one core of a 2-core cloud machine, the built-in scene; `examples/ladder.rs` prints it):
-//! see the table at [`Encoder`].
+//! Measured (release, one core of a 2-core cloud machine, the built-in scene; `examples/ladder.rs`
+//! prints it): see the table at [`Encoder`].
 //!
-//! What it does not do: motion, rate adaptation (budgets are the caller's), more than 8 bits or other samplings.
+//! What it does not do: motion, rate adaptation (budgets are the caller's), more than 8 bits or
+//! other samplings.
 //!
-//! Sources: ISO/IEC 15444-1 (JPEG 2000 part 1) Annex A (codestream syntax), Annex B (packets); `OpenJPEG` 2.5;
-//! spec PL-2, PL-19 (`WaveVideo`'s one base and seven enhancements).
+//! Sources: ISO/IEC 15444-1 (JPEG 2000 part 1) Annex A (codestream syntax), Annex B (packets);
+//! `OpenJPEG` 2.5; spec PL-2, PL-19 (`WaveVideo`'s one base and seven enhancements).
 
 mod decode;
 mod encode;
@@ -44,10 +49,11 @@ use crate::picture::PictureError;
 /// Layers of a picture: one base and seven enhancements.
 pub const LAYERS: usize = 8;
 
-/// The most layers the framing can carry: the low half of its first byte.
+/// Maximum number of layers in the framing: the low half of its first byte.
 pub const LAYERS_MAX: usize = 15;
 
-/// The least base-layer budget, in bytes: below it not even empty packets of every resolution and component fit.
+/// Minimum base-layer budget, in bytes: empty packets of every resolution and component would not
+/// fit a smaller one.
 pub const BASE_BYTES_MIN: usize = 64;
 
 /// Version of the framing, the high half of each payload's first byte.
@@ -56,7 +62,7 @@ const VERSION: u8 = 1;
 /// Bytes before the packets of an enhancement: version and layer, check.
 const HEAD_BYTES: usize = 3;
 
-/// Bytes before the packets of the base: those, then the shape.
+/// Bytes before the packets of the base: version and layer, check, then the shape.
 const BASE_HEAD_BYTES: usize = HEAD_BYTES + 5;
 
 /// Why a picture could not be coded or decoded.
@@ -74,7 +80,7 @@ pub enum LayeredError {
         /// The height.
         height: u32,
     },
-    /// The list of layer budgets cannot be.
+    /// The list of layer budgets is invalid.
     #[error(
         "layer budgets {0:?} are not possible: 1 to {LAYERS_MAX} layers, base at least {BASE_BYTES_MIN} bytes, others at least 32"
     )]
@@ -88,7 +94,7 @@ pub enum LayeredError {
         /// The version found.
         found: u8,
     },
-    /// A payload is not the layer that its place demands.
+    /// A payload is not the layer of its place in the prefix.
     #[error("place {place} of the prefix holds layer {found}")]
     Order {
         /// Index in the prefix.
@@ -104,7 +110,7 @@ pub enum LayeredError {
         /// Its length.
         bytes: usize,
     },
-    /// A payload's check does not match its bytes: it is damaged or cut short.
+    /// A payload's check does not match its bytes: it is damaged or truncated.
     #[error("the {bytes} bytes of layer {layer} are damaged or cut short")]
     Damaged {
         /// The layer.
@@ -132,12 +138,12 @@ pub enum LayeredError {
         /// Height announced.
         height: u32,
     },
-    /// The codec refused, or complained.
+    /// The codec failed or warned.
     #[error("codec: {0}")]
     Codec(String),
 }
 
-/// The check of a payload: `first` is its first byte, `rest` what follows the check.
+/// The check of a payload: `first` is its first byte, `rest` the bytes after the check.
 fn check(first: u8, rest: &[u8]) -> u16 {
     (crc::extend(crc::extend(crc::START, &[first]), rest) >> 16) as u16
 }

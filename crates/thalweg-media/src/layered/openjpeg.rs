@@ -1,12 +1,13 @@
 //! `OpenJPEG`, called with memory in and memory out.
 //!
-//! The idea: every C object has an owner here that frees it, every callback works on a bounded buffer and cannot
-//! panic, and the library's messages are gathered as text. A warning counts as an error: we write the headers, so a
-//! complaint means damaged packets. No thread pool is compiled in.
+//! The idea: every C object has an owner here that frees it, every callback works on a bounded
+//! buffer and cannot panic, and the library's messages are collected as text. A warning counts as
+//! an error: the headers are ours, so a warning means damaged packets. No thread pool is compiled
+//! in.
 //!
 //! `jpeg2k`, the safe wrapper, encodes to files only and has no layer rates, hence this.
 //!
-//! What it does not do: check sizes; its callers have (see [`Shape`]).
+//! What it does not do: check sizes; its callers do (see [`Shape`]).
 //!
 //! Sources: `openjpeg.h` 2.5.
 
@@ -32,15 +33,17 @@ pub(super) fn encode(picture: &Yuv420, shape: Shape, targets: &[usize]) -> Resul
     let mut text = Text::default();
     let image = Image::of(picture)?;
     let mut parameters = parameters(shape, targets);
-    // Output larger than the samples themselves is not possible with byte budgets set; twice that is the bound.
+    // With byte budgets set, the output cannot be larger than the samples themselves; the limit is
+    // twice that.
     let mut memory = Memory::write_up_to(6 * picture.y().len() + 65_536);
     let stream = Stream::new(&raw mut memory, 0)?;
     // SAFETY: creating a codec has no precondition; null is checked by `Codec::new`.
     let codec = Codec::new(unsafe { opj::opj_create_compress(opj::CODEC_FORMAT::OPJ_CODEC_J2K) })?;
     codec.collect(&raw mut text);
     let options = [c"PLT=YES".as_ptr(), ptr::null()];
-    // SAFETY: codec, image and stream are live and owned above; `parameters` and `options` (null-terminated, of
-    // static strings) outlive the calls; `memory` and `text` are not touched by Rust until the codec is dropped.
+    // SAFETY: codec, image and stream are live and owned above; `parameters` and `options`
+    // (null-terminated, of static strings) outlive the calls; `memory` and `text` are not touched
+    // by Rust until the codec is dropped.
     let done = unsafe {
         opj::opj_setup_encoder(codec.0, &raw mut parameters, image.0) != 0
             && opj::opj_encoder_set_extra_options(codec.0, options.as_ptr()) != 0
@@ -64,9 +67,10 @@ pub(super) fn decode(codestream: &[u8], shape: Shape) -> Result<[Vec<u8>; 3], St
     codec.collect(&raw mut text);
     let mut image = Image(ptr::null_mut());
     let mut parameters = MaybeUninit::<opj::opj_dparameters>::zeroed();
-    // SAFETY: codec and stream are live and owned above; all-zero bytes are a valid `opj_dparameters` (integers and
-    // character arrays) and the library fills in its defaults; `image` takes ownership of what `opj_read_header`
-    // allocates; `memory` and `text` are not touched by Rust until the codec is dropped.
+    // SAFETY: codec and stream are live and owned above; all-zero bytes are a valid
+    // `opj_dparameters` (integers and character arrays) and the library fills in its defaults;
+    // `image` takes ownership of what `opj_read_header` allocates; `memory` and `text` are not
+    // touched by Rust until the codec is dropped.
     let done = unsafe {
         opj::opj_set_default_decoder_parameters(parameters.as_mut_ptr());
         opj::opj_setup_decoder(codec.0, parameters.as_mut_ptr()) != 0
@@ -83,8 +87,9 @@ pub(super) fn decode(codestream: &[u8], shape: Shape) -> Result<[Vec<u8>; 3], St
 /// The encoder's parameters for our profile.
 fn parameters(shape: Shape, targets: &[usize]) -> opj::opj_cparameters {
     let mut parameters = MaybeUninit::<opj::opj_cparameters>::zeroed();
-    // SAFETY: all-zero bytes are a valid `opj_cparameters`: integers, floats, arrays of them, nullable pointers and
-    // enums that have a variant of value 0; the library then writes its defaults.
+    // SAFETY: all-zero bytes are a valid `opj_cparameters`: integers, floats, arrays of them,
+    // nullable pointers and enums that have a variant of value 0; the library then writes its
+    // defaults.
     let mut parameters = unsafe {
         opj::opj_set_default_encoder_parameters(parameters.as_mut_ptr());
         parameters.assume_init()
@@ -95,12 +100,14 @@ fn parameters(shape: Shape, targets: &[usize]) -> opj::opj_cparameters {
     parameters.numresolution = i32::from(shape.levels) + 1;
     parameters.cblockw_init = 1 << CODE_BLOCK_LOG2;
     parameters.cblockh_init = 1 << CODE_BLOCK_LOG2;
-    // An empty comment instead of the library's own name and version; the library copies and never writes it.
+    // An empty comment instead of the library's own name and version; the library copies and never
+    // writes it.
     parameters.cp_comment = c"".as_ptr().cast_mut();
     parameters.tcp_numlayers = i32::from(shape.layers);
-    // The library takes ratios to three full planes and subtracts from each target the bytes already written (main
-    // header, and an empty comment of 6), and from the last one 2 more for the end marker. A quarter of a byte is
-    // withheld, since the ratio is a 32-bit float and the result is rounded up.
+    // The library takes ratios to three full planes. It subtracts from each target the bytes
+    // already written (main header, and an empty comment of 6), and from the last one 2 more for
+    // the end marker. A quarter of a byte is withheld, since the ratio is a 32-bit float and the
+    // result is rounded up.
     let mut header = Vec::new();
     shape.main_header(&mut header);
     let raw = COMPONENTS as f64 * f64::from(shape.width) * f64::from(shape.height);
@@ -143,8 +150,8 @@ impl Image {
         if image.0.is_null() {
             return Err("no memory for the image".to_owned());
         }
-        // SAFETY: `image` is live and exclusively ours; its `comps` are the three components just asked for, each
-        // with `w · h` samples allocated, which is the length of the plane.
+        // SAFETY: `image` is live and exclusively ours; its `comps` are the three components just
+        // asked for, each with `w · h` samples allocated, which is the length of the plane.
         unsafe {
             (*image.0).x1 = picture.width();
             (*image.0).y1 = picture.height();
@@ -179,7 +186,8 @@ impl Image {
                     component.w, component.h, due.0, due.1
                 ));
             }
-            // SAFETY: the library allocates `w · h` samples for a component that it has decoded, and `data` is set.
+            // SAFETY: the library allocates `w · h` samples for a component that it has decoded,
+            // and `data` is set.
             let samples = unsafe {
                 core::slice::from_raw_parts(component.data, due.0 as usize * due.1 as usize)
             };
@@ -208,10 +216,10 @@ impl Codec {
         }
     }
 
-    /// Has errors and warnings gathered in `text`, which must outlive the codec.
+    /// Collects errors and warnings in `text`, which must outlive the codec.
     fn collect(&self, text: *mut Text) {
-        // SAFETY: the codec is live; the handler matches the library's signature and is given `text`, which the
-        // callers keep alive and untouched until the codec is dropped.
+        // SAFETY: the codec is live; the handler matches the library's signature and is given
+        // `text`, which the callers keep alive and untouched until the codec is dropped.
         unsafe {
             opj::opj_set_error_handler(self.0, Some(gather), text.cast());
             opj::opj_set_warning_handler(self.0, Some(gather), text.cast());
@@ -233,7 +241,7 @@ struct Text {
 }
 
 impl Text {
-    /// Success if the call chain succeeded without a word.
+    /// Returns success if the calls succeeded without a message.
     fn verdict(self, done: bool) -> Result<(), String> {
         match (done, self.text.is_empty()) {
             (true, true) => Ok(()),
@@ -245,8 +253,8 @@ impl Text {
 
 /// The message handler. It cannot panic: it appends to a string, within bounds.
 unsafe extern "C" fn gather(message: *const c_char, text: *mut c_void) {
-    // SAFETY: the library passes back the pointer given to it, to a live `Text`, and a null-terminated message that
-    // lives for the call; both are checked for null.
+    // SAFETY: the library passes back the pointer given to it, to a live `Text`, and a
+    // null-terminated message that lives for the call; both are checked for null.
     let (text, message) = unsafe {
         let Some(text) = text.cast::<Text>().as_mut() else {
             return;
@@ -291,7 +299,7 @@ impl Memory {
         }
     }
 
-    /// Moves to a position within the bound; says whether it did.
+    /// Moves to a position within the bound; returns whether it did.
     fn seek(&mut self, position: i64) -> bool {
         match usize::try_from(position) {
             Ok(position) if position <= self.bound => {
@@ -314,8 +322,9 @@ impl Stream {
         if stream.is_null() {
             return Err("no memory for the stream".to_owned());
         }
-        // SAFETY: the stream is live; the functions match the library's signatures and are given `memory`, which the
-        // callers keep alive and untouched until the stream is dropped; no free function is set.
+        // SAFETY: the stream is live; the functions match the library's signatures and are given
+        // `memory`, which the callers keep alive and untouched until the stream is dropped; no free
+        // function is set.
         unsafe {
             opj::opj_stream_set_user_data(stream, memory.cast(), None);
             opj::opj_stream_set_user_data_length(stream, (*memory).bytes.len() as u64);
@@ -339,21 +348,24 @@ impl Drop for Stream {
 const END: usize = usize::MAX;
 
 unsafe extern "C" fn read(buffer: *mut c_void, bytes: usize, memory: *mut c_void) -> usize {
-    // SAFETY: the library passes back the pointer given to it, to a live `Memory` nobody else uses meanwhile.
+    // SAFETY: the library passes back the pointer given to it, to a live `Memory` nobody else uses
+    // meanwhile.
     let memory = unsafe { &mut *memory.cast::<Memory>() };
     let rest = memory.bytes.get(memory.position..).unwrap_or(&[]);
     let count = rest.len().min(bytes);
     if count == 0 {
         return END;
     }
-    // SAFETY: `buffer` has room for `bytes ≥ count`, `rest` holds at least `count`, and they are distinct allocations.
+    // SAFETY: `buffer` has room for `bytes ≥ count`, `rest` holds at least `count`, and they are
+    // distinct allocations.
     unsafe { ptr::copy_nonoverlapping(rest.as_ptr(), buffer.cast(), count) };
     memory.position += count;
     count
 }
 
 unsafe extern "C" fn write(buffer: *mut c_void, bytes: usize, memory: *mut c_void) -> usize {
-    // SAFETY: the library passes back the pointer given to it, to a live `Memory` nobody else uses meanwhile.
+    // SAFETY: the library passes back the pointer given to it, to a live `Memory` nobody else uses
+    // meanwhile.
     let memory = unsafe { &mut *memory.cast::<Memory>() };
     let Some(end) = memory
         .position
@@ -365,7 +377,8 @@ unsafe extern "C" fn write(buffer: *mut c_void, bytes: usize, memory: *mut c_voi
     if memory.bytes.len() < end {
         memory.bytes.resize(end, 0);
     }
-    // SAFETY: `buffer` holds `bytes`, and `position + bytes = end ≤ len` by the lines above; distinct allocations.
+    // SAFETY: `buffer` holds `bytes`, and `position + bytes = end ≤ len` by the lines above;
+    // distinct allocations.
     unsafe {
         let target = memory.bytes.as_mut_ptr().add(memory.position);
         ptr::copy_nonoverlapping(buffer.cast_const().cast(), target, bytes);
@@ -375,7 +388,8 @@ unsafe extern "C" fn write(buffer: *mut c_void, bytes: usize, memory: *mut c_voi
 }
 
 unsafe extern "C" fn skip(bytes: i64, memory: *mut c_void) -> i64 {
-    // SAFETY: the library passes back the pointer given to it, to a live `Memory` nobody else uses meanwhile.
+    // SAFETY: the library passes back the pointer given to it, to a live `Memory` nobody else uses
+    // meanwhile.
     let memory = unsafe { &mut *memory.cast::<Memory>() };
     // A buffer's length never exceeds `i64`, so the position is not lost.
     let to = i64::try_from(memory.position).map(|at| at.saturating_add(bytes));
@@ -387,7 +401,8 @@ unsafe extern "C" fn skip(bytes: i64, memory: *mut c_void) -> i64 {
 }
 
 unsafe extern "C" fn seek(position: i64, memory: *mut c_void) -> i32 {
-    // SAFETY: the library passes back the pointer given to it, to a live `Memory` nobody else uses meanwhile.
+    // SAFETY: the library passes back the pointer given to it, to a live `Memory` nobody else uses
+    // meanwhile.
     let memory = unsafe { &mut *memory.cast::<Memory>() };
     i32::from(memory.seek(position))
 }

@@ -1,7 +1,7 @@
-//! Where the quality layers lie in a codestream that `OpenJPEG` wrote.
+//! Finds the quality layers in a codestream written by `OpenJPEG`.
 //!
 //! The idea: the encoder is asked for PLT markers (packet lengths); in layer order, each run of
-//! `resolutions × components` packets is one layer. The markers are read here and left out of what is sent.
+//! `resolutions × components` packets is one layer. The markers are read here and not sent.
 //!
 //! Sources: ISO/IEC 15444-1 A.4.2 (SOT), A.7.3 (PLT).
 
@@ -10,9 +10,9 @@ use super::header::{SOD, SOT, Shape};
 const PLT: u16 = 0xff58;
 const COM: u16 = 0xff64;
 
-/// The layers of a codestream, as slices of it in order.
+/// Splits a codestream into its layers, in order.
 ///
-/// Fails   text that says what was not as this build's profile has it
+/// Fails   with text on what differs from this build's profile
 pub(super) fn split(codestream: &[u8], shape: Shape) -> Result<Vec<&[u8]>, String> {
     let mut main = Vec::new();
     shape.main_header(&mut main);
@@ -50,7 +50,8 @@ pub(super) fn split(codestream: &[u8], shape: Shape) -> Result<Vec<&[u8]>, Strin
     Ok(layers)
 }
 
-/// Reads the packet lengths of one PLT segment: seven bits a byte, the high bit says that more follow.
+/// Reads the packet lengths of one PLT segment: seven bits per byte, the high bit marks a
+/// continuation.
 fn read_lengths(segment: &[u8], lengths: &mut Vec<usize>) -> Result<(), String> {
     let (_index, bytes) = segment.split_first().ok_or("an empty plt segment")?;
     let mut length = 0usize;

@@ -1,5 +1,5 @@
-//! Proves layered video on the built-in scene: each layer betters the picture, budgets hold, and anything that is not a
-//! whole prefix of layers, in order, is an error and never more than that.
+//! Proves layered video on the built-in scene: each layer improves the picture, budgets hold, and
+//! anything but a whole prefix of layers, in order, is an error.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -61,7 +61,7 @@ fn budgets_hold_for_every_frame() {
 }
 
 #[test]
-fn an_exhausted_picture_stays_below_its_budget() {
+fn exhausted_picture_stays_in_budget() {
     let grey = Yuv420::grey(64, 64).expect("a legal size");
     let encoder = Encoder::new(64, 64, &[500, 500, 500]).expect("legal budgets");
     let layers = encoder.encode(&grey).expect("a picture of this size");
@@ -113,7 +113,7 @@ fn sealed(first: u8, rest: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_prefix_is_an_error() {
+fn invalid_prefix_is_an_error() {
     let whole = layers(3);
     let none: [Bytes; 0] = [];
     assert_eq!(decode(&none), Err(LayeredError::Empty));
@@ -155,7 +155,7 @@ fn what_is_no_prefix_is_an_error() {
 }
 
 #[test]
-fn a_truncated_layer_is_an_error() {
+fn truncated_layer_is_an_error() {
     let whole = layers(3);
     for cut in 0..whole[0].len() {
         assert!(decode(&[&whole[0][..cut]]).is_err(), "base cut at {cut}");
@@ -167,7 +167,7 @@ fn a_truncated_layer_is_an_error() {
 }
 
 #[test]
-fn headers_are_as_the_standard_lays_them_out() {
+fn headers_match_the_standard() {
     let shape = Shape::new(352, 288, 8).expect("a legal size");
     let mut header = Vec::new();
     shape.main_header(&mut header);
@@ -184,14 +184,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_bytes_are_a_picture_or_an_error(payloads in proptest::collection::vec(
+    fn any_bytes_decode_or_fail(payloads in proptest::collection::vec(
         proptest::collection::vec(any::<u8>(), 0..300), 0..4,
     )) {
         let _ = decode(&payloads);
     }
 
     #[test]
-    fn any_packets_of_a_legal_shape_are_a_picture_or_an_error(
+    fn any_packets_decode_or_fail(
         width in 16..80u8, height in 16..80u8, layers in 1..16u8, levels in 0..7u8,
         packets in proptest::collection::vec(any::<u8>(), 0..600),
     ) {
@@ -202,7 +202,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_found_by_the_check_and_survived_without_it(at in 0..989usize, xor in 1..=255u8) {
+    fn damage_is_detected_and_survived(at in 0..989usize, xor in 1..=255u8) {
         static LAYERS: std::sync::OnceLock<Vec<Bytes>> = std::sync::OnceLock::new();
         let whole = LAYERS.get_or_init(|| layers(8));
         let mut base = whole[0].to_vec();

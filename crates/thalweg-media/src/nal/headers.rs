@@ -1,15 +1,16 @@
-//! One NAL unit, or one part between start codes of an older codec, and what it is to those that follow.
+//! Classifies one NAL unit, or one part between start codes of an older codec, by its effect on
+//! later ones.
 //!
-//! The idea: a function a codec, from the first bytes behind a start code to a [`Picture`].
+//! The idea: one function per codec, from the first bytes after a start code to a [`Picture`].
 //!
-//! Sources: ITU-T H.264 table 7-1; ITU-T H.265 table 7-1; ITU-T H.266 table 5; ISO/IEC 11172-2 §2.4.2 and
-//! ITU-T H.262 §6.2, table 6-1 (MPEG-1, MPEG-2); ISO/IEC 14496-2 §6.2.1, table 6-3 (MPEG-4); SMPTE 421M Annex
-//! E (VC-1); GY/T 299.1 (AVS).
+//! Sources: ITU-T H.264 table 7-1; ITU-T H.265 table 7-1; ITU-T H.266 table 5; ISO/IEC 11172-2
+//! §2.4.2 and ITU-T H.262 §6.2, table 6-1 (MPEG-1, MPEG-2); ISO/IEC 14496-2 §6.2.1, table 6-3
+//! (MPEG-4); SMPTE 421M Annex E (VC-1); GY/T 299.1 (AVS).
 
 use super::sei::has_recovery_point;
 use super::{Codec, Picture, Role};
 
-/// Classifies what stands between two start codes.
+/// Classifies the bytes between two start codes.
 pub(super) fn classify_unit(codec: Codec, unit: &[u8]) -> Option<Picture> {
     match codec {
         Codec::H264 => h264(unit),
@@ -48,7 +49,8 @@ fn h265(unit: &[u8]) -> Option<Picture> {
         16..=23 => Role::Key,
         39 if has_recovery_point(rest) => Role::Key,
         32..=34 => Role::Parameter,
-        // Of the trailing and leading pictures the even types are not referred to by their own sub-layer.
+        // Trailing and leading pictures of even types are not referenced within their own
+        // sub-layer.
         n @ 0..=15 if n % 2 == 0 => Role::NonReference,
         0..=15 => Role::Reference,
         _ => return None,
@@ -65,7 +67,7 @@ fn h266(unit: &[u8]) -> Option<Picture> {
         // IDR, CRA, and where a gradual refresh begins.
         7..=10 => Role::Key,
         23 if has_recovery_point(rest) => Role::Key,
-        // Whether others refer to a picture does not stand in its NAL header.
+        // The NAL header does not tell whether others reference a picture.
         0..=6 => Role::Reference,
         13..=18 => Role::Parameter,
         _ => return None,
@@ -102,7 +104,7 @@ fn mpeg4(unit: &[u8]) -> Option<Role> {
     }
 }
 
-/// VC-1: an entry point is where decoding can begin; frames do not say what they are in whole bytes.
+/// VC-1: decoding can begin at an entry point; the type of a frame is not byte-aligned.
 fn vc1(unit: &[u8]) -> Option<Role> {
     match *unit {
         [0x0e, ..] => Some(Role::Key),
@@ -112,7 +114,7 @@ fn vc1(unit: &[u8]) -> Option<Role> {
     }
 }
 
-/// AVS: I pictures have a start code of their own.
+/// AVS: I pictures have their own start code.
 fn avs(unit: &[u8]) -> Option<Role> {
     match *unit {
         [0xb3, ..] => Some(Role::Key),

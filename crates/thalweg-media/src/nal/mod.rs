@@ -1,12 +1,12 @@
-//! What a video stream (H.264, H.265 and others with start codes) says about the importance of each access
-//! unit.
+//! The importance of each access unit of a video stream (H.264, H.265 and others with start codes).
 //!
-//! The idea: scan for start codes, look at the header bytes behind each (`headers`), and give the access unit
-//! the greatest [`Role`] of its parts. No slice is parsed: the NAL header was made so that a network can
-//! decide by it. Where a decoder can begin is said in more ways than one (IDR, recovery point, sequence
-//! header, I picture); each is enough.
+//! The idea: find the start codes, read the header bytes after each (`headers`), and give the
+//! access unit the greatest [`Role`] of its parts. Slices are not parsed: the NAL header was
+//! designed for decisions in the network. There are several marks of a place where a decoder can
+//! begin (IDR, recovery point, sequence header, I picture); each is enough.
 //!
-//! What it does not do: decode, repair, split several access units in one buffer (they count as one).
+//! What it does not do: decode, repair, or split several access units in one buffer (they count as
+//! one).
 //!
 //! Sources: ITU-T H.264 §7.3.1, §7.4.1, Annex B; ITU-T H.265 §7.3.1.2, §7.4.2.2, Annex B.
 
@@ -53,7 +53,7 @@ impl Codec {
     ];
 }
 
-/// What is known of an access unit from its headers.
+/// The properties of an access unit that its headers tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Picture {
     /// The greatest role of its parts.
@@ -69,7 +69,8 @@ pub fn classify(codec: Codec, data: &[u8]) -> Option<Picture> {
     nal_units(data)
         .filter_map(|unit| headers::classify_unit(codec, unit))
         .reduce(|a, b| {
-            // `Role` is ordered by what a receiver loses with it; a key picture outranks its own parameter sets.
+            // `Role` is ordered by the loss to a receiver; a key picture outranks its own parameter
+            // sets.
             if a.role >= b.role { a } else { b }
         })
 }

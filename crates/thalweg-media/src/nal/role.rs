@@ -1,7 +1,8 @@
 //! The importance of every kind of unit, in one place.
 //!
-//! The idea: what more of the stream depends on matters more; sound matters more than any one picture, for ears
-//! forgive less; what is small and rare (programme facts, parameter sets) is never worth dropping.
+//! The idea: the more of the stream depends on a unit, the more it matters. Sound matters more than
+//! any one picture, since listeners tolerate less loss than viewers. Small, rare units (programme
+//! facts, parameter sets) are never worth dropping.
 //!
 //! | unit | importance |
 //! |---|---|
@@ -10,18 +11,18 @@
 //! | key picture (IDR, IRAP) | 245 |
 //! | audio | 220 |
 //! | unknown PIDs, data, sections | 200 |
-//! | reference picture | 190, less 1 for each reference since the key picture down to 130, less 8 a sub-layer |
-//! | non-reference picture | 64, less 8 a sub-layer |
+//! | reference picture | 190 − 1 per reference since the key picture (at least 130), − 8 per sub-layer |
+//! | non-reference picture | 64 − 8 per sub-layer |
 //! | layered video | as its stream's `AdaptationPolicy` says |
 //!
-//! A reference picture late in its group is depended on by fewer than an early one.
+//! Fewer pictures depend on a reference picture late in its group than on an early one.
 
 pub use thalweg_core::adu::Importance;
 
-/// What a unit is to those that follow it; the order is that of rank within one access unit.
+/// The role of a unit for later ones; the order is the rank within one access unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Not understood.
+    /// Unknown.
     Opaque,
     /// A picture nothing depends on.
     NonReference,
@@ -38,8 +39,8 @@ pub enum Role {
 }
 
 impl Role {
-    /// The importance of a unit of this role in temporal sub-layer `temporal`, `since_key` references after its key
-    /// picture.
+    /// The importance of a unit of this role in temporal sub-layer `temporal`, `since_key`
+    /// references after its key picture.
     pub fn importance(self, temporal: u8, since_key: u32) -> Importance {
         let sublayer = 8 * temporal.min(7);
         Importance(match self {

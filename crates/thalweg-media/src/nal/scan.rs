@@ -1,7 +1,7 @@
 //! The Annex B scanner.
 
-/// The NAL units of a byte stream, without start codes and trailing zeros; what precedes the first start code is
-/// passed over. Empty units are not given.
+/// Returns the NAL units of a byte stream, without start codes and trailing zeros. Bytes before the
+/// first start code and empty units are skipped.
 pub fn nal_units(data: &[u8]) -> NalUnits<'_> {
     let rest = start_code(data).map_or(&data[..0], |at| &data[at + 3..]);
     NalUnits { rest }
@@ -35,11 +35,12 @@ impl<'a> Iterator for NalUnits<'a> {
     }
 }
 
-/// Where `00 00 01` first stands.
+/// Returns the position of the first `00 00 01`.
 fn start_code(data: &[u8]) -> Option<usize> {
     let mut at = 2;
     while let Some(&byte) = data.get(at) {
-        // The third byte tells how far the next candidate can be: most bytes are above 1 and allow three steps.
+        // The third byte determines the next candidate: most bytes are above 1 and allow three
+        // steps.
         match byte {
             0 => at += 1,
             1 if data[at - 1] == 0 && data[at - 2] == 0 => return Some(at - 2),

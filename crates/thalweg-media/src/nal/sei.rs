@@ -1,9 +1,9 @@
-//! Supplemental enhancement information: whether it marks a recovery point.
+//! Finds a recovery point in supplemental enhancement information.
 //!
-//! The idea: messages follow one another, each with its type and length in bytes of which 255 means "and
-//! more"; the one sought is payload type 6, which H.264, H.265 and H.266 share. From there on a decoder gets
-//! a whole picture, though it knows nothing of what came before: encoders that refresh line by line, or begin
-//! groups with other than IDR pictures, mark nothing else.
+//! The idea: messages follow one another, each with its type and length in bytes, of which 255
+//! means "continued". The type sought is 6, which H.264, H.265 and H.266 share. From a recovery
+//! point a decoder gets a whole picture without knowledge of earlier ones. Encoders that refresh
+//! line by line, or begin groups with pictures other than IDR, set no other mark.
 //!
 //! What it does not do: tell after how many pictures the picture is whole.
 //!
@@ -12,10 +12,10 @@
 
 const RECOVERY_POINT: u32 = 6;
 
-/// Whether SEI messages, without the NAL header, hold a recovery point.
+/// Returns whether SEI messages, without the NAL header, hold a recovery point.
 pub(super) fn has_recovery_point(messages: &[u8]) -> bool {
     let mut bytes = unescaped(messages);
-    // What is left at the end are the trailing bits: one byte.
+    // The trailing bits remain at the end: one byte.
     while let Some((kind, len)) = number(&mut bytes).zip(number(&mut bytes)) {
         if kind == RECOVERY_POINT {
             return true;
@@ -39,7 +39,7 @@ fn number(bytes: &mut impl Iterator<Item = u8>) -> Option<u32> {
     }
 }
 
-/// The bytes without those that keep start codes out: 3 after two zeros.
+/// The bytes without emulation prevention: a 3 after two zeros is removed.
 fn unescaped(bytes: &[u8]) -> impl Iterator<Item = u8> {
     let mut zeros = 0;
     bytes.iter().copied().filter(move |&byte| {

@@ -1,5 +1,5 @@
-//! Proves that the scanner finds what a naive search finds, that NAL headers are classified as their standards have them,
-//! and that the importance table is ordered as it claims.
+//! Proves that the scanner agrees with a naive search, that NAL headers are classified as in their
+//! standards, and that the importance table is ordered as documented.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn role_of(codec: Codec, units: &[&[u8]]) -> Option<(Role, u8)> {
 }
 
 #[test]
-fn units_are_found_between_start_codes() {
+fn start_codes_delimit_units() {
     let data = [
         9, 9, 0, 0, 1, 5, 6, 0, 0, 0, 1, 7, 0, 0, 1, 0, 0, 1, 8, 0, 2, 0, 0,
     ];
@@ -73,12 +73,12 @@ fn recovery_points_are_key_pictures() {
     let slice = [0x41, 9];
     let is = |sei: &[u8]| role_of(Codec::H264, &[sei, &slice]).map(|(role, _)| role);
     assert_eq!(is(&[6, 6, 1, 0x84, 0x80]), Some(Role::Key));
-    // Behind another message, of an escaped length: 255 and 2, with zeros that need a 3 between.
+    // After another message with an escaped length: 255 and 2, with zeros that need a 3 in between.
     let mut long = vec![6, 5, 255, 2];
     long.extend([0, 0, 3].repeat(128));
     long.extend([7, 6, 1, 0x84, 0x80]);
     assert_eq!(is(&long), Some(Role::Key));
-    // Other messages, and one that is cut short.
+    // Other messages, and a truncated one.
     assert_eq!(is(&[6, 1, 1, 6, 0x80]), Some(Role::Reference));
     assert_eq!(is(&[6, 5, 9, 6, 1]), Some(Role::Reference));
     assert_eq!(is(&[6, 255]), Some(Role::Reference));
@@ -107,7 +107,7 @@ fn older_codecs_have_their_roles() {
 }
 
 #[test]
-fn the_importance_table_is_ordered() {
+fn importance_table_is_ordered() {
     let order = [
         Role::Programme.importance(0, 0),
         Role::Parameter.importance(0, 0),
@@ -127,7 +127,7 @@ fn the_importance_table_is_ordered() {
 
 proptest! {
     #[test]
-    fn the_scanner_finds_what_a_naive_search_finds(
+    fn scanner_agrees_with_naive_search(
         data in proptest::collection::vec(prop_oneof![4 => 0..2u8, 1 => any::<u8>()], 0..200),
     ) {
         let mut naive = Vec::new();

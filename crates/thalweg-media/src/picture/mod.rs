@@ -1,8 +1,8 @@
-//! Pictures: the planar 4:2:0 frame every video room of this crate speaks.
+//! Pictures: the planar 4:2:0 frame that all video rooms of this crate use.
 //!
-//! One type, [`Yuv420`]: 8 bit, even width and height, planes without padding. Around it the measure of how far two
-//! pictures are apart ([`psnr()`]), a reader of the plainest file that carries such pictures ([`y4m`]), and the
-//! conversion a screen needs ([`Yuv420::write_rgba`]).
+//! One type, [`Yuv420`]: 8 bit, even width and height, planes without padding. With it: the
+//! distance of two pictures ([`psnr()`]), a reader of the simplest file format for such pictures
+//! ([`y4m`]), and the conversion for a screen ([`Yuv420::write_rgba`]).
 //!
 //! What it does not do: other samplings or depths, colour management, scaling.
 //!
@@ -34,7 +34,7 @@ pub enum PictureError {
         /// The height asked for.
         height: u32,
     },
-    /// A plane has not the length its size demands.
+    /// The length of a plane does not fit its size.
     #[error("plane {plane} holds {found} samples, its size needs {needed}")]
     Plane {
         /// `Y`, `Cb` or `Cr`.
@@ -44,7 +44,7 @@ pub enum PictureError {
         /// Samples needed.
         needed: usize,
     },
-    /// Two pictures of different size were to be compared.
+    /// The pictures to compare differ in size.
     #[error("pictures of {}x{} and {}x{} cannot be compared", .left.0, .left.1, .right.0, .right.1)]
     Mismatch {
         /// Width and height of the first.
@@ -101,7 +101,7 @@ impl Yuv420 {
         })
     }
 
-    /// Makes a mid-grey picture: what a viewer shows before anything has arrived.
+    /// Returns a mid-grey picture: what a viewer shows before anything has arrived.
     ///
     /// Fails   [`PictureError::Size`]
     pub fn grey(width: u32, height: u32) -> Result<Self, PictureError> {
@@ -173,7 +173,7 @@ pub struct Plane<'a> {
     pub height: u32,
 }
 
-/// Number of luma samples of a picture of this size, if such a picture may be.
+/// Returns the number of luma samples of a picture of this size, if it is valid.
 pub(crate) fn luma_len(width: u32, height: u32) -> Result<usize, PictureError> {
     let side = |n: u32| (2..=SIDE_MAX).contains(&n) && n.is_multiple_of(2);
     if side(width) && side(height) {

@@ -1,18 +1,19 @@
 //! Peak signal-to-noise ratio of two pictures, by plane.
 //!
-//! The idea: `psnr = 10 · log10(255² / mse)` of each plane. Identical planes have no finite ratio; they are given
-//! [`PSNR_DB_MAX`], so that a mean over frames stays a number and one perfect frame does not outweigh a bad one.
+//! The idea: `psnr = 10 · log10(255² / mse)` of each plane. Identical planes have no finite ratio;
+//! they count as [`PSNR_DB_MAX`], so that a mean over frames is finite and one perfect frame does
+//! not outweigh a bad one.
 //!
-//! Over many frames two means are in use and differ by decibels: the mean of the dB values (what a viewer of a curve
-//! reads off, and what older systems quote) and the ratio of the mean squared error (which a single frozen
-//! frame dominates). [`PsnrMean`] gives both by name.
+//! Two means over frames are in use and differ by decibels: the mean of the dB values (read off a
+//! curve, and quoted by older systems), and the ratio of the mean squared error (which a single
+//! frozen frame dominates). [`PsnrMean`] has both by name.
 //!
 //! What it does not do: perceptual measures (SSIM, VMAF).
 
 use super::{PictureError, Yuv420};
 
-/// The ratio given to identical planes and the cap of all others, in dB: one step in one sample of a 4096×4096 plane
-/// would measure 120.4 dB, so 100 dB is above what any visible difference gives.
+/// The ratio of identical planes and the cap of all others, in dB: one step in one sample of a
+/// 4096×4096 plane would measure 120.4 dB, so 100 dB is above the ratio of any visible difference.
 pub const PSNR_DB_MAX: f64 = 100.0;
 
 /// PSNR of two pictures, by plane, each at most [`PSNR_DB_MAX`].

@@ -1,7 +1,7 @@
-//! From studio-range BT.601 to the RGBA a canvas paints.
+//! Converts studio-range BT.601 to the RGBA of a canvas.
 //!
-//! The idea: the usual integer matrix with eight fraction bits; chroma is repeated, not interpolated, for a preview's
-//! sake.
+//! The idea: the usual integer matrix with eight fraction bits; chroma is repeated, not
+//! interpolated, which is enough for a preview.
 //!
 //! What it does not do: BT.709 or full range; colour management.
 //!
@@ -10,7 +10,7 @@
 use super::Yuv420;
 
 impl Yuv420 {
-    /// Writes the picture as RGBA, alpha 255, replacing what `out` held.
+    /// Writes the picture as RGBA, alpha 255, replacing the content of `out`.
     ///
     /// Shape   `out[height · width · 4]`
     /// Error   within 1 of the exact matrix, from rounding its entries to 1/256

@@ -1,5 +1,5 @@
-//! Proves the picture room: sizes are checked, PSNR matches its closed form, Y4M reads what it should in any slicing
-//! and answers every other byte string with an error.
+//! Proves pictures: sizes are checked, PSNR matches its closed form, Y4M is read in any slicing and
+//! any other bytes are an error.
 
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ fn psnr_matches_its_closed_form() {
 }
 
 #[test]
-fn the_two_means_are_kept_apart() {
+fn psnr_means_differ() {
     let mut mean = PsnrMean::default();
     assert!(mean.mean_of_db().is_none());
     mean.add(&flat(100), &flat(101)).expect("same size");
@@ -101,7 +101,7 @@ fn y4m_reads_the_same_in_any_slicing() {
 }
 
 #[test]
-fn y4m_says_what_is_wrong() {
+fn y4m_error_names_the_fault() {
     let with = |header: &str| read(format!("YUV4MPEG2 {header}\n").as_bytes(), 64);
     assert!(matches!(read(b"RIFF....", 8), Err(Y4mError::Magic)));
     assert!(matches!(

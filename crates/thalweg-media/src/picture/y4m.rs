@@ -1,10 +1,11 @@
-//! A streaming reader of YUV4MPEG2 (`.y4m`), the plainest file of raw pictures; `ffmpeg -pix_fmt yuv420p out.y4m`
-//! makes one.
+//! A streaming reader of YUV4MPEG2 (`.y4m`), the simplest file format of raw pictures; `ffmpeg
+//! -pix_fmt yuv420p out.y4m` writes one.
 //!
-//! The idea: bytes are pushed in slices of any size, pictures are polled out. The reader holds at most one header
-//! line and one picture more than was pushed at once.
+//! The idea: bytes are pushed in slices of any size, pictures are polled out. The reader holds at
+//! most one header line and one picture more than was pushed at once.
 //!
-//! What it does not do: anything but progressive 8-bit 4:2:0 (each refusal names what it met); writing.
+//! What it does not do: anything but progressive 8-bit 4:2:0 (each refusal names the unsupported
+//! feature); writing.
 //!
 //! Sources: the manual page yuv4mpeg(5) of MJPEG Tools.
 
@@ -59,7 +60,7 @@ pub enum Y4mError {
     },
 }
 
-/// What the stream header says.
+/// The content of the stream header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Width in samples.
@@ -91,7 +92,7 @@ impl Reader {
         self.header
     }
 
-    /// Takes in the next bytes.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.failed.is_none() {
             self.buffer.drain(..self.start);
@@ -100,7 +101,7 @@ impl Reader {
         }
     }
 
-    /// Gives the next whole picture, or `None` until more is pushed.
+    /// Returns the next whole picture, or `None` until more is pushed.
     ///
     /// Fails   [`Y4mError`]; the same again on each later call
     pub fn poll_picture(&mut self) -> Result<Option<Yuv420>, Y4mError> {
@@ -116,7 +117,7 @@ impl Reader {
         polled
     }
 
-    /// Says whether the stream may end here.
+    /// Checks whether the stream may end here.
     ///
     /// Fails   [`Y4mError::Truncated`], or the error met before
     pub fn finish(&self) -> Result<(), Y4mError> {

@@ -1,11 +1,11 @@
 //! RTP, and MPEG-TS within it.
 //!
-//! The idea: [`Header`] reads and writes the fixed header; [`Depacketizer`] puts packets back in order within a small
-//! window and gives their payloads; [`Packetizer`] puts seven transport packets in each datagram; [`Port`]
-//! tells what the datagrams at a UDP port are, and joins them.
+//! The idea: [`Header`] reads and writes the fixed header; [`Depacketizer`] restores the order of
+//! packets within a small window and returns their payloads; [`Packetizer`] puts seven transport
+//! packets in each datagram; [`Port`] classifies the datagrams at a UDP port and joins them.
 //!
-//! What it does not do: read RTCP or SDP; jitter buffering by time (the window is of packets, for no clock is
-//! here).
+//! What it does not do: read RTCP or SDP; jitter buffering by time (the window counts packets,
+//! since there is no clock here).
 //!
 //! Sources: RFC 3550 §5.1, A.1; RFC 2250 §2 (payload type 33); RFC 3551 §6.
 
@@ -25,10 +25,11 @@ use crate::ts::PACKET_BYTES;
 /// The payload type of MPEG-TS.
 pub const PAYLOAD_TYPE_MP2T: u8 = 33;
 
-/// Transport packets in a datagram: seven make 1316 bytes, which fits an Ethernet frame with all headers.
+/// Transport packets in a datagram: seven make 1316 bytes, which fits an Ethernet frame with all
+/// headers.
 pub const PACKETS_PER_DATAGRAM: usize = 7;
 
-/// Whether bytes are whole transport packets and nothing else.
+/// Returns whether the bytes are whole transport packets and nothing else.
 fn is_transport(bytes: &[u8]) -> bool {
     let mut packets = bytes.chunks_exact(PACKET_BYTES);
     !bytes.is_empty() && packets.remainder().is_empty() && packets.all(|packet| packet[0] == 0x47)
@@ -43,8 +44,8 @@ pub struct Packetizer {
 }
 
 impl Packetizer {
-    /// Makes a packetizer; source id and first sequence number should be drawn at random by the caller (RFC 3550
-    /// §5.1).
+    /// Returns a packetizer; the caller should draw source id and first sequence number at random
+    /// (RFC 3550 §5.1).
     pub fn new(ssrc: u32, first_sequence: u16) -> Self {
         Self {
             ssrc,
@@ -53,7 +54,8 @@ impl Packetizer {
         }
     }
 
-    /// Takes whole transport packets with their time on the 90 kHz clock; gives the datagrams that are full.
+    /// Appends whole transport packets with their time on the 90 kHz clock; returns the datagrams
+    /// that are full.
     pub fn push(&mut self, packets: &[u8], time_90khz: u32) -> Vec<Vec<u8>> {
         self.rest.extend_from_slice(packets);
         let full = self.rest.len() - self.rest.len() % (PACKETS_PER_DATAGRAM * PACKET_BYTES);
@@ -64,7 +66,7 @@ impl Packetizer {
             .collect()
     }
 
-    /// Gives what is left as a shorter datagram.
+    /// Returns the remaining packets as a shorter datagram.
     pub fn flush(&mut self, time_90khz: u32) -> Option<Vec<u8>> {
         let payload = core::mem::take(&mut self.rest);
         (!payload.is_empty()).then(|| self.datagram(&payload, time_90khz))

@@ -1,9 +1,10 @@
-//! Packets of one source, back in order.
+//! Restores the order of one source's packets.
 //!
-//! The idea: packets ahead of their turn wait; when the window is full the missing ones are given up and counted. A new
-//! source id, or a jump too large to be loss, is followed once two packets in a row agree on it: a stray one
-//! does not throw the stream over. Until then its packets are held, at most a window of them, and given in
-//! order when it is confirmed: a source that begins with a key picture loses nothing of it.
+//! The idea: early packets wait; when the window is full, the missing ones are given up and
+//! counted. A new source id, or a jump too large to be loss, is followed once two packets in a row
+//! agree on it, so that one stray packet does not disrupt the stream. Until then its packets are
+//! held, at most a window of them, and released in order when it is confirmed: a source that begins
+//! with a key picture loses nothing of it.
 //!
 //! ```text
 //!   A1 A2 A3 │ B7 (held) · B8 (confirms)  ─►  A1 A2 A3 B7 B8
@@ -19,34 +20,34 @@ use bytes::Bytes;
 use super::packet::{Packet, RtpError};
 use super::{PAYLOAD_TYPE_MP2T, is_transport};
 
-/// Packets that wait for a missing one before it is given up: at 1 Mbit/s the wait is 80 ms. A caller with a clock may
-/// give up sooner with [`Depacketizer::flush`].
+/// Maximum number of packets that wait for a missing one before it is given up: at 1 Mbit/s the
+/// wait is 80 ms. A caller with a clock may give up sooner with [`Depacketizer::flush`].
 pub const WINDOW_PACKETS: usize = 8;
 
 /// A step forward beyond this is a new sequence, not loss.
 const DROPOUT_MAX: u16 = 3000;
 
-/// A step back beyond this is a new sequence, not lateness.
+/// A step back beyond this is a new sequence, not a late packet.
 const MISORDER_MAX: u16 = 100;
 
-/// What the depacketizer has met.
+/// The counters of a depacketizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Packets given on.
+    /// Packets returned.
     pub packets: u64,
-    /// Sequence numbers that did not come in time.
+    /// Sequence numbers that did not arrive in time.
     pub lost: u64,
-    /// Packets that came after others of higher number, in time.
+    /// Packets that arrived in time, but after packets of higher number.
     pub reordered: u64,
-    /// Packets that came twice or too late.
+    /// Packets that arrived twice or too late.
     pub late: u64,
     /// Packets of another source, or far out of sequence, that nothing confirmed.
     pub stray: u64,
-    /// Times that a new source or sequence began.
+    /// Number of times that a new source or sequence began.
     pub restarts: u64,
 }
 
-/// Gives the payloads of RTP packets in order.
+/// Returns the payloads of RTP packets in order.
 #[derive(Debug, Clone, Default)]
 pub struct Depacketizer {
     ssrc: Option<u32>,
@@ -60,36 +61,36 @@ pub struct Depacketizer {
     counts: Counts,
 }
 
-/// A source or sequence that may be the next.
+/// A source or sequence that may replace the present one.
 #[derive(Debug, Clone)]
 struct Suspect {
     ssrc: u32,
-    /// Sequence number and payload, as they came.
+    /// Sequence numbers and payloads, in order of arrival.
     held: VecDeque<(u16, Bytes)>,
-    /// How many of them came since the last packet of the source that is followed.
+    /// How many of them arrived since the last packet of the source being followed.
     streak: u32,
 }
 
 /// Where a packet belongs.
 enum Place {
-    /// To the source that is followed, with its full number.
+    /// To the source being followed, with its full number.
     Known(u64),
-    /// There too, but long over.
+    /// To that source, but too old.
     Over,
-    /// Elsewhere.
+    /// To another source or sequence.
     Foreign,
 }
 
 impl Depacketizer {
-    /// Makes a depacketizer that follows the first source it meets.
+    /// Returns a depacketizer that follows the first source it meets.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a datagram of MPEG-TS in RTP: of payload type 33, or of any other where payloads are whole
-    /// transport packets.
+    /// Accepts a datagram of MPEG-TS in RTP: of payload type 33, or of any other with payloads of
+    /// whole transport packets.
     ///
-    /// Fails   [`RtpError`] if it is none; nothing changes then
+    /// Fails   [`RtpError`] if it is not one; nothing changes then
     pub fn push(&mut self, datagram: &[u8]) -> Result<(), RtpError> {
         let Packet { header, payload } = Packet::read(datagram)?;
         let kind = header.payload_type;
@@ -120,8 +121,8 @@ impl Depacketizer {
         Ok(())
     }
 
-    /// Says that no more packets come, or that none came for long: what waits is given, and a source that
-    /// nothing contradicted is followed.
+    /// Flushes the window, when no more packets come or none came for long: waiting packets are
+    /// released, and a candidate source that nothing contradicted is followed.
     pub fn flush(&mut self) {
         self.release(0);
         if let Some(suspect) = self.suspect.take_if(|suspect| suspect.streak > 0) {
@@ -130,17 +131,17 @@ impl Depacketizer {
         }
     }
 
-    /// Gives the next payload in order.
+    /// Returns the next payload in order.
     pub fn poll_payload(&mut self) -> Option<Bytes> {
         self.ready.pop_front()
     }
 
-    /// Packets that wait for a missing one.
+    /// Number of packets that wait for a missing one.
     pub fn waiting_packets(&self) -> usize {
         self.waiting.len()
     }
 
-    /// What has been met so far.
+    /// The counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -169,7 +170,7 @@ impl Depacketizer {
         self.waiting.insert(sequence, payload);
     }
 
-    /// Holds a packet of a source that is not followed, and follows it if that confirms it.
+    /// Holds a packet of another source, and follows that source if the packet confirms it.
     fn hold(&mut self, ssrc: u32, sequence: u16, payload: Bytes) {
         let mut suspect = match self.suspect.take() {
             Some(suspect) if suspect.is_near(ssrc, sequence) => suspect,
@@ -195,7 +196,7 @@ impl Depacketizer {
         }
     }
 
-    /// Follows another source from the first of these packets on.
+    /// Follows another source, from the first of these packets on.
     fn follow(&mut self, ssrc: u32, packets: VecDeque<(u16, Bytes)>) {
         self.release(0);
         self.counts.restarts += u64::from(self.ssrc.is_some());
@@ -205,8 +206,8 @@ impl Depacketizer {
         };
         let offset = |sequence: u16| i64::from(sequence.wrapping_sub(origin).cast_signed());
         let first = packets.iter().map(|&(n, _)| offset(n)).min().unwrap_or(0);
-        // A multiple of 2^16 above all that was, so that full numbers keep going up, and a round more for
-        // what is before the first that came.
+        // A multiple of 2^16 above all earlier numbers, so that full numbers keep increasing, and
+        // one more for numbers before the first that arrived.
         let base = (self.due | 0xffff) + 1 + (1 << 16) + u64::from(origin);
         self.due = base.saturating_add_signed(first);
         for (sequence, payload) in packets {
@@ -214,7 +215,7 @@ impl Depacketizer {
         }
     }
 
-    /// Gives what is in turn, and gives up missing packets while more than `window` wait.
+    /// Releases packets in order, and gives up missing ones while more than `window` wait.
     fn release(&mut self, window: usize) {
         while let Some((&sequence, _)) = self.waiting.first_key_value() {
             if sequence != self.due && self.waiting.len() <= window {
@@ -231,7 +232,7 @@ impl Depacketizer {
 }
 
 impl Suspect {
-    /// Whether a packet is of this source, and within a window of the last one held.
+    /// Returns whether a packet is of this source, and within a window of the last one held.
     fn is_near(&self, ssrc: u32, sequence: u16) -> bool {
         let last = self.held.back().map_or(sequence, |&(last, _)| last);
         let step = sequence.wrapping_sub(last).cast_signed().unsigned_abs();

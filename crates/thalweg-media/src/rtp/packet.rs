@@ -36,7 +36,7 @@ pub struct Header {
     pub marker: bool,
     /// 33 for MPEG-TS.
     pub payload_type: u8,
-    /// Goes up by one a packet.
+    /// Increases by one per packet.
     pub sequence: u16,
     /// 90 kHz for MPEG-TS.
     pub timestamp: u32,

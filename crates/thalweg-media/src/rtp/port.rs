@@ -1,11 +1,11 @@
-//! What comes at one UDP port: transport packets as they are, or in RTP, told apart datagram by datagram.
+//! Classifies the datagrams at one UDP port: plain transport packets, or RTP.
 //!
-//! The idea: a datagram that is certain decides for those that are not. Certain are whole transport packets,
-//! alone or behind an RTP header, of any payload type. A row of sync bytes within a datagram, and an RTP
-//! header with the number next to the last of its source, are nearly so. A datagram that says nothing is a
-//! piece of what came before it: senders cut a transport stream where they like, as ffmpeg does at 1,472
-//! bytes, so pieces are given on and joined by the reader, and a piece may begin with any bytes, those of an
-//! RTP header too.
+//! The idea: certain datagrams decide about uncertain ones. Certain are whole transport packets,
+//! alone or after an RTP header of any payload type. Nearly certain are a row of sync bytes within
+//! a datagram, and an RTP header with the number after the last of its source. Any other datagram
+//! is a piece of the stream before it: senders cut a transport stream anywhere, as ffmpeg does at
+//! 1,472 bytes. So pieces are passed on and joined by the reader, and a piece may begin with any
+//! bytes, even those of an RTP header.
 //!
 //! ```text
 //!                        plain so far           RTP so far           nothing yet
@@ -31,17 +31,17 @@ use super::packet::{Header, Packet, RtpError};
 use super::{PAYLOAD_TYPE_MP2T, is_transport};
 use crate::ts::PACKET_BYTES;
 
-/// Sync bytes in a row that make a datagram a piece of a transport stream.
+/// Sync bytes in a row that identify a datagram as a piece of a transport stream.
 const SYNCS: usize = 3;
 
-/// What a port has met.
+/// The counters of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PortCounts {
     /// Datagrams of any kind.
     pub datagrams: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// RTP packets with another payload than MPEG-TS.
+    /// RTP packets with a payload other than MPEG-TS.
     pub foreign: u64,
     /// The payload type of the last of these.
     pub foreign_type: Option<u8>,
@@ -49,7 +49,7 @@ pub struct PortCounts {
     pub unknown: u64,
     /// Datagrams of RTCP.
     pub control: u64,
-    /// What RTP has met.
+    /// The counters of RTP.
     pub rtp: order::Counts,
 }
 
@@ -59,19 +59,20 @@ pub struct Port {
     carriage: Option<Carriage>,
     order: Depacketizer,
     ready: VecDeque<Bytes>,
-    /// Source and number of the RTP header that would follow on the last one in a plain stream.
+    /// Source and number of the RTP header that would follow the last doubtful one in a plain
+    /// stream.
     doubtful: Option<(u32, u16)>,
     counts: PortCounts,
 }
 
-/// How transport packets come.
+/// How transport packets arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Carriage {
     Plain,
     Rtp,
 }
 
-/// What one datagram says of itself.
+/// The kind of a datagram by itself.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// Whole transport packets.
@@ -82,21 +83,21 @@ enum Kind {
     OtherRtp(Header),
     /// RTCP.
     Control,
-    /// Nothing of these.
+    /// None of these.
     Unknown,
 }
 
 impl Port {
-    /// Makes a port at which nothing has come.
+    /// Returns a port without datagrams.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in a datagram.
+    /// Accepts a datagram.
     pub fn push(&mut self, datagram: &[u8]) {
         self.counts.datagrams += 1;
         self.counts.bytes += datagram.len() as u64;
-        match sniff(datagram) {
+        match classify(datagram) {
             Kind::RtpTransport => self.push_rtp(datagram),
             Kind::OtherRtp(header) if self.is_rtp(&header, datagram) => self.push_rtp(datagram),
             kind if self.is_plain(kind, datagram) => self.push_plain(datagram),
@@ -105,7 +106,7 @@ impl Port {
         }
     }
 
-    /// Whether a packet that looks like RTP is, and no piece of a plain stream.
+    /// Returns whether a packet that looks like RTP is RTP, rather than a piece of a plain stream.
     fn is_rtp(&mut self, header: &Header, datagram: &[u8]) -> bool {
         match self.carriage {
             Some(Carriage::Plain) => self.follows(header),
@@ -114,7 +115,7 @@ impl Port {
         }
     }
 
-    /// Whether a datagram that is no RTP is a piece of a plain stream.
+    /// Returns whether a datagram that is not RTP is a piece of a plain stream.
     fn is_plain(&self, kind: Kind, datagram: &[u8]) -> bool {
         match (kind, self.carriage) {
             (Kind::Transport, _)
@@ -125,18 +126,18 @@ impl Port {
         }
     }
 
-    /// Says that nothing came for long: what waits for a missing packet is given.
+    /// Releases packets that wait for a missing one, when none came for long.
     pub fn flush(&mut self) {
         self.order.flush();
         self.take_rtp();
     }
 
-    /// Gives the next bytes of the transport stream.
+    /// Returns the next bytes of the transport stream.
     pub fn poll_bytes(&mut self) -> Option<Bytes> {
         self.ready.pop_front()
     }
 
-    /// What has been met so far.
+    /// The counters.
     pub fn counts(&self) -> PortCounts {
         PortCounts {
             rtp: self.order.counts(),
@@ -144,7 +145,7 @@ impl Port {
         }
     }
 
-    /// Whether a packet follows on the last that looked like RTP.
+    /// Returns whether a packet follows the last one that looked like RTP.
     fn follows(&mut self, header: &Header) -> bool {
         let next = (header.ssrc, header.sequence.wrapping_add(1));
         self.doubtful.replace(next) == Some((header.ssrc, header.sequence))
@@ -175,8 +176,8 @@ impl Port {
     }
 }
 
-/// Tells what a datagram is by itself. `0x47` in the first byte would be RTP version 1.
-fn sniff(datagram: &[u8]) -> Kind {
+/// Classifies a datagram by itself. `0x47` in the first byte would be RTP version 1.
+fn classify(datagram: &[u8]) -> Kind {
     match Packet::read(datagram) {
         _ if is_transport(datagram) => Kind::Transport,
         Ok(packet) if is_transport(packet.payload) => Kind::RtpTransport,
@@ -191,7 +192,7 @@ fn is_control(datagram: &[u8]) -> bool {
     matches!(datagram, [first, 200..=204, ..] if first >> 6 == 2)
 }
 
-/// Whether sync bytes stand in a row somewhere, at the distance of any form of packets.
+/// Returns whether there is a row of sync bytes, at the distance of any packet format.
 fn has_row(datagram: &[u8]) -> bool {
     [PACKET_BYTES, 192, 204].into_iter().any(|stride| {
         let last = datagram.len().saturating_sub((SYNCS - 1) * stride);

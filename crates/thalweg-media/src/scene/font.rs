@@ -1,6 +1,7 @@
 //! The drawn clock: time, frame number and a turning hand, in a 3×5 bitmap font.
 //!
-//! The idea: digits as fifteen bits each, drawn as squares on a dark plate big enough to survive coarse coding.
+//! The idea: digits as fifteen bits each, drawn as squares on a dark plate, large enough to survive
+//! coarse coding.
 
 use super::{Canvas, Colour, WIDTH};
 

@@ -1,7 +1,8 @@
-//! The landscape: which colour a point of the scene has at a moment.
+//! The landscape: the colour of each point of the scene at each moment.
 //!
-//! The idea: a [`Column`] holds what depends on x alone (where each layer's skyline lies), a [`Row`] what depends on y
-//! alone (depth of the water, gradient of the sky); a point then needs a few comparisons and at most two look-ups.
+//! The idea: a [`Column`] holds what depends on x alone (where each layer's skyline lies), a
+//! [`Row`] what depends on y alone (depth of the water, gradient of the sky); a point then needs a
+//! few comparisons and at most two look-ups.
 //!
 //! All coordinates are in 1/16 of the scene's own samples; time is in 1/256 s.
 
@@ -17,7 +18,7 @@ pub(super) struct Land<'a> {
     ticks: i32,
 }
 
-/// What one column of the picture holds.
+/// The state of one column of the picture.
 pub(super) struct Column {
     x: i32,
     /// Skylines of the far range, the near range and the bank, and the far shore's edge.
@@ -31,9 +32,10 @@ impl<'a> Land<'a> {
         Self { noise, ticks }
     }
 
-    /// Distance the camera has travelled, in 1/16 samples, for a layer that moves `speed` samples a second.
+    /// Distance the camera has travelled, in 1/16 samples, for a layer that moves `speed` samples a
+    /// second.
     fn travel(&self, speed: i32) -> i32 {
-        // Split, for ticks · speed · 16 leaves 32 bits after hours.
+        // Split, since ticks · speed · 16 overflows 32 bits after hours.
         (self.ticks >> 8) * speed * 16 + (self.ticks & 255) * speed / 16
     }
 
@@ -65,11 +67,12 @@ impl<'a> Land<'a> {
     }
 }
 
-/// What one row of the picture holds, and how its points are coloured.
+/// The state of one row of the picture, with the colours of its points.
 pub(super) struct Row<'a> {
     land: &'a Land<'a>,
     y: i32,
-    /// Distance from the eye, by perspective: samples of texture that one of the picture spans, in 1/768.
+    /// Distance from the eye, by perspective: samples of texture that one of the picture spans, in
+    /// 1/768.
     depth: i32,
     boat: (i32, i32),
     balloon: (i32, i32),

@@ -1,11 +1,12 @@
 //! A built-in moving scene: a river valley that needs no file, camera or licence.
 //!
-//! The idea: every picture is a pure function of the frame number and the size, in integers only, so that sender,
-//! receiver and test compute the same bytes on any machine. A camera travels along a river: sky with drifting clouds
-//! and a balloon, two ranges of hills, water with ripples and a sailing boat, a bank of grass and reeds close by, each
-//! layer moving by its distance. Gradients and textures suit a wavelet coder; the near bank moves several samples a
-//! frame, so that a frozen picture is far from the true one within a second. A running clock with frame number and a
-//! turning hand are drawn in the corner: a person sees at once what stutters or blurs.
+//! The idea: every picture is a pure function of the frame number and the size, in integers only,
+//! so that sender, receiver and test compute the same bytes on any machine. A camera travels along
+//! a river: sky with drifting clouds and a balloon, two ranges of hills, water with ripples and a
+//! sailing boat, a bank of grass and reeds close by, each layer moving by its distance. Gradients
+//! and textures suit a wavelet coder; the near bank moves several samples a frame, so that a frozen
+//! picture differs clearly from the true one within a second. A running clock with frame number and
+//! a turning hand are drawn in the corner, so that a person sees at once what stutters or blurs.
 //!
 //! ```text
 //!   sky ───────── clouds, balloon        slow
@@ -36,7 +37,7 @@ use noise::Noise;
 pub const WIDTH: u32 = 352;
 /// Height of the scene's own coordinates.
 pub const HEIGHT: u32 = 288;
-/// Frames a second assumed by the drawn clock unless told otherwise.
+/// Frames per second assumed by the drawn clock by default.
 pub const RATE: u32 = 12;
 
 /// The scene at one size.
@@ -65,7 +66,7 @@ impl Scene {
         })
     }
 
-    /// Sets the frames a second by which the drawn clock runs and the scene moves; 0 counts as 1.
+    /// Sets the frames per second of the drawn clock and the scene's motion; 0 counts as 1.
     #[must_use]
     pub fn with_rate(mut self, frames_per_second: u32) -> Self {
         self.rate = frames_per_second.max(1);
@@ -76,7 +77,8 @@ impl Scene {
     ///
     /// Cost    O(samples); about 1.5 ms at 352×288 in a release build
     pub fn frame(&self, index: u64) -> Yuv420 {
-        // The scene's own time runs in 1/256 s and repeats after 2^24 of them (18 h), before anything overflows.
+        // The scene's own time runs in 1/256 s and repeats after 2^24 of them (18 h), before
+        // anything overflows.
         let ticks = (index.wrapping_mul(256) / u64::from(self.rate)) & 0x00ff_ffff;
         let land = Land::new(&self.noise, ticks as i32);
         let mut canvas = Canvas::new(self.width, self.height);

@@ -1,7 +1,8 @@
 //! Tileable value noise and a sine, in integers.
 //!
-//! The idea: five octaves of hashed lattice values, joined by a smooth step, are computed once into a 256×256 table;
-//! drawing only looks up. Integers, because the scene must be the same bytes on every machine.
+//! The idea: five octaves of hashed lattice values, joined by a smooth step, are computed once into
+//! a 256×256 table; drawing only looks up. Integers, because the scene must be the same bytes on
+//! every machine.
 //!
 //! Sources: K. Perlin's value noise; the integer mix is the finaliser of `MurmurHash3`.
 
@@ -74,7 +75,7 @@ fn hash(x: u32, y: u32, seed: u32) -> i32 {
 
 /// A sine of period 256 and amplitude 256, by parabolas.
 ///
-/// Error   at most 15 of 256 against the true sine, which no eye can tell in a wave
+/// Error   at most 15 of 256 against the true sine, invisible in a wave
 pub(super) fn sine(phase: i32) -> i32 {
     let p = phase & 255;
     let half = p & 127;

@@ -1,4 +1,5 @@
-//! Proves that the scene is the same everywhere, moves enough that freezing shows, and can be drawn at any legal size.
+//! Proves that the scene is identical everywhere, moves enough to reveal freezing, and can be drawn
+//! at any legal size.
 
 use super::*;
 use crate::picture::psnr;
@@ -15,7 +16,7 @@ fn digest(picture: &Yuv420) -> u64 {
 }
 
 #[test]
-fn a_frame_is_a_function_of_its_number() {
+fn frame_depends_on_its_number_only() {
     let scene = Scene::new(352, 288).expect("a legal size");
     let again = Scene::new(352, 288).expect("a legal size");
     assert_eq!(digest(&scene.frame(77)), digest(&again.frame(77)));
@@ -36,7 +37,7 @@ const DIGEST_0: u64 = 4_451_099_460_718_108_533;
 const DIGEST_100: u64 = 5_911_957_512_610_269_928;
 
 #[test]
-fn a_frozen_picture_is_far_off_within_a_second() {
+fn frozen_picture_soon_differs() {
     let scene = Scene::new(352, 288).expect("a legal size");
     for start in (0..600).step_by(37) {
         let ratio = psnr(&scene.frame(start), &scene.frame(start + 12)).expect("same size");

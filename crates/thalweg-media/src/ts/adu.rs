@@ -1,11 +1,13 @@
 //! Transport stream to ADUs at the source, ADUs to transport stream at the sink.
 //!
-//! The idea: [`Publisher`] reads units, frames each, and says of each what an ADU's header needs ([`Marks`]). An access
-//! unit of a reference or non-reference picture depends on the reference before it on its PID, which chains back to the
-//! key picture. The programme facts right before a key picture bear KEY: with them a receiver can begin.
-//! [`Subscriber`] takes payloads in whatever subset arrives and writes a transport stream.
+//! The idea: [`Publisher`] reads units, frames each, and returns with each the fields of its ADU's
+//! header ([`Marks`]). The access unit of a reference or non-reference picture depends on the
+//! reference before it on its PID, which leads back to the key picture. The programme facts right
+//! before a key picture have the flag KEY: a receiver can begin there. [`Subscriber`] accepts
+//! payloads in whatever subset arrives and writes a transport stream.
 //!
-//! What it does not do: sequence, stream and deadline of an ADU are its caller's; so are pacing and reordering.
+//! What it does not do: sequence, stream and deadline of an ADU are the caller's; so are pacing and
+//! reordering.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +24,7 @@ use super::{AccessUnit, Programme, Unit, is_audio, is_video};
 use crate::marks::Marks;
 use crate::nal::{Picture, Role, classify};
 
-/// Turns a transport stream into ADU payloads with their marks.
+/// Converts a transport stream to ADU payloads with their marks.
 #[derive(Debug, Clone, Default)]
 pub struct Publisher {
     reader: Reader,
@@ -30,19 +32,19 @@ pub struct Publisher {
     seams: BTreeMap<u16, Seam>,
     /// What was met in passes before this one.
     before: Counts,
-    /// ADUs given so far.
+    /// Number of ADUs returned so far.
     given: u64,
     lanes: BTreeMap<u16, Lane>,
     last: (MediaTime, MediaTime),
     /// The clock of the last timed unit.
     clock: u16,
     starts: Starts,
-    /// Whether a pass before this one could be used.
+    /// Whether an earlier pass had usable content.
     is_usable: bool,
 }
 
-/// The video PID with the key pictures that a receiver begins with. One of several is enough, and more would each
-/// send the receiver on to the next.
+/// The video PID with the key pictures at which receivers begin. Only one PID of several is chosen,
+/// since otherwise each would restart the receiver at the next.
 #[derive(Debug, Clone, Copy, Default)]
 struct Starts {
     pid: Option<u16>,
@@ -50,7 +52,7 @@ struct Starts {
     others: u32,
 }
 
-/// Key pictures of other PIDs after which the PID is taken to have none any more.
+/// Number of key pictures of other PIDs after which the PID is assumed to have none any more.
 const OTHERS_MAX: u32 = 8;
 
 /// What a PID's next picture depends on.
@@ -61,23 +63,23 @@ struct Lane {
 }
 
 impl Publisher {
-    /// Makes a publisher at the start, or anywhere in the midst, of a stream.
+    /// Returns a publisher for the start, or any point, of a stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in the next bytes.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.reader.push(bytes);
     }
 
-    /// Says that no more bytes come.
+    /// Marks the end of the input.
     pub fn finish(&mut self) {
         self.reader.finish();
     }
 
-    /// Says that the input is played again from its start: timestamps go on where they ended. To be called once the
-    /// last pass is finished and all its ADUs are polled.
+    /// Restarts the input: timestamps continue from its end. Call it once the last pass is finished
+    /// and all its ADUs are polled.
     pub fn begin_again(&mut self) {
         self.before = self.counts();
         self.is_usable |= self.reader.lack().is_none();
@@ -85,22 +87,22 @@ impl Publisher {
         self.seams.values_mut().for_each(Seam::begin_again);
     }
 
-    /// What has not come yet, without which nothing of the input can be used.
+    /// Returns what is still missing before anything of the input can be used.
     pub fn lack(&self) -> Option<Lack> {
         self.reader.lack().filter(|_| !self.is_usable)
     }
 
-    /// Programmes that are listed, with the PID on which their PMT is to come, of which none has come.
+    /// Returns the listed programmes without a PMT so far, with the PID on which it is expected.
     pub fn missing_maps(&self) -> impl Iterator<Item = (u16, u16)> {
         self.reader.missing_maps()
     }
 
-    /// What has been met so far.
+    /// The counters.
     pub fn counts(&self) -> Counts {
         self.before.plus(self.reader.counts())
     }
 
-    /// Gives the next ADU. `depends_on` counts ADUs in the order in which this gives them.
+    /// Returns the next ADU. `depends_on` counts ADUs in the order of this function's results.
     pub fn poll_adu(&mut self) -> Option<(Marks, Bytes)> {
         let mut timed = self.reader.poll_timed()?;
         if let Unit::Access(unit) = &mut timed.unit {
@@ -135,8 +137,8 @@ impl Publisher {
         marks
     }
 
-    /// Whether a receiver can begin with these facts: a key picture comes right behind, or there are no
-    /// pictures at all.
+    /// Returns whether a receiver can begin with these facts: a key picture follows directly, or
+    /// there are no pictures at all.
     fn is_start(&mut self, programme: &Programme) -> bool {
         let mut streams = programme.streams.iter();
         if !streams.any(|stream| is_video(stream.stream_type)) {
@@ -177,7 +179,7 @@ impl Publisher {
 }
 
 impl Starts {
-    /// Takes in a key picture; returns whether a receiver begins with it.
+    /// Records a key picture; returns whether a receiver begins with it.
     fn handle_key(&mut self, pid: u16) -> bool {
         let is_chosen = self.pid.is_none_or(|chosen| chosen == pid);
         if is_chosen || self.others >= OTHERS_MAX {
@@ -192,8 +194,8 @@ impl Starts {
     }
 }
 
-/// The role of an access unit. Video of a codec that is not understood is a key picture where the stream says that
-/// decoding can start, and else a reference.
+/// Returns the role of an access unit. Video of an unknown codec is a key picture where the stream
+/// marks a random access point, and a reference otherwise.
 fn role(unit: &AccessUnit) -> Picture {
     let picture = unit.codec().and_then(|codec| classify(codec, &unit.data));
     let guess = match unit.stream_type {
@@ -203,7 +205,7 @@ fn role(unit: &AccessUnit) -> Picture {
         _ => Role::Opaque,
     };
     match picture {
-        // An encoder may refresh line by line and mark where that begins; the mark counts.
+        // An encoder may refresh line by line and mark where that begins; that mark counts.
         Some(picture) if !unit.random_access || picture.role == Role::Key => picture,
         Some(picture) => Picture {
             role: guess,
@@ -216,19 +218,20 @@ fn role(unit: &AccessUnit) -> Picture {
     }
 }
 
-/// Turns ADU payloads back into a transport stream.
+/// Converts ADU payloads back to a transport stream.
 #[derive(Debug, Clone, Default)]
 pub struct Subscriber {
     writer: Writer,
 }
 
 impl Subscriber {
-    /// Makes a subscriber that knows nothing yet.
+    /// Returns a subscriber without any programme.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes one payload, gives whole transport packets (none if it is withheld or tells nothing new).
+    /// Accepts one payload; returns whole transport packets (none if the payload is withheld or has
+    /// no news).
     ///
     /// Fails   [`UnitError`] if the payload is not a unit; the next one may be
     pub fn handle_payload(&mut self, payload: &Bytes) -> Result<Bytes, UnitError> {

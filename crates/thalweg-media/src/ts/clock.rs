@@ -1,8 +1,8 @@
-//! 33-bit timestamps without their wrap.
+//! Unwraps 33-bit timestamps.
 //!
-//! The idea: each new value is taken as the one nearest to the last, so that a wrap goes on upwards and a step back
-//! stays a step back. Each stream has one of its own, which begins where its programme's stands: streams wrap
-//! together, and one with times of another clock disturbs none.
+//! The idea: each new value is interpreted as the one nearest to the last, so that a wrap continues
+//! upwards and a step back stays a step back. Each stream has its own clock, which starts at its
+//! programme's: streams wrap together, and one with times of another clock disturbs none.
 
 const WRAP: i64 = 1 << 33;
 
@@ -13,7 +13,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A clock that stands at a full value.
+    /// Returns a clock at a full value.
     pub(super) fn at(ticks: u64) -> Self {
         Self {
             last: Some(ticks.cast_signed()),
@@ -28,7 +28,7 @@ impl Clock {
             Some(last) => {
                 let step = (ticks - last).rem_euclid(WRAP);
                 let near = last + if step >= WRAP / 2 { step - WRAP } else { step };
-                // Nothing is before zero; there the other way round is taken.
+                // Values below zero do not exist; the next round is meant.
                 if near < 0 { near + WRAP } else { near }
             }
         };

@@ -1,22 +1,22 @@
-//! What a reader has met, counted.
+//! The counters of a reader.
 //!
-//! The idea: every byte, packet, table and unit that does not go on is counted under its reason, and
-//! [`Counts::each`] gives all counts by name, so that no caller can forget one.
+//! The idea: every byte, packet, table and unit that is dropped is counted under its reason, and
+//! [`Counts::each`] returns all counters by name, so that no caller can forget one.
 
-/// What the reader has met.
+/// The counters of a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Packets read, null packets included.
     pub packets: u64,
-    /// Bytes passed over in search of packets.
+    /// Bytes skipped in search of packets.
     pub skipped_bytes: u64,
     /// Bytes after the last whole packet.
     pub truncated_bytes: u64,
     /// Arrival times and error correction between packets of 192 and 204 bytes.
     pub framing_bytes: u64,
-    /// Times that a packet did not begin where the one before it ended.
+    /// Number of packets that did not begin where the one before it ended.
     pub sync_losses: u64,
-    /// Packets that did not follow on by their counter.
+    /// Packets out of sequence by their continuity counter.
     pub continuity_errors: u64,
     /// Packets sent twice.
     pub duplicates: u64,
@@ -24,21 +24,21 @@ pub struct Counts {
     pub damaged_packets: u64,
     /// Packets without content.
     pub null_packets: u64,
-    /// Packets of PIDs before it was known what they carry, or in the midst of a unit.
+    /// Packets of PIDs with unknown content so far, or in the middle of a unit.
     pub early_packets: u64,
-    /// PATs with a wrong CRC or form.
+    /// PATs with a wrong CRC or format.
     pub bad_pats: u64,
-    /// PMTs with a wrong CRC or form, or that cannot be carried.
+    /// PMTs with a wrong CRC or format, or that cannot be carried.
     pub bad_pmts: u64,
     /// PMTs of programmes that the PAT does not list.
     pub unlisted_pmts: u64,
     /// PES packets with an impossible header.
     pub bad_units: u64,
-    /// Units of which a part was lost before it was read; they are given all the same.
+    /// Units with a part lost before it was read; they are passed on all the same.
     pub damaged_units: u64,
-    /// Units given up because too much was pending.
+    /// Units dropped because too much was pending.
     pub discarded_units: u64,
-    /// Units with times of another clock than their programme's; they are given all the same.
+    /// Units with times of another clock than their programme's; they are passed on all the same.
     pub stray_times: u64,
 }
 

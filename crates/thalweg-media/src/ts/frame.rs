@@ -1,11 +1,11 @@
-//! Transport packets cut from a stream of bytes.
+//! Cuts transport packets from a stream of bytes.
 //!
-//! The idea: a row of sync bytes, equally far apart, is where packets begin. Their distance tells the format:
-//! 188 bytes, 192 with an arrival time of 4 bytes before each packet (M2TS, as Blu-ray and AVCHD write it),
-//! or 204 with 16 bytes of Reed-Solomon code behind it (DVB). Once a row is found, packets follow one another
-//! without a search until one does not begin with a sync byte. What comes out does not depend on how the
-//! bytes were sliced, so slices need not end where packets do: pieces of a datagram, a pipe or a file are
-//! joined.
+//! The idea: a row of equally spaced sync bytes marks packet starts. The spacing determines the
+//! format: 188 bytes; 192 with an arrival time of 4 bytes before each packet (M2TS, as in Blu-ray
+//! and AVCHD); or 204 with 16 bytes of Reed-Solomon code after it (DVB). Once a row is found,
+//! packets follow without a search until one does not begin with a sync byte. The output is
+//! independent of how the bytes were sliced, so slices need not end at packet boundaries: pieces of
+//! a datagram, a pipe or a file are joined.
 //!
 //! ```text
 //!   188   │47 …………………│47 …………………│47 …………………│
@@ -15,8 +15,8 @@
 //!
 //! What it does not do: correct errors by the Reed-Solomon code; read the arrival times.
 //!
-//! Sources: ISO/IEC 13818-1 §2.4.3.2; ETSI EN 300 421 §4.4.2 (204 bytes); the Blu-ray Disc format, AV basics
-//! (192 bytes).
+//! Sources: ISO/IEC 13818-1 §2.4.3.2; ETSI EN 300 421 §4.4.2 (204 bytes); the Blu-ray Disc format,
+//! AV basics (192 bytes).
 
 use super::packet::{PACKET_BYTES, SYNC};
 
@@ -32,16 +32,16 @@ const STAMP_BYTES: usize = 4;
 /// Sync bytes in a row that make a start.
 const SYNCS: usize = 3;
 
-/// What the framer has met.
+/// The counters of the framer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct FrameCounts {
-    /// Bytes passed over in search of packets.
+    /// Bytes skipped in search of packets.
     pub(super) skipped_bytes: u64,
     /// Bytes after the last whole packet.
     pub(super) truncated_bytes: u64,
     /// Arrival times and error correction between packets.
     pub(super) framing_bytes: u64,
-    /// Times that a packet did not begin where the one before it ended.
+    /// Number of packets that did not begin where the one before it ended.
     pub(super) sync_losses: u64,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Framer {
     start: usize,
     synced: bool,
     stride: usize,
-    /// Bytes between the last packet and the next that have not come yet.
+    /// Bytes between the last packet and the next that have not arrived yet.
     gap_bytes: usize,
     counts: FrameCounts,
 }
@@ -71,31 +71,32 @@ impl Default for Framer {
 }
 
 impl Framer {
-    /// Takes in the next bytes.
+    /// Appends bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.start);
         self.start = 0;
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Gives the next packet.
+    /// Returns the next packet.
     pub(super) fn poll_packet(&mut self) -> Option<[u8; PACKET_BYTES]> {
         self.poll(SYNCS)
     }
 
-    /// Gives the next packet after the last byte has come: fewer sync bytes in a row must do there.
+    /// Returns the next packet after the end of the input, where fewer sync bytes in a row must
+    /// suffice.
     pub(super) fn poll_last(&mut self) -> Option<[u8; PACKET_BYTES]> {
         (1..SYNCS).rev().find_map(|syncs| self.poll(syncs))
     }
 
-    /// Says that no more bytes come, and that all packets were polled.
+    /// Marks the end of the input; call it after all packets were polled.
     pub(super) fn finish(&mut self) {
         self.counts.truncated_bytes += (self.buffer.len() - self.start) as u64;
         self.start = self.buffer.len();
         self.synced = false;
     }
 
-    /// What has been met so far.
+    /// The counters.
     pub(super) fn counts(&self) -> FrameCounts {
         self.counts
     }
@@ -122,7 +123,7 @@ impl Framer {
         }
     }
 
-    /// Looks for a row of sync bytes and goes there; passes over what cannot be the first of one any more.
+    /// Moves to the next row of sync bytes; skips bytes that can no longer begin one.
     fn search(&mut self, syncs: usize) -> bool {
         let rest = &self.buffer[self.start..];
         let found = find_row(rest, syncs, self.stride);
@@ -145,9 +146,9 @@ impl Framer {
     }
 }
 
-/// Where sync bytes first stand in a row, and how far apart; `likely` is tried first.
+/// Returns the position and the spacing of the first row of sync bytes; `likely` is tried first.
 fn find_row(bytes: &[u8], syncs: usize, likely: usize) -> Option<(usize, usize)> {
-    // Every distance must be decidable where a row is looked for, or slicing would tell them apart.
+    // Search only where every spacing is decidable, or the result would depend on the slicing.
     let last = bytes.len().checked_sub((syncs - 1) * STRIDE_BYTES_MAX)?;
     let is_row = |at: usize, stride: usize| (1..syncs).all(|n| bytes[at + n * stride] == SYNC);
     let starts = (0..last).filter(|&at| bytes[at] == SYNC);

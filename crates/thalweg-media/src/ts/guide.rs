@@ -1,9 +1,9 @@
-//! The time of a programme: which of its streams' times its clock follows.
+//! The time of a programme: decides which streams its clock follows.
 //!
-//! The idea: one stream leads, as a rule the one that carries the clock reference. The clock goes to every
-//! time of it, over jumps too. Sound and pictures beside it move the clock forward as long as they are near
-//! it. Whatever else carries times (teletext, metadata) is believed only when nothing better has come for
-//! long: its times are often of another clock, and would throw the picture over.
+//! The idea: one stream leads, usually the one with the clock reference. The clock follows all of
+//! its times, over jumps too. Audio and video streams beside it move the clock forward while they
+//! are near it. Any other stream with times (teletext, metadata) is trusted only when nothing
+//! better has come for long: its times are often of another clock and would disrupt the picture.
 //!
 //! ```text
 //!   leading   any time           ─► follow, or jump if it is far away
@@ -21,25 +21,25 @@ use super::{Programme, is_audio, is_video};
 const BACK_90KHZ: u64 = 90_000;
 const FORWARD_90KHZ: u64 = 900_000;
 
-/// How far ahead of the clock media beside the leading stream may move it: half a second, for sound is
-/// interleaved with its picture more closely than that.
+/// How far ahead of the clock other audio and video may move it: half a second, as audio and video
+/// are interleaved more closely than that.
 const NEAR_90KHZ: u64 = 45_000;
 
-/// How much a stream's credentials count.
+/// The standing of a stream in its programme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
-    /// Neither sound nor picture.
+    /// Neither audio nor video.
     Data,
-    /// Sound or pictures.
+    /// Audio or video.
     Media,
-    /// It leads.
+    /// The leading stream.
     Leading,
 }
 
-/// What a unit's time is to the clock.
+/// The relation of a unit's time to the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The time belongs to the clock, which goes on to it if it is ahead.
+    /// The time belongs to the clock, which advances to it if it is ahead.
     Follow,
     /// A new time base begins.
     Jump,
@@ -53,12 +53,12 @@ pub(super) enum Step {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Guide {
     now: Option<u64>,
-    aside: Option<Aside>,
+    candidate: Option<Candidate>,
 }
 
-/// A stream that is not believed at once, and how far it has come since the last one that was.
+/// A stream that is not trusted at once, and how far it has come since the last trusted one.
 #[derive(Debug, Clone, Copy)]
-struct Aside {
+struct Candidate {
     pid: u16,
     standing: Standing,
     first: u64,
@@ -89,7 +89,7 @@ impl Standing {
         }
     }
 
-    /// How long a stream must be alone before its time is believed, in ticks of its own time.
+    /// How long a stream must be alone before its time is trusted, in ticks of its own time.
     fn patience_90khz(self) -> u64 {
         match self {
             Self::Leading => 0,
@@ -100,14 +100,14 @@ impl Standing {
 }
 
 impl Step {
-    /// Whether the clock goes by the time.
+    /// Returns whether the clock follows the time.
     pub(super) fn is_followed(self) -> bool {
         matches!(self, Self::Follow | Self::Jump)
     }
 }
 
 impl Guide {
-    /// Takes in the time of a unit, without its wrap.
+    /// Processes the unwrapped time of a unit.
     pub(super) fn handle_time(&mut self, pid: u16, standing: Standing, time: u64) -> Step {
         let now = self.now.unwrap_or(time);
         let is_close = time + BACK_90KHZ >= now && time <= now + FORWARD_90KHZ;
@@ -118,8 +118,10 @@ impl Guide {
             Standing::Data => false,
         };
         let step = if is_believed {
-            // What is worth less starts waiting again.
-            self.aside = self.aside.filter(|aside| aside.standing > standing);
+            // A stream of lower standing starts waiting again.
+            self.candidate = self
+                .candidate
+                .filter(|candidate| candidate.standing > standing);
             would
         } else if self.wait(pid, standing, time) {
             would
@@ -136,18 +138,20 @@ impl Guide {
         step
     }
 
-    /// Whether the stream has been alone for long enough; it stays so until a better one comes.
+    /// Returns whether the stream has been alone for long enough; it stays so until a better one
+    /// comes.
     fn wait(&mut self, pid: u16, standing: Standing, time: u64) -> bool {
-        let steady =
-            |aside: &Aside| time + BACK_90KHZ >= aside.last && time <= aside.last + FORWARD_90KHZ;
-        match &mut self.aside {
-            Some(aside) if aside.pid == pid && steady(aside) => {
-                aside.last = time;
-                time.saturating_sub(aside.first) >= standing.patience_90khz()
+        let steady = |candidate: &Candidate| {
+            time + BACK_90KHZ >= candidate.last && time <= candidate.last + FORWARD_90KHZ
+        };
+        match &mut self.candidate {
+            Some(candidate) if candidate.pid == pid && steady(candidate) => {
+                candidate.last = time;
+                time.saturating_sub(candidate.first) >= standing.patience_90khz()
             }
-            Some(aside) if aside.pid != pid && aside.standing >= standing => false,
-            aside => {
-                *aside = Some(Aside {
+            Some(candidate) if candidate.pid != pid && candidate.standing >= standing => false,
+            candidate => {
+                *candidate = Some(Candidate {
                     pid,
                     standing,
                     first: time,

@@ -1,34 +1,34 @@
-//! What a transport stream still lacks before anything of it can be used.
+//! What a transport stream lacks before anything of it can be used.
 //!
-//! The idea: packets, then the PAT, then a PMT, then a unit of a stream that it lists; the first of these
-//! that has not come is what a person must hear of.
+//! The idea: packets, then the PAT, then a PMT, then a unit of a stream that it lists; the first of
+//! these that is missing is the one to report.
 
 use std::fmt;
 
-/// What has not come.
+/// The missing part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lack {
     /// Transport packets.
     Packets,
     /// Packets that are not null packets.
     Content,
-    /// A sound PAT.
+    /// A valid PAT.
     Association {
         /// PATs that were broken.
         broken: u64,
     },
     /// A programme in the PAT.
     Programmes,
-    /// A sound PMT.
+    /// A valid PMT.
     Maps {
-        /// The PIDs on which they are to come.
+        /// The PIDs on which they are expected.
         pids: Vec<u16>,
         /// PMTs that were broken.
         broken: u64,
     },
     /// A unit of a stream that a PMT lists.
     Units {
-        /// The PIDs on which they are to come.
+        /// The PIDs on which they are expected.
         pids: Vec<u16>,
     },
 }

@@ -1,16 +1,16 @@
-//! What is pending on one PID while a stream is read.
+//! The pending data of one PID while a stream is read.
 //!
-//! What it does not do: decide when a unit is whole (`read` does).
+//! What it does not do: decide when a unit is complete (`read` does).
 
 use bytes::{Bytes, BytesMut};
 
 use super::clock::Clock;
 use super::{pes, section};
 
-/// What is pending on one PID.
+/// The pending data of one PID.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lane {
-    /// Its times; they are of the programme's clock, or of another.
+    /// Its clock: the programme's, or another.
     pub(super) clock: Option<Clock>,
     pub(super) counter: Option<u8>,
     pub(super) tables: section::Assembly,
@@ -18,13 +18,13 @@ pub(super) struct Lane {
     /// Stream id of a unit that stuffing has ended.
     pub(super) stuffed: Option<u8>,
     pub(super) bundle: BytesMut,
-    /// Bytes of the section that the bundle begins with, and how many of them are there.
+    /// Length of the section with which the bundle begins, and how many bytes of it have arrived.
     pub(super) section: Option<(usize, usize)>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pes {
-    /// For the rest of a unit whose end was seen too soon: it has no header.
+    /// Stream id for the rest of a unit that was ended too early: the rest has no header.
     pub(super) rest_of: Option<u8>,
     pub(super) random_access: bool,
     pub(super) damaged: bool,
@@ -32,7 +32,7 @@ pub(super) struct Pes {
 }
 
 impl Pes {
-    /// The length it must have, if its header says.
+    /// The length of the unit, if its header tells it.
     pub(super) fn whole_bytes(&self) -> Option<usize> {
         match self.rest_of {
             None => pes::whole_bytes(&self.bytes),
@@ -55,7 +55,7 @@ impl Pes {
     }
 }
 
-/// Payload bytes from the pointer to the end of the section it points at, if that can be told.
+/// Returns the payload bytes from the pointer to the end of the section it points at, if known.
 pub(super) fn section_bytes(payload: &[u8]) -> Option<usize> {
     let (&pointer, rest) = payload.split_first()?;
     match rest.get(usize::from(pointer)..)? {

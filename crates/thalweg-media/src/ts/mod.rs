@@ -1,22 +1,24 @@
-//! MPEG transport streams, taken apart into units and put together again.
+//! MPEG transport streams, split into units and reassembled.
 //!
-//! The idea: [`Reader`] turns bytes into [`Unit`]s, each of which can be carried, lost or kept on its own; [`Writer`]
-//! turns whatever units arrive into a valid transport stream, with its own tables, clock and counters. Between the two
-//! [`mod@unit`] frames a unit as the payload of one ADU, and [`Publisher`] and [`Subscriber`] do both steps at either end.
+//! The idea: [`Reader`] converts bytes to [`Unit`]s, each of which can be carried, lost or kept on
+//! its own. [`Writer`] converts whatever units arrive to a valid transport stream, with its own
+//! tables, clock and counters. Between the two, [`mod@unit`] frames a unit as the payload of one
+//! ADU; [`Publisher`] and [`Subscriber`] do both steps at either end.
 //!
 //! ```text
 //!   bytes ─ Reader ─► Unit ─ unit::encode ─► ADU payload ~~~► unit::decode ─► Unit ─ Writer ─► bytes
 //! ```
 //!
-//! What goes through: access units (PES payloads) of every stream that a PMT lists, with PTS and DTS; the facts of PAT
-//! and PMT; all other PIDs packet by packet; PES headers with their options. What does not: null packets, and
-//! PCR values, which the writer makes from DTS.
+//! What is carried: access units (PES payloads) of every stream that a PMT lists, with PTS and DTS;
+//! the facts of PAT and PMT; all other PIDs packet by packet; PES headers with their options. What
+//! is not: null packets, and PCR values, which the writer derives from DTS.
 //!
-//! Why not the crate `mpeg2ts` 0.6: its reader ends at the first packet that it does not expect (a PID not listed yet, a
-//! stray byte, a table of two packets), where we must go on; its writer leaves tables, clock and stuffing to the caller.
+//! Why not the crate `mpeg2ts` 0.6: its reader stops at the first unexpected packet (a PID not
+//! listed yet, a stray byte, a table of two packets), where we must continue; its writer leaves
+//! tables, clock and stuffing to the caller.
 //!
-//! What it does not do: descrambling; T-STD buffer model of the output (bytes are written
-//! as units come, at the rate they come).
+//! What it does not do: descrambling; the T-STD buffer model of the output (bytes are written as
+//! units arrive, at the rate they arrive).
 //!
 //! Sources: ISO/IEC 13818-1:2019 (H.222.0) §2.4; ETSI TS 101 154 (table and clock intervals).
 
@@ -49,31 +51,32 @@ use bytes::Bytes;
 
 use crate::nal::Codec;
 
-/// What a transport stream is taken apart into.
+/// The units of a transport stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unit {
-    /// What PAT and PMT say of one programme; needed to write any of its streams.
+    /// The facts of PAT and PMT on one programme; needed to write any of its streams.
     Programme(Programme),
-    /// A PES payload: as a rule one access unit of video, or a few frames of audio.
+    /// A PES payload: usually one access unit of video, or a few frames of audio.
     Access(AccessUnit),
-    /// Packets of a PID that is not understood (service information, splice points, scrambled streams).
+    /// Packets of a PID with unknown content (service information, splice points, scrambled
+    /// streams).
     Packets(Packets),
 }
 
-/// What PAT and PMT say of one programme.
+/// The facts of PAT and PMT on one programme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programme {
-    /// Of the PAT.
+    /// The id in the PAT.
     pub transport_stream_id: u16,
     /// The PID of network information, if the PAT names one.
     pub network_pid: Option<u16>,
     /// `program_number`, not 0.
     pub number: u16,
-    /// Where its PMT is sent.
+    /// The PID of its PMT.
     pub table_pid: u16,
-    /// Where its clock is sent; `0x1fff` for none.
+    /// The PID of its clock (PCR); `0x1fff` for none.
     pub clock_pid: u16,
-    /// Programme descriptors as they were.
+    /// Programme descriptors, unchanged.
     pub descriptors: Bytes,
     /// Its elementary streams.
     pub streams: Vec<Elementary>,
@@ -82,20 +85,20 @@ pub struct Programme {
 /// One elementary stream of a programme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elementary {
-    /// Where it is sent.
+    /// Its PID.
     pub pid: u16,
-    /// What it is, by ISO/IEC 13818-1 table 2-34.
+    /// Its type by ISO/IEC 13818-1 table 2-34.
     pub stream_type: u8,
-    /// Its descriptors as they were.
+    /// Its descriptors, unchanged.
     pub descriptors: Bytes,
 }
 
 /// One PES payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessUnit {
-    /// Where it came from.
+    /// Its PID.
     pub pid: u16,
-    /// What it is, by ISO/IEC 13818-1 table 2-34.
+    /// Its type by ISO/IEC 13818-1 table 2-34.
     pub stream_type: u8,
     /// `stream_id` of the PES header.
     pub stream_id: u8,
@@ -103,14 +106,14 @@ pub struct AccessUnit {
     pub pts_90khz: Option<u64>,
     /// Decoding time in 90 kHz ticks, where it differs from presentation.
     pub dts_90khz: Option<u64>,
-    /// Decoding can start here.
+    /// Whether decoding can start here.
     pub random_access: bool,
-    /// The payload begins with an access unit.
+    /// Whether the payload begins with an access unit.
     pub aligned: bool,
-    /// Parts of it were lost before it was read.
+    /// Whether parts of it were lost before it was read.
     pub damaged: bool,
-    /// Other options of the PES header as they were: its two bytes of flags, without those above, and the
-    /// bytes behind the times, stuffing included. Empty where none is set.
+    /// Other options of the PES header, unchanged: its two bytes of flags, without those above, and
+    /// the bytes after the times, stuffing included. Empty if none is set.
     pub options: Bytes,
     /// The payload.
     pub data: Bytes,
@@ -126,17 +129,18 @@ pub struct Packets {
 }
 
 impl AccessUnit {
-    /// When it must be decoded, in 90 kHz ticks: DTS, or PTS where both are one.
+    /// Decoding time in 90 kHz ticks: DTS, or PTS if both are equal.
     pub fn decode_90khz(&self) -> Option<u64> {
         self.dts_90khz.or(self.pts_90khz)
     }
 
-    /// The video codec that it holds, if it is one this crate understands.
+    /// The video codec, if this crate understands it.
     pub fn codec(&self) -> Option<Codec> {
         codec(self.stream_type)
     }
 
-    /// Shifts PTS and DTS, so that a file played again goes on where it ended; times stop at zero.
+    /// Shifts PTS and DTS, so that a file played again continues where it ended; times stop at
+    /// zero.
     pub fn shift_90khz(&mut self, ticks: i64) {
         for time in [&mut self.pts_90khz, &mut self.dts_90khz]
             .into_iter()
@@ -154,7 +158,7 @@ impl Programme {
     }
 }
 
-/// The codec of a stream type, if its start codes are understood.
+/// The codec of a stream type, if this crate understands its start codes.
 fn codec(stream_type: u8) -> Option<Codec> {
     match stream_type {
         0x01 | 0x02 => Some(Codec::Mpeg2),
@@ -168,7 +172,7 @@ fn codec(stream_type: u8) -> Option<Codec> {
     }
 }
 
-/// Whether a stream type is video of any codec.
+/// Returns whether a stream type is video of any codec.
 fn is_video(stream_type: u8) -> bool {
     matches!(
         stream_type,
@@ -176,12 +180,12 @@ fn is_video(stream_type: u8) -> bool {
     )
 }
 
-/// Whether every picture of a stream type stands alone: JPEG 2000.
+/// Returns whether every picture of a stream type stands alone: JPEG 2000.
 fn is_all_intra(stream_type: u8) -> bool {
     stream_type == 0x21
 }
 
-/// Whether a stream type is audio of any codec.
+/// Returns whether a stream type is audio of any codec.
 fn is_audio(stream_type: u8) -> bool {
     matches!(
         stream_type,

@@ -17,15 +17,15 @@ pub(super) const NULL_PID: u16 = 0x1fff;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packet<'a> {
     pub(super) pid: u16,
-    /// A PES packet or section begins in it.
+    /// Whether a PES packet or section begins in it.
     pub(super) starts: bool,
-    /// It was damaged on its way to us.
+    /// Whether it was damaged in transmission.
     pub(super) error: bool,
     pub(super) scrambled: bool,
     pub(super) counter: u8,
     pub(super) discontinuity: bool,
     pub(super) random_access: bool,
-    /// Its adaptation field holds stuffing: there was no more to send.
+    /// Whether its adaptation field holds stuffing, as nothing more was to be sent.
     pub(super) stuffed: bool,
     /// `None` without payload; may be empty.
     pub(super) payload: Option<&'a [u8]>,
@@ -33,7 +33,7 @@ pub(super) struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet; `None` if its adaptation field cannot be.
+    /// Reads a packet; `None` if its adaptation field is invalid.
     pub(super) fn read(raw: &'a [u8; PACKET_BYTES]) -> Option<Self> {
         let control = raw[3] >> 4 & 3;
         let (mut flags, mut start, mut stuffed) = (0, 4, false);
@@ -63,15 +63,15 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Whether an adaptation field, its length byte excluded, is there but to fill: it says nothing, or is longer than what
-/// it says.
+/// Returns whether an adaptation field, without its length byte, is only stuffing: it has no
+/// content, or is longer than its content.
 fn is_stuffed(field: &[u8]) -> bool {
     let Some((&flags, rest)) = field.split_first() else {
         return true;
     };
     let set = |bit: u8| usize::from(flags >> bit & 1);
     let mut used = 6 * set(4) + 6 * set(3) + set(2);
-    // Private data and the extension carry their length before them.
+    // Private data and the extension are preceded by their length.
     for bit in [1, 0] {
         if set(bit) == 1 {
             used += 1 + rest.get(used).map_or(0, |&len| usize::from(len));
@@ -80,7 +80,7 @@ fn is_stuffed(field: &[u8]) -> bool {
     flags == 0 || rest.len() > used
 }
 
-/// What an adaptation field is to say.
+/// The content of an adaptation field.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Adaptation {
     pub(super) discontinuity: bool,
@@ -90,7 +90,7 @@ pub(super) struct Adaptation {
 }
 
 impl Adaptation {
-    /// Bytes it needs, its length byte included.
+    /// Its length, including the length byte.
     fn bytes(self) -> usize {
         match self {
             Self {
@@ -123,8 +123,8 @@ impl Adaptation {
     }
 }
 
-/// Writes one packet with as much of `payload` as fits; gives how much that was. The counter is of the packet's PID and
-/// goes up if the packet has a payload.
+/// Writes one packet with as much of `payload` as fits; returns how much that was. The counter is
+/// that of the packet's PID and increases if the packet has a payload.
 pub(super) fn write(
     out: &mut Vec<u8>,
     pid: u16,

@@ -1,27 +1,29 @@
 //! The header of a PES packet.
 //!
-//! The idea: times and alignment are read; every other option is kept as it came, with its stuffing. Teletext
-//! needs that: its header has a fixed length, so that data units fill transport packets exactly.
+//! The idea: times and alignment are read; every other option is kept unchanged, with its stuffing.
+//! Teletext needs that: its header has a fixed length, so that data units fill transport packets
+//! exactly.
 //!
-//! Sources: ISO/IEC 13818-1 §2.4.3.6, §2.4.3.7; table 2-22 for the streams without an optional header; ETSI
-//! EN 300 472 §4.2 (a header of 45 bytes for teletext).
+//! Sources: ISO/IEC 13818-1 §2.4.3.6, §2.4.3.7; table 2-22 for the streams without an optional
+//! header; ETSI EN 300 472 §4.2 (a header of 45 bytes for teletext).
 
 use bytes::Bytes;
 
-/// Bytes up to and with the packet length.
+/// Bytes up to and including the packet length.
 pub(super) const HEAD_BYTES: usize = 6;
 
-/// Bits of the two flag bytes that are kept as they came: all but the marker, the alignment and the times.
+/// Bits of the two flag bytes that are kept unchanged: all but the marker, the alignment and the
+/// times.
 pub(super) const FIRST_KEPT: u8 = 0x3b;
 pub(super) const SECOND_KEPT: u8 = 0x3f;
 
-/// Bytes of options that a header has room for.
+/// Maximum bytes of options in a header.
 pub(super) const OPTION_BYTES_MAX: usize = 255;
 
 /// Bytes of one timestamp.
 pub(super) const TIME_BYTES: usize = 5;
 
-/// What is kept of a PES header.
+/// The parsed PES header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) stream_id: u8,
@@ -30,14 +32,15 @@ pub(super) struct Header {
     pub(super) pts: Option<u64>,
     /// 33 bits.
     pub(super) dts: Option<u64>,
-    /// The other options: the two flag bytes as far as they are kept, then what follows the times, stuffing
-    /// included. Empty where none is set.
+    /// The other options: the kept bits of the two flag bytes, then the bytes after the times,
+    /// stuffing included. Empty if none is set.
     pub(super) options: Bytes,
-    /// Where the payload begins.
+    /// Offset of the payload.
     pub(super) bytes: usize,
 }
 
-/// The length of a whole PES packet, once its head is there; `None` where the header leaves it open.
+/// Returns the length of a whole PES packet, once its head has arrived; `None` if the header leaves
+/// it open.
 pub(super) fn whole_bytes(packet: &[u8]) -> Option<usize> {
     match packet {
         [_, _, _, _, 0, 0, ..] => None,
@@ -88,11 +91,11 @@ pub(super) fn read(packet: &[u8]) -> Option<Header> {
     Some(header)
 }
 
-/// Writes a header for `data_bytes` of payload. The length is left open where it does not fit.
+/// Writes a header for `data_bytes` of payload. The length is left open if it does not fit.
 pub(super) fn write(header: &Header, data_bytes: usize) -> Vec<u8> {
     let mut options = Vec::with_capacity(10);
     let mut flags = 0;
-    // A decoding time may stand only beside a presentation time.
+    // A decoding time is only allowed beside a presentation time.
     if let Some(pts) = header.pts {
         let dts = header.dts.filter(|&dts| dts != pts);
         flags = if dts.is_some() { 0xc0 } else { 0x80 };
@@ -120,7 +123,7 @@ pub(super) fn write(header: &Header, data_bytes: usize) -> Vec<u8> {
     out
 }
 
-/// Whether a stream id has an optional header.
+/// Returns whether a stream id has an optional header.
 fn has_options(stream_id: u8) -> bool {
     !matches!(stream_id, 0xbc | 0xbe | 0xbf | 0xf0..=0xf2 | 0xf8 | 0xff)
 }

@@ -1,8 +1,8 @@
 //! The demultiplexer: bytes in slices of any size, units out.
 //!
-//! The idea: packets are cut from the bytes (`frame`), each goes to the *lane* of its PID, and a lane emits a
-//! unit when it is whole. What is emitted does not depend on how the bytes were sliced. Every byte that does
-//! not end in a unit is counted under the reason.
+//! The idea: packets are cut from the bytes (`frame`), each goes to the *lane* of its PID, and a
+//! lane emits a unit when it is complete. The output is independent of how the bytes were sliced.
+//! Every byte that does not end in a unit is counted under its reason.
 //!
 //! ```text
 //!   bytes ─► frame ─► packet ─► lane(pid): tables   ─► Programme
@@ -10,14 +10,15 @@
 //!                                         other      ─► Packets
 //! ```
 //!
-//! A PES packet of open length (most video) ends where the next one begins, which would make every picture late by
-//! one. But a multiplexer fills up the last packet of a unit with stuffing, and has no reason to do so before: stuffing
-//! ends it. Should more follow all the same, it is given as a unit without a time, and nothing is lost. Programme facts are repeated before every key picture and every second of media time,
-//! so that a receiver that joins late, or lost them, can begin. What comes before its table does is held, and
-//! read as if it came behind it.
+//! A PES packet of open length (most video) ends where the next one begins, which would delay every
+//! picture by one. But a multiplexer stuffs the last packet of a unit, and has no reason to do so
+//! before: stuffing ends the unit. If more follows all the same, it becomes a unit without a time,
+//! and nothing is lost. Programme facts are repeated before every key picture and every second of
+//! media time, so that a receiver that joins late, or lost them, can begin. Packets that arrive
+//! before their table are held, and read as if they arrived after it.
 //!
-//! Bounds: [`PENDING_BYTES_MAX`] over all lanes; beyond it all that is pending is discarded and counted.
-//! [`HELD_PACKETS_MAX`] before their tables; beyond it the oldest go, counted.
+//! Bounds: [`PENDING_BYTES_MAX`] over all lanes; beyond it all pending data is discarded and
+//! counted. [`HELD_PACKETS_MAX`] before their tables; beyond it the oldest are dropped and counted.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,17 +35,17 @@ use super::section::{self, Association};
 use super::{AccessUnit, Packets, Programme, Unit, is_all_intra, is_video, pes, unit};
 use crate::nal::{Role, classify};
 
-/// Bytes held of units that are not whole yet, over all PIDs: two of the largest ADUs.
+/// Maximum bytes of incomplete units, over all PIDs: two of the largest ADUs.
 pub const PENDING_BYTES_MAX: usize = 2 * thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
 
-/// Packets held of PIDs that no table has named yet: 1.5 MB, a second of 12 Mbit/s, for tables come ten times
-/// a second.
+/// Maximum number of packets held of PIDs without a table so far: 1.5 MB, a second at 12 Mbit/s;
+/// tables come ten times a second.
 pub const HELD_PACKETS_MAX: usize = 8192;
 
-/// The largest unit made of a PES packet: what its framing leaves of an ADU.
+/// The largest unit made of a PES packet: an ADU less its framing.
 const UNIT_BYTES_MAX: usize = thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX - 64;
 
-/// Packets of a PID that is not understood, at most in one unit.
+/// Maximum number of packets of an unknown PID in one unit.
 const BUNDLE_PACKETS_MAX: usize = 7;
 
 /// Media time between repetitions of programme facts, in 90 kHz ticks: one second.
@@ -58,7 +59,7 @@ pub struct Reader {
     association: Association,
     is_associated: bool,
     programmes: BTreeMap<u16, Listing>,
-    /// Whether anything of a stream that a PMT lists was given.
+    /// Whether any content of a listed stream was returned.
     has_content: bool,
     last_pid: Option<u16>,
     held: VecDeque<[u8; PACKET_BYTES]>,
@@ -67,37 +68,37 @@ pub struct Reader {
     counts: Counts,
 }
 
-/// A unit, and what its time is to its programme.
+/// A unit with its programme's clock.
 #[derive(Debug, Clone)]
 pub(super) struct Timed {
     pub(super) unit: Unit,
-    /// The programme that its time belongs to, by its clock; `None` for a unit without one of its own.
+    /// The programme of its clock; `None` for a unit without one.
     pub(super) clock: Option<u16>,
 }
 
-/// What is known of a programme while reading it.
+/// The state of a programme while it is read.
 #[derive(Debug, Clone)]
 struct Listing {
     programme: Programme,
     clock: Clock,
     guide: Guide,
-    /// Media time when its facts were last given; `None` until the first timed unit after that.
+    /// Media time when its facts were last returned; `None` until the first timed unit after that.
     given_90khz: Option<u64>,
 }
 
 impl Reader {
-    /// Makes a reader at the start, or anywhere in the midst, of a stream.
+    /// Returns a reader for the start, or any point, of a stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in the next bytes.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.framer.push(bytes);
         self.read(Framer::poll_packet);
     }
 
-    /// Says that no more bytes come; what is pending is given as far as it is whole.
+    /// Marks the end of the input; pending units are returned as far as they are complete.
     pub fn finish(&mut self) {
         self.read(Framer::poll_last);
         self.framer.finish();
@@ -109,22 +110,22 @@ impl Reader {
         }
     }
 
-    /// Gives the next unit.
+    /// Returns the next unit.
     pub fn poll_unit(&mut self) -> Option<Unit> {
         self.poll_timed().map(|timed| timed.unit)
     }
 
-    /// Gives the next unit with its clock.
+    /// Returns the next unit with its clock.
     pub(super) fn poll_timed(&mut self) -> Option<Timed> {
         self.units.pop_front()
     }
 
-    /// The unit after that, if it is known already.
+    /// Returns the unit after that, if it is known already.
     pub(super) fn peek_unit(&self) -> Option<&Unit> {
         self.units.front().map(|timed| &timed.unit)
     }
 
-    /// What has been met so far.
+    /// The counters.
     pub fn counts(&self) -> Counts {
         let frames = self.framer.counts();
         Counts {
@@ -136,7 +137,7 @@ impl Reader {
         }
     }
 
-    /// What has not come yet, without which nothing of the stream can be used.
+    /// Returns what is still missing before anything of the stream can be used.
     pub fn lack(&self) -> Option<Lack> {
         let counts = &self.counts;
         let streams = |listing: &Listing| -> Vec<u16> {
@@ -161,7 +162,7 @@ impl Reader {
         })
     }
 
-    /// Programmes that the PAT lists, with the PID of their PMT, of which no PMT has come.
+    /// Returns the programmes in the PAT without a PMT so far, with the PID of their PMT.
     pub fn missing_maps(&self) -> impl Iterator<Item = (u16, u16)> {
         let listed = self.association.programmes.iter().copied();
         listed.filter(|(number, _)| !self.programmes.contains_key(number))
@@ -186,7 +187,8 @@ impl Reader {
         }
     }
 
-    /// Bytes are missing or too many in the packet before: it may be two halves of different ones.
+    /// Drops pending data: bytes are missing or surplus in the packet before, which may be halves
+    /// of two packets.
     fn handle_sync_loss(&mut self) {
         if let Some(lane) = self.last_pid.and_then(|pid| self.lanes.get_mut(&pid)) {
             lane.tables.reset();
@@ -215,7 +217,7 @@ impl Reader {
         }
     }
 
-    /// Whether it is not known yet what a PID carries. PIDs below 0x20 have a meaning of their own.
+    /// Returns whether the content of a PID is not known yet. PIDs below 0x20 have fixed meanings.
     fn is_early(&self, pid: u16) -> bool {
         let is_known = pid < 0x20 || self.is_announced() || self.is_table(pid);
         !is_known && self.stream(pid).is_none()
@@ -229,7 +231,7 @@ impl Reader {
         self.held.push_back(*raw);
     }
 
-    /// Reads what was held, as far as a table that has just come says what it is.
+    /// Reads held packets that a new table has identified.
     fn release(&mut self) {
         for raw in core::mem::take(&mut self.held) {
             match Packet::read(&raw) {
@@ -248,7 +250,7 @@ impl Reader {
         };
         let table = packet.pid == 0 || self.is_table(packet.pid);
         match (table, packet.scrambled, self.stream(packet.pid)) {
-            // Nobody can read a scrambled PAT, and the writer makes one of its own.
+            // A scrambled PAT cannot be read, and the writer makes its own.
             (_, true, _) if packet.pid == 0 => self.counts.damaged_packets += 1,
             (true, false, _) => self.handle_table(packet, payload),
             (false, false, Some(_)) => self.handle_elementary(packet, payload),
@@ -256,7 +258,7 @@ impl Reader {
         }
     }
 
-    /// Checks the packet's counter; `false` for a packet sent twice.
+    /// Checks the packet's continuity counter; returns `false` for a duplicate.
     fn follows(&mut self, packet: &Packet<'_>) -> bool {
         if packet.payload.is_none() {
             return true;
@@ -332,8 +334,9 @@ impl Reader {
         };
         match self.programmes.get_mut(&map.number) {
             Some(listing) if listing.programme == programme => return,
-            // What the framing cannot carry no subscriber could be told: reserved PIDs, a stream on its own table.
-            _ if !unit::is_sound(&programme) => {
+            // Programmes that the framing cannot encode: reserved PIDs, a stream on its own table's
+            // PID.
+            _ if !unit::is_valid(&programme) => {
                 self.counts.bad_pmts += 1;
                 return;
             }
@@ -420,7 +423,7 @@ impl Reader {
         }
     }
 
-    /// Makes room for more pending bytes, by giving up all that is pending if need be.
+    /// Makes room for more pending bytes, by dropping all pending data if necessary.
     fn reserve(&mut self, bytes: usize) {
         if self.pending_bytes + bytes <= PENDING_BYTES_MAX {
             return;
@@ -475,14 +478,14 @@ impl Reader {
         self.give_access(unit, &header, number);
     }
 
-    /// Gives a unit its full times, and on.
+    /// Unwraps a unit's times and passes it on.
     fn give_access(&mut self, mut unit: AccessUnit, header: &pes::Header, number: u16) {
         let lane = self.lanes.entry(unit.pid).or_default();
         let Some(listing) = self.programmes.get_mut(&number) else {
             return;
         };
         let clock = lane.clock.get_or_insert_with(|| listing.clock.clone());
-        // The decoding time leads: it is the one that goes up steadily.
+        // The decoding time leads, since it increases steadily.
         unit.dts_90khz = header.dts.map(|dts| clock.unwrap(dts));
         unit.pts_90khz = header.pts.map(|pts| match unit.dts_90khz {
             Some(dts) => Clock::at(dts).unwrap(pts),
@@ -506,7 +509,7 @@ impl Reader {
         self.association.programmes.iter().any(|&(_, p)| p == pid)
     }
 
-    /// Whether every programme's map is known.
+    /// Returns whether every programme's PMT is known.
     fn is_announced(&self) -> bool {
         let programmes = &self.association.programmes;
         !programmes.is_empty() && programmes.len() == self.programmes.len()
@@ -533,7 +536,7 @@ impl Timed {
 }
 
 impl Listing {
-    /// Goes on to a unit's time, if it has one and it is of the programme's clock.
+    /// Advances to a unit's time, if it has one of the programme's clock.
     fn step(&mut self, unit: &AccessUnit) -> Option<Step> {
         let time = unit.decode_90khz()?;
         let standing = Standing::of(&self.programme, unit.pid);
@@ -553,7 +556,8 @@ impl Listing {
             _ => false,
         };
         if key || due {
-            // Also where they were just given: a receiver begins with the facts right before a key picture.
+            // Even if they were just returned: a receiver begins with the facts right before a key
+            // picture.
             let facts = Unit::Programme(self.programme.clone());
             units.push_back(Timed::untimed(facts));
             self.given_90khz = now;

@@ -1,32 +1,32 @@
-//! Timestamps that go on when a file is played again.
+//! Continues timestamps when a file is played again.
 //!
-//! The idea: remember the latest decoding time of a programme and the step that led to it; when the input is
-//! read again, shift everything by as much as puts its first decoding time one step after that. All streams
-//! of a programme shift alike, so sound stays with its picture. Times that are not of the programme's clock
+//! The idea: remember a programme's latest decoding time and the step that led to it; when the
+//! input restarts, shift all times so that its first decoding time is one step after that. All
+//! streams of a programme shift alike, so sound stays with its picture. Times of another clock
 //! shift with the others and decide nothing.
 
 use std::collections::BTreeMap;
 
 use super::AccessUnit;
 
-/// A step longer than this says nothing about the rate of units: one second.
+/// A step longer than this does not tell the rate of units: one second.
 const STEP_90KHZ_MAX: u64 = 90_000;
-/// The step taken where none is known: a picture at 25 a second.
+/// The step assumed if none is known: a picture at 25 per second.
 const STEP_90KHZ: u64 = 3_600;
 
-/// Joins passes of one programme.
+/// Joins the passes of one programme.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seam {
     shift: i64,
-    /// A new pass has begun and its first timed unit has not come.
+    /// Whether a new pass has begun and its first timed unit has not come.
     open: bool,
-    /// Where the next pass may begin.
+    /// Earliest time of the next pass.
     end: u64,
     lasts: BTreeMap<u16, u64>,
 }
 
 impl Seam {
-    /// Says that the input is read again from its start.
+    /// Marks a restart of the input.
     pub(super) fn begin_again(&mut self) {
         self.open = self.end > 0;
         self.lasts.clear();

@@ -1,4 +1,4 @@
-//! Sections: assembly from packets, and the two tables we read and write.
+//! Sections: assembly from packets, and the two tables, PAT and PMT.
 //!
 //! Sources: ISO/IEC 13818-1 §2.4.4.
 
@@ -13,7 +13,7 @@ pub(super) const SECTION_BYTES_MAX: usize = 1024;
 const PAT_ID: u8 = 0x00;
 const PMT_ID: u8 = 0x02;
 
-/// Gathers the sections of one PID.
+/// Collects the sections of one PID.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Assembly {
     bytes: Vec<u8>,
@@ -21,13 +21,13 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// Forgets a section begun.
+    /// Drops an incomplete section.
     pub(super) fn reset(&mut self) {
         self.bytes.clear();
         self.open = false;
     }
 
-    /// Takes a packet's payload, gives the sections that are whole with it.
+    /// Accepts a packet's payload; returns the sections that it completes.
     pub(super) fn push(&mut self, starts: bool, payload: &[u8]) -> Vec<Vec<u8>> {
         let mut whole = Vec::new();
         if !starts {
@@ -53,7 +53,7 @@ impl Assembly {
         while let [table, high, low, ..] = self.bytes[..] {
             let len = 3 + usize::from(u16::from_be_bytes([high & 0x0f, low]));
             if table == 0xff || len > SECTION_BYTES_MAX {
-                // Stuffing, or not a table of ours: nothing more until the next start.
+                // Stuffing, or another table: nothing more until the next start.
                 self.reset();
             } else if self.bytes.len() >= len {
                 let rest = self.bytes.split_off(len);
@@ -65,7 +65,7 @@ impl Assembly {
     }
 }
 
-/// What a PAT says.
+/// The content of a PAT.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Association {
     pub(super) transport_stream_id: u16,
@@ -74,7 +74,7 @@ pub(super) struct Association {
     pub(super) programmes: Vec<(u16, u16)>,
 }
 
-/// What a PMT says; PAT facts are added by the reader.
+/// The content of a PMT; the reader adds the facts of the PAT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Map {
     pub(super) number: u16,
@@ -83,7 +83,7 @@ pub(super) struct Map {
     pub(super) streams: Vec<Elementary>,
 }
 
-/// The section is broken: its CRC is wrong, or its form.
+/// The section is invalid: its CRC, or its format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Broken;
 
@@ -108,8 +108,8 @@ pub(super) fn read_pat(section: &[u8]) -> Result<Option<Association>, Broken> {
     Ok(Some(pat))
 }
 
-/// Reads a PMT; `None` for another table, for a PMT's PID may carry private ones too, or one that is not in
-/// force yet.
+/// Reads a PMT; `None` for another table (a PMT's PID may carry private ones too), or one that is
+/// not in force yet.
 pub(super) fn read_pmt(section: &[u8]) -> Result<Option<Map>, Broken> {
     let Some((number, body)) = open(section, PMT_ID)? else {
         return Ok(None);
@@ -140,8 +140,8 @@ fn read_map(number: u16, body: &[u8]) -> Option<Map> {
     })
 }
 
-/// Checks a long section; gives its extension and its body between header and CRC, if it is of this table and
-/// in force.
+/// Checks a long section; returns its extension and its body between header and CRC, if it is of
+/// this table and in force.
 fn open(section: &[u8], table: u8) -> Result<Option<(u16, &[u8])>, Broken> {
     let &[id, syntax, _, e0, e1, version, _, _, ref rest @ ..] = section else {
         return Err(Broken);
@@ -157,7 +157,7 @@ fn open(section: &[u8], table: u8) -> Result<Option<(u16, &[u8])>, Broken> {
     Ok(is_in_force.then(|| (u16::from_be_bytes([e0, e1]), &rest[..body])))
 }
 
-/// Writes a PAT over programmes.
+/// Writes the PAT of these programmes.
 pub(super) fn write_pat<'a>(
     programmes: impl Iterator<Item = &'a Programme> + Clone,
     version: u8,
@@ -179,7 +179,7 @@ pub(super) fn write_pmt(programme: &Programme, version: u8) -> Vec<u8> {
     close(PMT_ID, programme.number, version, &pmt_body(programme))
 }
 
-/// Whether the programme's PMT fits into one section.
+/// Returns whether the programme's PMT fits into one section.
 pub(super) fn pmt_fits(programme: &Programme) -> bool {
     pmt_body(programme).len() + 12 <= SECTION_BYTES_MAX
 }

@@ -1,7 +1,8 @@
 //! A unit as the payload of one ADU.
 //!
-//! The idea: each payload says by itself what it is, so that a subscriber that knows nothing can write a transport
-//! stream from payloads alone, beginning at any programme unit. All integers are big-endian.
+//! The idea: each payload is self-describing, so that a subscriber without earlier state can write
+//! a transport stream from payloads alone, beginning at any programme unit. All integers are
+//! big-endian.
 //!
 //! ```text
 //!   0  version = 1
@@ -15,8 +16,8 @@
 //!   packets        pid u16 · n · 188 bytes
 //! ```
 //!
-//! Decoding is total: any bytes are a unit that [`Writer`](super::Writer) can write, or an error; nothing is allocated
-//! but the list of streams, which is bounded by what fits a PMT.
+//! Decoding is total: any bytes are a unit that [`Writer`](super::Writer) can write, or an error;
+//! nothing is allocated but the list of streams, which is bounded by what fits a PMT.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -35,7 +36,7 @@ const ALIGNED: u8 = 1 << 3;
 const DAMAGED: u8 = 1 << 4;
 const OPTIONS: u8 = 1 << 5;
 
-/// Timestamps are bounded, so that arithmetic on them is: 2⁶² ticks are a million years.
+/// Maximum timestamp, which prevents overflow: 2⁶² ticks are a million years.
 const TIME_90KHZ_MAX: u64 = 1 << 62;
 
 /// Why a payload is not a unit.
@@ -48,7 +49,7 @@ pub enum UnitError {
         /// The version found.
         found: u8,
     },
-    /// Its kind is not known.
+    /// Its kind is unknown.
     #[error("media unit is of unknown kind {found}")]
     Kind {
         /// The kind found.
@@ -60,7 +61,7 @@ pub enum UnitError {
         /// Its length.
         bytes: usize,
     },
-    /// A field holds what it cannot.
+    /// A field has an invalid value.
     #[error("media unit has an impossible {field}")]
     Field {
         /// The field.
@@ -225,7 +226,7 @@ fn decode_access(mut rest: Bytes, short: impl Fn() -> UnitError) -> Result<Acces
         _ => take(&mut rest, short)?,
     };
     let times = usize::from(pts_90khz.is_some()) + usize::from(dts_90khz.is_some());
-    if flags & OPTIONS != 0 && !are_sound(&options, times) {
+    if flags & OPTIONS != 0 && !are_valid_options(&options, times) {
         return Err(UnitError::Field { field: "option" });
     }
     Ok(AccessUnit {
@@ -256,8 +257,8 @@ fn decode_packets(mut rest: Bytes, short: impl Fn() -> UnitError) -> Result<Pack
     Ok(Packets { pid, data: rest })
 }
 
-/// Whether options of a PES header, beside so many times, are such as a header has.
-fn are_sound(options: &[u8], times: usize) -> bool {
+/// Returns whether options of a PES header, beside `times` bytes of times, are valid.
+fn are_valid_options(options: &[u8], times: usize) -> bool {
     let [first, second, rest @ ..] = options else {
         return false;
     };
@@ -266,7 +267,7 @@ fn are_sound(options: &[u8], times: usize) -> bool {
         && rest.len() + times * pes::TIME_BYTES <= pes::OPTION_BYTES_MAX
 }
 
-/// Splits off bytes with their length before them.
+/// Splits off bytes that are preceded by their length.
 fn take(rest: &mut Bytes, short: impl Fn() -> UnitError) -> Result<Bytes, UnitError> {
     let len = usize::from(rest.try_get_u16().map_err(|_| short())?);
     if len > section::SECTION_BYTES_MAX {
@@ -278,12 +279,12 @@ fn take(rest: &mut Bytes, short: impl Fn() -> UnitError) -> Result<Bytes, UnitEr
     Ok(rest.split_to(len))
 }
 
-/// Returns whether a programme can be carried: its PIDs are no reserved ones, and it is no larger than its table.
-pub(super) fn is_sound(programme: &Programme) -> bool {
+/// Returns whether a programme can be carried: its PIDs are not reserved, and it fits its table.
+pub(super) fn is_valid(programme: &Programme) -> bool {
     decode(&encode(&Unit::Programme(programme.clone()))).is_ok()
 }
 
-/// A PID that a programme may use: neither reserved nor that of null packets.
+/// Checks a PID for use in a programme: neither reserved nor that of null packets.
 fn checked_pid(pid: u16, field: &'static str) -> Result<u16, UnitError> {
     if (0x10..NULL_PID).contains(&pid) {
         Ok(pid)

@@ -1,17 +1,17 @@
 //! The multiplexer: units in, transport packets out.
 //!
-//! The idea: nothing of the input's packets is needed. Tables, continuity counters, clock references and stuffing are
-//! made anew from the units that arrive, so the output is whole whatever was lost, and whenever the receiver joined:
-//! before a programme's facts arrive nothing of it is written, and a video stream begins with a key picture,
-//! or without one when none has come for [`WAIT_90KHZ`]. The clock is the decoding time less a lead
-//! ([`LEAD_90KHZ`]) of the streams that it follows (`guide`); it is sent with each unit of the clock's PID,
-//! and in packets of its own wherever units are more than 80 ms apart. A jump in time is marked as a
-//! discontinuity.
+//! The idea: nothing of the input's packets is needed. Tables, continuity counters, clock
+//! references and stuffing are generated from the units that arrive, so the output is valid
+//! whatever was lost, and whenever the receiver joined. A programme is written only after its facts
+//! have arrived, and a video stream begins with a key picture, or without one if none has come for
+//! [`WAIT_90KHZ`]. The clock is the decoding time, less a lead ([`LEAD_90KHZ`]), of the streams
+//! that it follows (`guide`); it is sent with each unit of the clock's PID, and in packets of its
+//! own wherever units are more than 80 ms apart. A jump in time is marked as a discontinuity.
 //!
 //! What it does not do: null packets, a constant rate.
 //!
-//! Sources: ISO/IEC 13818-1 §2.4.3.5 (discontinuity), §2.7.2 (clock at least every 100 ms); ETSI TS 101 154 §4.1.7
-//! (tables at least every 100 ms).
+//! Sources: ISO/IEC 13818-1 §2.4.3.5 (discontinuity), §2.7.2 (clock at least every 100 ms); ETSI TS
+//! 101 154 §4.1.7 (tables at least every 100 ms).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,25 +21,25 @@ use super::guide::{Guide, Standing, Step};
 use super::packet::{self, Adaptation, NULL_PID, PACKET_BYTES};
 use super::{AccessUnit, Packets, Programme, Unit, is_video, pes, section};
 
-/// How long before its decoding time a unit is in the stream, in 90 kHz ticks: 400 ms, enough for sound that comes
-/// after the picture it belongs to, and for a receiver's buffer.
+/// How long before its decoding time a unit is in the stream, in 90 kHz ticks: 400 ms, enough for
+/// sound that arrives after its picture, and for a receiver's buffer.
 pub const LEAD_90KHZ: u64 = 36_000;
 
-/// Longest distance between clock references, in 90 kHz ticks: 80 ms, for the standard demands 100.
+/// Maximum distance between clock references, in 90 kHz ticks: 80 ms, as the standard requires 100.
 const CLOCK_90KHZ: u64 = 7_200;
 
-/// Longest distance between tables, in 90 kHz ticks: 100 ms.
+/// Maximum distance between tables, in 90 kHz ticks: 100 ms.
 const TABLES_90KHZ: u64 = 9_000;
 
-/// How long a video stream is withheld for want of a key picture, in 90 kHz ticks: 5 s. Key pictures are
-/// marked in more ways than one, or not at all where a picture is refreshed line by line: a decoder then
-/// finds its way by itself.
+/// How long a video stream waits for a key picture, in 90 kHz ticks: 5 s. Key pictures are marked
+/// in several ways, or not at all where a picture is refreshed line by line: a decoder then
+/// synchronizes by itself.
 pub const WAIT_90KHZ: u64 = 450_000;
 
-/// The same where units carry no times: five seconds of 50 pictures.
+/// The same for units without times: five seconds of 50 pictures.
 const WAIT_UNITS: u32 = 250;
 
-/// Programmes written at a time; more are not believed.
+/// Maximum number of programmes written; units of further ones are dropped.
 const PROGRAMMES_MAX: usize = 64;
 
 /// The multiplexer.
@@ -55,13 +55,13 @@ pub struct Writer {
 /// Units that could not be written, by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Withheld {
-    /// Their programme was not known yet.
+    /// Units of a programme without tables so far.
     pub without_tables: u64,
-    /// Their video had not begun: no key picture had come.
+    /// Units of a video stream without a key picture so far.
     pub before_key: u64,
-    /// They belong to more programmes than are written.
+    /// Units of programmes beyond the maximum.
     pub crowded_out: u64,
-    /// Packets on the PID of a table, which the writer makes itself.
+    /// Packets on the PID of a table, which the writer generates itself.
     pub tables: u64,
 }
 
@@ -82,11 +82,12 @@ struct Lane {
     guide: Guide,
     /// Video PIDs that have begun.
     begun: BTreeSet<u16>,
-    /// Those that have not: the time of the first unit withheld, and how many were.
+    /// Video PIDs that have not: the time of the first unit withheld, and the number of units
+    /// withheld.
     waiting: BTreeMap<u16, (Option<u64>, u32)>,
 }
 
-/// What the clock does before a unit.
+/// The clock references around a unit.
 #[derive(Debug, Default)]
 struct Tick {
     /// References in packets of their own.
@@ -96,7 +97,7 @@ struct Tick {
 }
 
 impl Writer {
-    /// Makes a writer at the start of its output.
+    /// Returns a writer for the start of its output.
     pub fn new() -> Self {
         Self::default()
     }
@@ -106,7 +107,7 @@ impl Writer {
         self.withheld
     }
 
-    /// Writes a unit: whole packets, or none if it is withheld or tells nothing new.
+    /// Writes a unit: whole packets, or none if it is withheld or has no news.
     pub fn write(&mut self, unit: &Unit) -> Bytes {
         let mut out = Vec::new();
         match unit {
@@ -204,7 +205,7 @@ impl Writer {
             bytes: 0,
         };
         let mut head = pes::write(&header, unit.data.len());
-        // The header and the data's head go together.
+        // The header and the first data share packets.
         let header_bytes = head.len();
         head.extend_from_slice(&unit.data[..unit.data.len().min(PACKET_BYTES)]);
         let adaptation = Adaptation {
@@ -216,7 +217,8 @@ impl Writer {
         out.reserve((unit.data.len() / 184 + 3) * PACKET_BYTES);
         let mut taken = packet::write(out, unit.pid, true, adaptation, counter, &head);
         let none = Adaptation::default();
-        // Options may fill more than a packet; behind them there is a packet's worth of data, or all of it.
+        // Options may fill more than a packet; after them there is a packet's worth of data, or all
+        // of it.
         while taken < header_bytes {
             taken += packet::write(out, unit.pid, false, none, counter, &head[taken..]);
         }
@@ -260,7 +262,7 @@ impl Writer {
             let counter = self.counters.entry(pid).or_default();
             let mut payload = vec![0];
             payload.extend_from_slice(&section);
-            // Sections are filled up with stuffing bytes, so that no adaptation field is needed.
+            // Sections are padded with stuffing bytes, so that no adaptation field is needed.
             let packets = payload.len().div_ceil(184);
             payload.resize(packets * 184, 0xff);
             for (index, part) in payload.chunks_exact(184).enumerate() {
@@ -269,7 +271,7 @@ impl Writer {
         }
     }
 
-    /// Writes a packet with nothing but a clock reference.
+    /// Writes a packet that has only a clock reference.
     fn write_clock(&mut self, pid: u16, time: u64, discontinuity: bool, out: &mut Vec<u8>) {
         let adaptation = Adaptation {
             discontinuity,
@@ -284,7 +286,7 @@ impl Writer {
 }
 
 impl Lane {
-    /// Whether the video of a unit has begun, or has been withheld for as long as it may be.
+    /// Returns whether the video of a unit has begun, or has been withheld for the maximum time.
     fn may_begin(&mut self, unit: &AccessUnit) -> bool {
         if self.begun.contains(&unit.pid) {
             return true;
@@ -303,7 +305,7 @@ impl Lane {
         }
     }
 
-    /// Moves the clock to a unit's decoding time.
+    /// Advances the clock to a unit's decoding time.
     fn tick(&mut self, now: u64, pid: u16, jump: bool) -> Tick {
         let mut tick = Tick::default();
         let clock_pid = self.programme.clock_pid;

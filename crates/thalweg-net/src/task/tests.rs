@@ -44,7 +44,7 @@ async fn aborted_task_is_no_failure() {
 }
 
 #[tokio::test]
-async fn connection_task_panic_ends_connection() {
+async fn connection_panic_ends_connection() {
     assert!(!is_alone());
     assert!(alone(async { is_alone() }).await);
     let is_ended = AtomicBool::new(false);

@@ -144,7 +144,7 @@ async fn acknowledged(node: &Node, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn patient_outcome_needs_no_wake_over_tcp() {
+async fn patient_outcome_wakes_nothing() {
     const COUNT: u64 = 40;
     for over in Over::ALL {
         let (a, _b, link) = pair_over(over).await;

@@ -1,5 +1,5 @@
-//! Proves RTP: what is written is read, options are skipped, order is restored within the window, loss is
-//! counted, a new source loses nothing, and any bytes are a packet or an error.
+//! Proves RTP: reading inverts writing, options are skipped, order is restored within the window,
+//! loss is counted, a new source loses nothing, and any bytes are a packet or an error.
 
 mod port;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Transport packets whose last byte is their number.
+/// Returns transport packets with their number in the last byte.
 fn transport(count: u8) -> Vec<u8> {
     let packet = |n| {
         let mut packet = [0u8; PACKET_BYTES];
@@ -73,7 +73,7 @@ fn options_are_skipped() {
 }
 
 #[test]
-fn order_is_restored_and_repeats_are_dropped() {
+fn order_is_restored() {
     let mut out = datagrams(49, 65_533);
     out.swap(1, 3);
     out.swap(4, 5);
@@ -89,7 +89,7 @@ fn order_is_restored_and_repeats_are_dropped() {
 }
 
 #[test]
-fn loss_is_counted_once_the_window_is_full() {
+fn full_window_counts_loss() {
     let out = datagrams(252, 10);
     let mut depacketizer = Depacketizer::new();
     for (index, datagram) in out.iter().enumerate() {
@@ -104,7 +104,7 @@ fn loss_is_counted_once_the_window_is_full() {
 }
 
 #[test]
-fn what_waits_is_given_on_flush_and_before_a_new_source() {
+fn flush_releases_waiting_packets() {
     let out = datagrams(21, 0);
     let mut depacketizer = Depacketizer::new();
     depacketizer.push(&out[0]).expect("our own");
@@ -119,7 +119,7 @@ fn what_waits_is_given_on_flush_and_before_a_new_source() {
         "one packet may be a stray"
     );
     depacketizer.push(&other[1]).expect("our own");
-    // What waited of the old one, and both of the new.
+    // The waiting packet of the old source, and both of the new one.
     assert_eq!(drain(&mut depacketizer).len(), 21 * 188);
     let counts = depacketizer.counts();
     assert_eq!((counts.lost, counts.late, counts.stray), (1, 0, 0));
@@ -133,14 +133,15 @@ fn what_waits_is_given_on_flush_and_before_a_new_source() {
     ));
 }
 
-/// Seven packets a datagram of a source, from a number on.
+/// Datagrams of seven packets of a source, from a number on.
 fn of_source(ssrc: u32, first: u16, packets: u8) -> Vec<Vec<u8>> {
     Packetizer::new(ssrc, first).push(&transport(packets), 0)
 }
 
 #[test]
 fn new_source_loses_no_datagram() {
-    // A new source and number for each group, as some cameras draw them; the number wraps within the second.
+    // A new source and number for each group, as some cameras choose them; the number wraps within
+    // the second group.
     let mut sent = of_source(1, 40, 21);
     sent.extend(of_source(2, 65_535, 21));
     sent.extend(of_source(3, 7, 14));
@@ -155,10 +156,10 @@ fn new_source_loses_no_datagram() {
 }
 
 #[test]
-fn held_datagrams_are_released_in_order() {
+fn held_datagrams_keep_order() {
     let mut depacketizer = Depacketizer::new();
     let (old, new) = (of_source(1, 0, 21), of_source(2, 500, 28));
-    // The first two of the new source change places, and a late one of the old comes between.
+    // The first two of the new source are swapped, with a late one of the old source between them.
     for datagram in [
         &old[0], &old[2], &new[1], &old[1], &new[0], &new[2], &new[3],
     ] {
@@ -171,7 +172,7 @@ fn held_datagrams_are_released_in_order() {
 }
 
 #[test]
-fn stray_source_does_not_throw_stream_over() {
+fn stray_source_changes_nothing() {
     let (own, other) = (of_source(1, 0, 70), of_source(2, 900, 70));
     let mut depacketizer = Depacketizer::new();
     for (own, other) in own.iter().zip(&other) {
@@ -181,7 +182,7 @@ fn stray_source_does_not_throw_stream_over() {
     assert_eq!(drain(&mut depacketizer), transport(70));
     let counts = depacketizer.counts();
     assert_eq!((counts.packets, counts.restarts), (10, 0));
-    // A window of them is still held.
+    // One window of them is still held.
     assert_eq!(counts.stray, 10 - WINDOW_PACKETS as u64);
 }
 
@@ -197,7 +198,7 @@ fn silence_confirms_new_source() {
 }
 
 #[test]
-fn dynamic_type_with_whole_packets_is_taken() {
+fn dynamic_type_is_accepted() {
     let mut depacketizer = Depacketizer::new();
     for mut datagram in of_source(1, 0, 28) {
         datagram[1] = 96;
@@ -228,10 +229,10 @@ proptest! {
     }
 
     #[test]
-    fn any_order_within_the_window_is_restored(swaps in proptest::collection::vec((1..36usize, 1..3usize), 0..20)) {
+    fn any_order_in_window_is_restored(swaps in proptest::collection::vec((1..36usize, 1..3usize), 0..20)) {
         let mut out = datagrams(252, 65_500);
         let expected = transport(252);
-        // Each packet moves back by less than the window in all.
+        // Each packet moves back by less than the window in total.
         for (at, by) in swaps.into_iter().take(4) {
             let packet = out.remove(at.min(out.len() - 1));
             out.insert((at + by).min(out.len()), packet);

@@ -1,5 +1,5 @@
-//! Proves that what comes at a port is told apart, and that pieces of a stream are given whatever they begin
-//! with.
+//! Proves that the kinds of datagrams are told apart, and that pieces of a stream are passed on
+//! whatever bytes they begin with.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn port_of<'a>(datagrams: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, PortC
     (out, port.counts())
 }
 
-/// Packets filled, behind their first four bytes, with the head of an RTP packet over and over.
+/// Packets filled, after their first four bytes, with repeated heads of an RTP packet.
 fn confusing(packets: u8) -> Vec<u8> {
     let mut bytes = transport(packets);
     for packet in bytes.chunks_mut(PACKET_BYTES) {
@@ -26,7 +26,7 @@ fn confusing(packets: u8) -> Vec<u8> {
     bytes
 }
 
-/// RTP of another payload: so many video packets.
+/// Returns `count` RTP packets of another payload (video).
 fn video(count: u16, kind: u8) -> Vec<Vec<u8>> {
     let packet = |sequence| {
         let header = Header {
@@ -56,18 +56,18 @@ fn pieces_of_any_size_are_joined() {
 }
 
 #[test]
-fn stream_joined_within_a_packet_is_taken() {
+fn mid_packet_start_is_accepted() {
     let stream = confusing(80);
     for from in 4..100 {
         let (out, counts) = port_of(stream[from..].chunks(1472));
-        // Before anything is certain a first piece may be taken for RTP.
+        // Before anything is certain, the first piece may be mistaken for RTP.
         assert!(out.len() + 2 * 1472 >= stream.len() - from, "from {from}");
         assert_eq!(counts.bytes, (stream.len() - from) as u64);
     }
 }
 
 #[test]
-fn rtp_of_another_payload_is_counted_with_its_type() {
+fn foreign_rtp_is_counted() {
     let sent = video(30, 96);
     let (out, counts) = port_of(sent.iter().map(Vec::as_slice));
     assert!(out.is_empty());
@@ -85,13 +85,13 @@ fn sender_may_change_its_carriage() {
         .chain([&plain[..]])
         .chain(video.iter().map(Vec::as_slice));
     let (out, counts) = port_of(sent);
-    // The first packet of the video may be a piece of the plain stream; the others follow on it.
+    // The first packet of the video may be a piece of the plain stream; the others follow it.
     assert_eq!(out.len(), 3 * 14 * PACKET_BYTES + video[0].len());
     assert_eq!((counts.rtp.packets, counts.foreign), (2, 9));
 }
 
 #[test]
-fn control_packets_beside_rtp_are_passed_over() {
+fn rtcp_is_skipped() {
     let rtp = datagrams(14, 9);
     let report = [&[0x80, 200, 0, 6][..], &[7; 24]].concat();
     let noise = [9; 40];

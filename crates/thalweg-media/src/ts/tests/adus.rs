@@ -1,9 +1,9 @@
-//! Proves that what a publisher takes apart a subscriber puts together, from ADUs alone.
+//! Proves that a subscriber reassembles a publisher's stream from ADUs alone.
 
 use super::*;
 
 #[test]
-fn a_publisher_marks_what_depends_on_what() {
+fn publisher_marks_dependencies() {
     let mut publisher = Publisher::new();
     publisher.push(&write(&units(13)));
     publisher.finish();
@@ -43,7 +43,7 @@ fn a_publisher_marks_what_depends_on_what() {
 }
 
 #[test]
-fn a_file_played_again_goes_on_in_time() {
+fn replayed_file_continues_in_time() {
     let bytes = write(&units(10));
     let mut publisher = Publisher::new();
     let mut subscriber = Subscriber::new();
@@ -74,7 +74,7 @@ fn a_file_played_again_goes_on_in_time() {
 }
 
 #[test]
-fn a_subscriber_needs_nothing_but_payloads() {
+fn subscriber_needs_only_payloads() {
     let sent = units(30);
     let mut publisher = Publisher::new();
     let mut subscriber = Subscriber::new();

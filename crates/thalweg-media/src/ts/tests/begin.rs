@@ -1,5 +1,5 @@
-//! Proves where a receiver can begin: at each kind of key picture that a stream may have, after a wait where
-//! it has none.
+//! Proves where a receiver can begin: at each kind of key picture, and after a wait where there is
+//! none.
 
 use super::*;
 
@@ -24,14 +24,14 @@ fn unmarked(stream_type: u8, index: u64, data: &[u8]) -> AccessUnit {
     }
 }
 
-/// What a subscriber gets of pictures of which every tenth is `key`, and none is marked.
+/// What a subscriber receives if every tenth picture is `key` and none is marked.
 fn received(stream_type: u8, key: &[u8], other: &[u8]) -> Vec<AccessUnit> {
     let mut sent = vec![Unit::Programme(video_of(stream_type))];
     sent.extend((5..45).map(|n| {
         let data = if n % 10 == 0 { key } else { other };
         Unit::Access(unmarked(stream_type, n, data))
     }));
-    // The input's own packets: written as they are, without regard to key pictures.
+    // The input's own packets, written without regard to key pictures.
     let mut bytes = write(&sent[..1]);
     let mut counter = 0;
     for unit in &sent[1..] {
@@ -60,7 +60,7 @@ fn received(stream_type: u8, key: &[u8], other: &[u8]) -> Vec<AccessUnit> {
 }
 
 #[test]
-fn unmarked_key_pictures_of_each_codec_are_found() {
+fn unmarked_key_pictures_are_found() {
     let (recovery, plain) = (
         [0, 0, 1, 6, 5, 2, 8, 8, 6, 1, 0x84, 0x80],
         [0, 0, 1, 6, 5, 1, 6, 0x80],
@@ -133,7 +133,7 @@ fn unmarked_key_pictures_of_each_codec_are_found() {
 }
 
 #[test]
-fn video_without_key_pictures_begins_after_a_wait() {
+fn video_without_keys_begins_late() {
     let data = [0, 0, 1, 0x41, 9, 9];
     for timed in [true, false] {
         let mut writer = Writer::new();
@@ -157,9 +157,9 @@ fn video_without_key_pictures_begins_after_a_wait() {
 }
 
 #[test]
-fn facts_without_a_key_picture_are_no_start() {
+fn facts_without_key_are_no_start() {
     let mut publisher = Publisher::new();
-    // A key picture each 12, at 25 a second, and facts each second besides.
+    // A key picture every 12, at 25 a second, and facts every second besides.
     let sent: Vec<_> = (0..60_u64)
         .map(|n| {
             let index = u64::from(n != 0 && n != 40);

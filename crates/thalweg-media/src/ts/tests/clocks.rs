@@ -1,8 +1,9 @@
-//! Proves that each programme goes by its own clock, and that no stream of another clock moves it.
+//! Proves that each programme follows its own clock, and that streams of another clock do not move
+//! it.
 
 use super::*;
 
-/// A programme of one picture stream, which bears the clock, and one of metadata.
+/// A programme of one picture stream, which has the clock, and one of metadata.
 fn numbered(number: u16) -> Programme {
     let pid = number << 8;
     let stream = |pid, stream_type| Elementary {
@@ -42,7 +43,7 @@ fn stray(number: u16, time: u64) -> Unit {
     })
 }
 
-/// Clock references of a PID in what was written, and how many jumps they make.
+/// Returns the number of clock references of a PID in the output, and of the jumps among them.
 fn jumps(bytes: &[u8], pid: u16) -> (usize, usize) {
     let references: Vec<u64> = bytes
         .chunks(PACKET_BYTES)
@@ -87,7 +88,7 @@ fn programmes_keep_their_own_clocks() {
 }
 
 #[test]
-fn programmes_read_again_go_on_each_in_its_time() {
+fn replayed_programmes_continue() {
     let mut sent = vec![Unit::Programme(numbered(1)), Unit::Programme(numbered(2))];
     for n in 0..50 {
         sent.push(picture_of(1, A, n));
@@ -113,8 +114,9 @@ fn programmes_read_again_go_on_each_in_its_time() {
 }
 
 #[test]
-fn stray_times_move_neither_clock_nor_pace() {
-    // Before the first picture, between the pictures, and at times that would be another round of the clock.
+fn stray_times_move_no_clock() {
+    // Before the first picture, between pictures, and at times that would be another round of the
+    // clock.
     for far in [70_000 * 90_000, (1 << 33) - 1000, 0, A + 400_000] {
         let mut sent = vec![Unit::Programme(numbered(1)), stray(1, far)];
         for n in 0..100 {
@@ -136,7 +138,7 @@ fn stray_times_move_neither_clock_nor_pace() {
                 let Ok(Unit::Access(_)) = unit::decode(&payload) else {
                     continue;
                 };
-                // What comes before the first picture has no time yet.
+                // A unit before the first picture has no time yet.
                 assert!(
                     time == 0 || (last..=last + 3700).contains(&time),
                     "{far}: {time}"
@@ -152,7 +154,7 @@ fn stray_times_move_neither_clock_nor_pace() {
 }
 
 #[test]
-fn data_alone_moves_the_clock_after_a_while() {
+fn lone_data_moves_clock_later() {
     let mut facts = numbered(1);
     facts.streams.remove(0);
     facts.clock_pid = 0x102;
@@ -163,16 +165,16 @@ fn data_alone_moves_the_clock_after_a_while() {
         sent.extend(data);
         write(&sent)
     };
-    // The only stream leads, also where it is data.
+    // An only stream leads, even if it is data.
     assert_eq!(jumps(&only(facts, 0), 0x102).1, 0);
-    // Where pictures have led and come no more, one jump follows, ten seconds later.
+    // If pictures have led and then stop, one jump follows, ten seconds later.
     let (references, jumps) = jumps(&only(numbered(1), 25), 0x101);
     assert!((70..150).contains(&references), "{references}");
     assert_eq!(jumps, 1);
 }
 
 #[test]
-fn sound_moves_the_clock_while_pictures_are_lost() {
+fn audio_moves_clock_without_video() {
     let mut writer = Writer::new();
     writer.write(&Unit::Programme(programme()));
     let mut bytes = writer.write(&Unit::Access(picture(0))).to_vec();

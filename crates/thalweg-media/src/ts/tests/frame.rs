@@ -1,4 +1,4 @@
-//! Proves that packets are found in every frame they come in, and that missing tables are named.
+//! Proves that packets are found in every frame format, and that missing tables are reported.
 
 use super::read::HELD_PACKETS_MAX;
 use super::*;
@@ -11,7 +11,7 @@ fn with_stamps(bytes: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// The same packets with sixteen bytes of code behind each.
+/// The same packets with sixteen bytes of code after each.
 fn with_code(bytes: &[u8]) -> Vec<u8> {
     let packets = bytes.chunks(PACKET_BYTES);
     packets
@@ -20,7 +20,7 @@ fn with_code(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn packets_of_192_and_204_bytes_are_read() {
+fn packets_of_192_and_204_are_read() {
     let sent = units(40);
     let plain = write(&sent);
     let packets = (plain.len() / PACKET_BYTES) as u64;
@@ -40,7 +40,7 @@ fn packets_of_192_and_204_bytes_are_read() {
 }
 
 #[test]
-fn stream_joined_within_a_packet_is_read() {
+fn mid_packet_start_is_read() {
     let sent = units(60);
     for bytes in [
         write(&sent),
@@ -57,7 +57,7 @@ fn stream_joined_within_a_packet_is_read() {
 }
 
 #[test]
-fn lost_bytes_are_counted_and_damage_is_marked() {
+fn lost_bytes_mark_damage() {
     let bytes = write(&units(60));
     let pieces: Vec<&[u8]> = bytes.chunks(1472).collect();
     let mut lossy = Vec::new();
@@ -147,14 +147,14 @@ fn table_not_yet_in_force_is_no_error() {
 }
 
 #[test]
-fn packets_before_their_tables_are_held() {
+fn early_packets_are_held() {
     let sent = units(30);
     let bytes = write(&sent);
     let is_table = |raw: &&[u8]| matches!((raw[1] & 0x1f, raw[2]), (0 | 0x10, 0));
     let tables: Vec<&[u8]> = bytes.chunks(PACKET_BYTES).filter(is_table).collect();
     let content = bytes.chunks(PACKET_BYTES).filter(|raw| !is_table(raw));
     let content: Vec<&[u8]> = content.collect();
-    // Tables in the midst, in either order.
+    // Tables in the middle, in either order.
     for (first, second) in [(0, 1), (1, 0)] {
         let (before, after) = content.split_at(content.len() / 2);
         let two = [tables[first], tables[second]];

@@ -1,5 +1,6 @@
-//! Proves the transport stream rooms: units survive writing and reading in any slicing, damage is counted and bounded,
-//! the output obeys the standard's intervals and counters, and any bytes are survived by every decoder.
+//! Proves the transport stream rooms: units survive writing and reading in any slicing, damage is
+//! counted and bounded, the output keeps the standard's intervals and counters, and every decoder
+//! survives any bytes.
 
 mod adus;
 mod begin;
@@ -157,7 +158,7 @@ fn units_survive_in_any_slicing() {
 }
 
 #[test]
-fn facts_come_before_every_key_picture() {
+fn facts_precede_key_pictures() {
     let (got, _) = read(&write(&units(30)), 500);
     for (index, unit) in got.iter().enumerate() {
         if matches!(unit, Unit::Access(unit) if unit.pid == VIDEO && unit.random_access) {
@@ -165,12 +166,12 @@ fn facts_come_before_every_key_picture() {
         }
     }
     let facts = got.iter().filter(|unit| matches!(unit, Unit::Programme(_)));
-    // Those that came, and again before each key picture.
+    // The original facts, and one repetition before each key picture.
     assert_eq!(facts.count(), 4);
 }
 
 #[test]
-fn facts_are_repeated_every_second_without_pictures() {
+fn facts_repeat_every_second() {
     let mut facts = programme();
     facts.clock_pid = AUDIO;
     let sounds = (0..100).map(|n| Unit::Access(sound(n)));
@@ -195,7 +196,7 @@ fn garbage_is_skipped_and_counted() {
     mixed.extend_from_slice(&bytes[..100]);
     for slice in [1, 99, 10_000] {
         let (got, counts) = read(&mixed, slice);
-        // The packet before the garbage might have been two halves.
+        // The packet before the garbage might be halves of two packets.
         let mut pictures = of_pid(&got, VIDEO);
         assert!(pictures.iter().filter(|unit| unit.damaged).count() <= 1);
         for unit in &mut pictures {
@@ -208,7 +209,7 @@ fn garbage_is_skipped_and_counted() {
 }
 
 #[test]
-fn a_lost_packet_damages_one_unit() {
+fn lost_packet_damages_one_unit() {
     let bytes = write(&units(12));
     let packets: Vec<_> = bytes.chunks(PACKET_BYTES).collect();
     let second = |raw: &&[u8]| raw[1] == 0x01 && raw[2] == 0x00;
@@ -241,7 +242,7 @@ fn packets_sent_twice_are_dropped() {
 }
 
 #[test]
-fn a_broken_table_is_counted_and_nothing_written_of_it() {
+fn broken_table_is_not_written() {
     let mut bytes = write(&units(1));
     bytes[PACKET_BYTES + 20] ^= 1;
     let (got, counts) = read(&bytes[..3 * PACKET_BYTES], 188);
@@ -276,7 +277,7 @@ fn timestamps_go_on_over_their_wrap() {
 }
 
 #[test]
-fn a_receiver_that_joins_late_begins_at_a_key_picture() {
+fn late_receiver_begins_at_key() {
     let sent = units(40);
     let mut writer = Writer::new();
     let late = &sent[20..];
@@ -292,7 +293,7 @@ fn a_receiver_that_joins_late_begins_at_a_key_picture() {
 }
 
 #[test]
-fn any_subset_of_units_is_a_sound_stream() {
+fn any_unit_subset_is_valid() {
     let sent = units(200);
     for keep in [1, 2, 3, 7, 40] {
         let some = sent.iter().enumerate();
@@ -304,7 +305,7 @@ fn any_subset_of_units_is_a_sound_stream() {
     }
 }
 
-/// Checks counters, clock distance and order, and that everything is in whole packets.
+/// Checks counters, clock distance and order, and that the stream is whole packets.
 fn check_stream(bytes: &[u8]) {
     let mut counters = std::collections::BTreeMap::new();
     let mut clock: Option<u64> = None;
@@ -327,7 +328,7 @@ fn check_stream(bytes: &[u8]) {
 }
 
 #[test]
-fn a_jump_in_time_is_marked() {
+fn time_jump_is_marked() {
     let mut writer = Writer::new();
     writer.write(&Unit::Programme(programme()));
     let mut marked = |ticks: i64| {
@@ -385,7 +386,7 @@ fn unknown_pids_pass_through() {
 }
 
 #[test]
-fn a_table_of_two_packets_is_read_and_written() {
+fn two_packet_table_round_trips() {
     let mut facts = programme();
     facts.streams[1].descriptors = vec![7; 600].into();
     let (got, counts) = read(&write(&[Unit::Programme(facts.clone())]), 188);
@@ -394,7 +395,7 @@ fn a_table_of_two_packets_is_read_and_written() {
 }
 
 #[test]
-fn an_endless_unit_is_given_up() {
+fn endless_unit_is_dropped() {
     let mut reader = Reader::new();
     reader.push(&write(&[Unit::Programme(programme())]));
     reader.push(&foreign(
@@ -413,7 +414,8 @@ fn an_endless_unit_is_given_up() {
     assert!(reader.counts().early_packets > 0);
 }
 
-/// A PES packet of open length over packets of at most 184 bytes, the given lengths each.
+/// A PES packet of open length over packets with payloads of the given lengths, each at most 184
+/// bytes.
 fn open_pes(parts: &[usize]) -> (Vec<u8>, Vec<u8>) {
     let head = [0, 0, 1, 0xe0, 0, 0, 0x80, 0x80, 5, 0x21, 0, 5, 0xbf, 0x21];
     let total = parts.iter().sum::<usize>();
@@ -430,7 +432,7 @@ fn open_pes(parts: &[usize]) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn stuffing_ends_a_unit_of_open_length_at_once() {
+fn stuffing_ends_open_unit() {
     for (last, now) in [
         (184, false),
         (183, true),
@@ -455,7 +457,7 @@ fn stuffing_ends_a_unit_of_open_length_at_once() {
 }
 
 #[test]
-fn stuffing_within_a_unit_loses_nothing() {
+fn early_stuffing_loses_nothing() {
     let (bytes, data) = open_pes(&[184, 100, 184, 100, 20]);
     let tables = write(&[Unit::Programme(programme())]);
     let (got, counts) = read(&[tables, bytes].concat(), 77);
@@ -467,7 +469,7 @@ fn stuffing_within_a_unit_loses_nothing() {
 }
 
 #[test]
-fn the_framing_says_what_is_wrong() {
+fn framing_error_names_the_fault() {
     let decode = |bytes: &[u8]| unit::decode(&Bytes::copy_from_slice(bytes));
     assert_eq!(decode(&[]), Err(UnitError::Short { bytes: 0 }));
     assert_eq!(decode(&[9, 0]), Err(UnitError::Version { found: 9 }));
@@ -494,7 +496,7 @@ fn the_framing_says_what_is_wrong() {
     }
 }
 
-/// Any bytes, with sync bytes where packets would begin and PIDs that mean something.
+/// Any bytes, with sync bytes at packet starts and meaningful PIDs.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let pid = prop_oneof![
         Just(0u16),
@@ -521,7 +523,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn any_bytes_are_read_alike_in_any_slicing(tail in hostile(), slice in 1..700usize) {
+    fn slicing_does_not_matter(tail in hostile(), slice in 1..700usize) {
         let mut bytes = write(&units(2));
         bytes.extend_from_slice(&tail);
         let whole = read(&bytes, bytes.len());
@@ -530,7 +532,7 @@ proptest! {
         let between = c.skipped_bytes + c.truncated_bytes + c.framing_bytes;
         let total = c.packets * PACKET_BYTES as u64 + between;
         prop_assert_eq!(total, bytes.len() as u64);
-        // What is read can be written, framed and read again.
+        // A unit that was read can be written, framed and read again.
         let mut subscriber = Subscriber::new();
         let mut out = Vec::new();
         for unit in &whole.0 {

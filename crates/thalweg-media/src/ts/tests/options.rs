@@ -1,10 +1,11 @@
-//! Proves that the options of PES headers are kept as they came.
+//! Proves that the options of PES headers are kept unchanged.
 
 use super::*;
 
 #[test]
 fn options_of_a_header_are_kept() {
-    // Teletext: two flag bytes, a time, and stuffing up to 36 bytes of options; the data fills three packets.
+    // Teletext: two flag bytes, a time, and stuffing up to 36 bytes of options; the data fills
+    // three packets.
     let stuffing = [&[0, 0][..], &[0xff; 31]].concat();
     for options in [
         stuffing,
@@ -32,7 +33,7 @@ fn options_of_a_header_are_kept() {
         assert_eq!(counts.bad_units, 0);
         let framed = unit::encode(&sent[1]);
         assert_eq!(unit::decode(&framed), Ok(sent[1].clone()));
-        // Nothing but the last packet may be stuffed.
+        // Only the last packet may be stuffed.
         let stuffed = bytes
             .chunks(PACKET_BYTES)
             .filter(|raw| raw[2] == 2 && raw[3] & 0x20 != 0);
@@ -41,7 +42,7 @@ fn options_of_a_header_are_kept() {
 }
 
 #[test]
-fn options_that_no_header_has_are_refused() {
+fn invalid_options_are_refused() {
     let mut unit = sound(0);
     unit.options = vec![0, 0, 1].into();
     let good = unit::encode(&Unit::Access(unit));
