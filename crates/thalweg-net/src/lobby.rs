@@ -57,8 +57,9 @@ impl<C: Send + 'static> Lobby<C> {
         self.lock().taken.len() > PLACES / 2
     }
 
-    /// Runs `handshake` on a connection in a task, at once or when its turn comes; drops the
-    /// connection if the queue is full. The handshake is dropped when another host takes its place.
+    /// Runs `handshake` on a connection in a task, at once or when its turn comes. A full queue
+    /// drops the oldest connection of the host that has most. The handshake is dropped when another
+    /// host takes its place.
     pub(crate) fn arrive<F>(
         self: &Arc<Self>,
         host: Host,
@@ -114,7 +115,7 @@ enum Arrival<H, C> {
     /// Its handshake starts in this place; the handle, if any, cancels the handshake that it
     /// displaces.
     Started(Place, C, Option<H>),
-    /// It is queued, or the queue was full.
+    /// It is queued; a full queue has dropped the oldest connection of the host that has most.
     Queued,
 }
 

@@ -475,19 +475,19 @@ mod tests {
         let size = DataSize::from_bytes(1_200);
         let rtt = Time::from_millis(4);
         for (asked, transit_ms, queueing_ms) in [(Some(clock as Clock), 2, 0), (None, 0, 3)] {
-            let begun = Moment::now();
+            let start = Moment::now();
             let mut watched = Watchful {
                 foreign: None,
                 clock: asked,
             }
-            .watched(begun, 1_200);
+            .watched(start, 1_200);
             let mut own = Adapted::new(watched.times, 1_200, Arc::default());
             for number in 0..4 {
-                let sent = begun + rtt * number;
+                let sent = start + rtt * number;
                 NOW.set(Some(sent + rtt));
                 // noq read the clock before the second packet was sent, and its acknowledgement
                 // after it arrived.
-                let reported = if number == 1 { begun } else { sent + rtt };
+                let reported = if number == 1 { start } else { sent + rtt };
                 let number = number.into();
                 own.on_packet_sent(sent, 1_200, number);
                 let (at, sent_at) = (own.times.at(reported), own.times.at(sent));
@@ -505,22 +505,22 @@ mod tests {
 
     #[test]
     fn memory_outlives_connection() {
-        let begun = Moment::now();
+        let start = Moment::now();
         let times = Times {
-            since: begun,
+            since: start,
             clock: None,
         };
         let (first, second) = (Arc::<Watch>::default(), Arc::<Watch>::default());
         // Sends one packet, acknowledged after a round trip; returns the window.
         let play = |watch: &Arc<Watch>| {
             let mut path = Adapted::new(times, 1_200, watch.clone());
-            let sent = begun + Time::from_millis(1);
-            let came = sent + Time::from_millis(100);
+            let sent = start + Time::from_millis(1);
+            let acked_at = sent + Time::from_millis(100);
             path.on_packet_sent(sent, 1_200, 0);
             let size = DataSize::from_bytes(1_200);
-            let (at, sent_at) = (times.at(came), times.at(sent));
+            let (at, sent_at) = (times.at(acked_at), times.at(sent));
             path.controller.handle_ack(at, 0, sent_at, size);
-            path.on_end_acks(came, 0, true, Some(0));
+            path.on_end_acks(acked_at, 0, true, Some(0));
             path.controller.window()
         };
         assert_eq!(first.to_keep(), None, "nothing was measured");

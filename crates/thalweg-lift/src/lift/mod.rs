@@ -202,9 +202,9 @@ impl Lift {
     pub fn poll_forward(&mut self) -> Option<Packet> {
         loop {
             if let Some(index) = self.forward.more_downstream() {
-                let given =
+                let polled =
                     self.stages[index].poll_module(Direction::Forward, self.now, &self.pool);
-                let Some(packet) = self.forward.record_polled(index, given) else {
+                let Some(packet) = self.forward.record_polled(index, polled) else {
                     continue;
                 };
                 if let Some(out) = self.pass_forward(packet, index + 1) {
@@ -230,9 +230,9 @@ impl Lift {
     pub fn poll_backward(&mut self) -> Option<Packet> {
         loop {
             if let Some(index) = self.backward.more_upstream() {
-                let given =
+                let polled =
                     self.stages[index].poll_module(Direction::Backward, self.now, &self.pool);
-                let Some(packet) = self.backward.record_polled(index, given) else {
+                let Some(packet) = self.backward.record_polled(index, polled) else {
                     continue;
                 };
                 if let Some(out) = self.pass_backward(packet, index) {
@@ -490,13 +490,13 @@ impl Path {
 
     /// Records a module's polled packet; a module that has no more, or never ends, is not polled
     /// again.
-    fn record_polled(&mut self, index: usize, given: Option<Packet>) -> Option<Packet> {
+    fn record_polled(&mut self, index: usize, polled: Option<Packet>) -> Option<Packet> {
         self.more_count += 1;
-        if given.is_none() || self.more_count >= MORE_PACKETS_MAX {
+        if polled.is_none() || self.more_count >= MORE_PACKETS_MAX {
             self.more &= !(1 << index);
             self.is_splitting &= self.more != 0;
         }
-        given
+        polled
     }
 
     const fn more_downstream(&self) -> Option<usize> {

@@ -115,11 +115,11 @@ impl Found {
         let mut actions = Vec::new();
         let found = &self.found;
         self.dialled.retain(|node| {
-            let stays = found.contains(node) && may_dial(*node);
-            if !stays {
+            let is_kept_dialled = found.contains(node) && may_dial(*node);
+            if !is_kept_dialled {
                 actions.push(Action::Forget(*node));
             }
-            stays
+            is_kept_dialled
         });
         for node in &self.found {
             let is_new = !self.dialled.contains(node) && !is_kept(*node);

@@ -100,11 +100,11 @@ impl Door {
     }
 
     /// Asks the doorkeeper for the answer to a request; `None` if the doorkeeper is gone.
-    pub(crate) async fn ask(&self, caller: NodeId, knock: Bytes) -> Option<Bytes> {
+    pub(crate) async fn ask(&self, caller: NodeId, request: Bytes) -> Option<Bytes> {
         let (answer, answered) = oneshot::channel();
         let asked = AtDoor::Asked {
             caller,
-            knock,
+            knock: request,
             answer,
         };
         self.keeper.send(asked).await.ok()?;
@@ -133,7 +133,7 @@ pub async fn call(
     identity: &Identity,
     keeper: NodeId,
     addresses: impl Into<Addresses>,
-    knock: &[u8],
+    request: &[u8],
 ) -> Result<Bytes, Unreachable> {
     let addresses = addresses.into();
     if keeper == identity.id() {
@@ -146,7 +146,7 @@ pub async fn call(
         head_start: HEAD_START,
     };
     if addresses.is_tcp_alone() {
-        return Box::pin(caller.call(keeper, &addresses, knock)).await;
+        return Box::pin(caller.call(keeper, &addresses, request)).await;
     }
     let binding = iroh::Endpoint::builder(presets::Minimal)
         .secret_key(identity.secret())
@@ -159,7 +159,7 @@ pub async fn call(
         .await
         .map_err(|error| other(keeper, &error))?;
     caller.iroh = Some((&endpoint, TransportAddr::Ip));
-    let answer = Box::pin(caller.call(keeper, &addresses, knock)).await;
+    let answer = Box::pin(caller.call(keeper, &addresses, request)).await;
     endpoint.close().await;
     answer
 }
@@ -170,14 +170,14 @@ impl Caller<'_> {
         &self,
         keeper: NodeId,
         addresses: &Addresses,
-        knock: &[u8],
+        request: &[u8],
     ) -> Result<Bytes, Unreachable> {
         let over_tcp = tcp::request(
             self.identity,
             self.congestion,
             keeper,
             &addresses.tcp,
-            knock,
+            request,
         );
         let Some((iroh, udp)) = self.iroh else {
             return over_tcp.await;
@@ -188,7 +188,7 @@ impl Caller<'_> {
         } else {
             GREETING_WAIT
         };
-        match exchange((iroh, udp), keeper, addresses, knock, wait).await {
+        match exchange((iroh, udp), keeper, addresses, request, wait).await {
             Err(udp) if has_tcp && !udp.is_answer() => over_tcp.await.map_err(|tcp| {
                 let (udp, tcp) = (Box::new(udp), Box::new(tcp));
                 Unreachable::Both { udp, tcp }
@@ -208,10 +208,10 @@ pub(crate) async fn introduce(
 ) -> Result<bool, Unreachable> {
     let keeper = &door.keeper;
     let shutting_down = || Unreachable::ShuttingDown;
-    let (knock, response) = oneshot::channel();
-    let introduce = AtDoor::Introduce { knock };
+    let (request, response) = oneshot::channel();
+    let introduce = AtDoor::Introduce { knock: request };
     keeper.send(introduce).await.map_err(|_| shutting_down())?;
-    let Some(knock) = response.await.map_err(|_| shutting_down())? else {
+    let Some(request) = response.await.map_err(|_| shutting_down())? else {
         return Ok(false);
     };
     let caller = Caller {
@@ -222,12 +222,12 @@ pub(crate) async fn introduce(
         congestion: endpoint.tcp().session.congestion.as_deref(),
         head_start: endpoint.tcp().head_start,
     };
-    let answer = Box::pin(caller.call(peer, addresses, &knock)).await?;
-    let (heeded, result) = oneshot::channel();
+    let answer = Box::pin(caller.call(peer, addresses, &request)).await?;
+    let (result_tx, result) = oneshot::channel();
     let answered = AtDoor::Answered {
         keeper: peer,
         answer,
-        heeded,
+        heeded: result_tx,
     };
     keeper.send(answered).await.map_err(|_| shutting_down())?;
     let result = result.await.map_err(|_| shutting_down())?;
@@ -239,8 +239,8 @@ pub(crate) async fn introduce(
 /// Serves one caller; returns why it could not be served.
 pub(crate) async fn serve(connection: Connection, door: &Door) -> Result<(), String> {
     let caller = NodeId(*connection.remote_id().as_bytes());
-    let heard = timeout(GREETING_WAIT.into(), answer(&connection, caller, door)).await;
-    let result = heard.unwrap_or_else(|_| Err("timed out".into()));
+    let served = timeout(GREETING_WAIT.into(), answer(&connection, caller, door)).await;
+    let result = served.unwrap_or_else(|_| Err("timed out".into()));
     let (code, reason) = match &result {
         Ok(()) => (CloseCode::Shutdown, "done"),
         Err(_) => (CloseCode::Protocol, NO_REQUEST),
@@ -250,9 +250,9 @@ pub(crate) async fn serve(connection: Connection, door: &Door) -> Result<(), Str
 }
 
 async fn answer(connection: &Connection, caller: NodeId, door: &Door) -> Result<(), String> {
-    let mut response = connection.accept_uni().await.map_err(text)?;
-    let knock = response.read_to_end(DOOR_BYTES_MAX).await.map_err(text)?;
-    let answer = door.ask(caller, knock.into()).await;
+    let mut incoming = connection.accept_uni().await.map_err(text)?;
+    let request = incoming.read_to_end(DOOR_BYTES_MAX).await.map_err(text)?;
+    let answer = door.ask(caller, request.into()).await;
     let answer = answer.ok_or("the node shuts down")?;
     let mut reply = connection.open_uni().await.map_err(text)?;
     reply.write_all(&answer).await.map_err(text)?;
@@ -266,7 +266,7 @@ async fn exchange(
     (endpoint, udp): (&iroh::Endpoint, Udp),
     keeper: NodeId,
     addresses: &Addresses,
-    knock: &[u8],
+    request: &[u8],
     wait: Duration,
 ) -> Result<Bytes, Unreachable> {
     let key = PublicKey::from_bytes(&keeper.0).map_err(|error| other(keeper, &error))?;
@@ -276,7 +276,7 @@ async fn exchange(
             .connect(target, DOOR_ALPN.as_bytes())
             .await
             .map_err(|error| reason::of_dial(error, keeper, addresses))?;
-        let answer = request(&connection, knock).await;
+        let answer = send_request(&connection, request).await;
         // The reason of the connection's end is more precise than the stream's error.
         let answer = answer.map_err(|error| match connection.close_reason() {
             Some(ended) => reason::of_end(ended, keeper, addresses),
@@ -303,9 +303,9 @@ async fn exchange(
         })
 }
 
-async fn request(connection: &Connection, knock: &[u8]) -> Result<Bytes, String> {
+async fn send_request(connection: &Connection, request: &[u8]) -> Result<Bytes, String> {
     let mut stream = connection.open_uni().await.map_err(text)?;
-    stream.write_all(knock).await.map_err(text)?;
+    stream.write_all(request).await.map_err(text)?;
     stream.finish().map_err(text)?;
     let mut reply = connection.accept_uni().await.map_err(text)?;
     let answer = reply.read_to_end(DOOR_BYTES_MAX).await.map_err(text)?;

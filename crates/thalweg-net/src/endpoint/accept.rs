@@ -29,7 +29,7 @@ use crate::tcp::Listener;
 const DUPLICATE_GRACE: Duration = Duration::from_secs(5);
 
 /// Starts the standing tasks.
-pub(super) fn begin(endpoint: &Endpoint, listener: Option<Listener>, vital: &Vital) {
+pub(super) fn spawn_tasks(endpoint: &Endpoint, listener: Option<Listener>, vital: &Vital) {
     if let Some(listener) = listener {
         let accepting = run_tcp(endpoint.clone(), listener);
         vital.spawn("the task that accepts links over TCP", accepting);

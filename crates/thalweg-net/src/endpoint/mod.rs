@@ -298,7 +298,7 @@ impl Endpoint {
             shutting_down: watch::Sender::new(false),
         }));
         let vital = &options.vital;
-        accept::begin(&endpoint, listener, vital);
+        accept::spawn_tasks(&endpoint, listener, vital);
         if let Some(mdns) = mdns {
             // Allowed to end: mDNS stops on a network without multicast, and the node goes on
             // without it.
@@ -349,14 +349,14 @@ impl Endpoint {
     /// Returns the TCP addresses at which others may reach this node: the bound ones, and for an
     /// unspecified one this node's UDP addresses of that family, with the TCP port.
     pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
-        let here = self.addresses();
+        let own = self.addresses();
         let mut addresses = Vec::new();
         for listening in self.listening_tcp() {
             if !listening.ip().is_unspecified() {
                 addresses.push(*listening);
                 continue;
             }
-            let of_family = here.iter().map(SocketAddr::ip);
+            let of_family = own.iter().map(SocketAddr::ip);
             let of_family = of_family.filter(|ip| ip.is_ipv4() == listening.is_ipv4());
             addresses.extend(of_family.map(|ip| SocketAddr::new(ip, listening.port())));
         }
@@ -369,8 +369,8 @@ impl Endpoint {
     /// if there is one.
     pub fn relays(&self) -> Vec<Relay> {
         let mut relays = self.0.relays.clone();
-        let here = self.0.iroh.addr();
-        relays.sort_by_key(|relay| !here.relay_urls().any(|url| relay.is(url)));
+        let own = self.0.iroh.addr();
+        relays.sort_by_key(|relay| !own.relay_urls().any(|url| relay.is(url)));
         relays
     }
 

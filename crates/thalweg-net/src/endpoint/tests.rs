@@ -93,7 +93,7 @@ async fn only_link_with_peer_ends_pause() {
     let (sender, mut changes) = watch::channel(());
     let is_linked = Cell::new(false);
     let wait = std::time::Duration::from_millis(300);
-    let begun = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     let others = async {
         loop {
             sender.send_replace(());
@@ -104,7 +104,7 @@ async fn only_link_with_peer_ends_pause() {
         () = pause_dialling(wait, &mut changes, || is_linked.get()) => {}
         () = others => unreachable!("they come and go for ever"),
     }
-    assert!(begun.elapsed() >= wait, "{:?}", begun.elapsed());
+    assert!(start.elapsed() >= wait, "{:?}", start.elapsed());
     let for_ever = std::time::Duration::from_secs(1_000_000);
     let peer = async {
         is_linked.set(true);
@@ -121,23 +121,27 @@ async fn only_link_with_peer_ends_pause() {
 fn bad_relay_ca_error_names_fault() {
     let folder = tempfile::tempdir().expect("a directory for the test");
     let path = folder.path().join("ca.pem");
-    let said = || {
+    let message = || {
         let error = relay_trust(&path).expect_err("it is of no use");
-        let said = error.to_string();
-        assert!(said.contains(&path.display().to_string()), "{said}");
-        said
+        let message = error.to_string();
+        assert!(message.contains(&path.display().to_string()), "{message}");
+        message
     };
-    assert!(said().contains("No such file"), "{}", said());
+    assert!(message().contains("No such file"), "{}", message());
     std::fs::write(&path, "a note\n").expect("room");
     assert!(
-        said().contains("there is no certificate in it"),
+        message().contains("there is no certificate in it"),
         "{}",
-        said()
+        message()
     );
     let begin = "-----BEGIN CERTIFICATE-----\n";
     std::fs::write(&path, begin).expect("room");
-    assert!(said().contains("BEGIN CERTIFICATE"), "{}", said());
+    assert!(message().contains("BEGIN CERTIFICATE"), "{}", message());
     // The base64 of bytes that are not a certificate.
     std::fs::write(&path, format!("{begin}YWJj\n-----END CERTIFICATE-----\n")).expect("room");
-    assert!(said().contains("number 1 in it is invalid"), "{}", said());
+    assert!(
+        message().contains("number 1 in it is invalid"),
+        "{}",
+        message()
+    );
 }

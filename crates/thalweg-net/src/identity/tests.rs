@@ -77,16 +77,16 @@ fn special_file_is_refused_at_once() {
     std::os::unix::fs::symlink(&pipe, &link).expect("it can be made");
     for path in [&pipe, &link, Path::new("/dev/zero"), root.path()] {
         // In a thread of its own: a start that waits for the pipe never returns.
-        let (told, said) = std::sync::mpsc::channel();
+        let (sender, message) = std::sync::mpsc::channel();
         let file = path.to_path_buf();
         std::thread::spawn(move || {
             let loaded = Identity::load_or_create(&file);
-            told.send(loaded.err().map(|error| error.to_string()))
+            sender.send(loaded.err().map(|error| error.to_string()))
         });
-        let said = said.recv_timeout(Duration::from_secs(30));
-        let said = said.expect("it does not wait").expect("it is refused");
-        assert!(said.contains(&path.display().to_string()), "{said}");
-        assert!(said.contains("another `key_file`"), "{said}");
+        let message = message.recv_timeout(Duration::from_secs(30));
+        let message = message.expect("it does not wait").expect("it is refused");
+        assert!(message.contains(&path.display().to_string()), "{message}");
+        assert!(message.contains("another `key_file`"), "{message}");
     }
     // A link to a file serves as well as the file.
     let real = root.path().join("real");

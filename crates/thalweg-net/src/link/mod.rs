@@ -331,14 +331,14 @@ impl Link {
 
     /// Returns the number of queued bytes; cheaper than [`Link::outbox`], for frequent use.
     ///
-    /// Cost    O(queued ADUs), 3 ns each, no allocation
+    /// Cost    O(queued ADUs), 3 ns each; the link sends nothing meanwhile
     pub fn waiting(&self) -> DataSize {
         self.0.outgoing.waiting()
     }
 
     /// Returns the queue, the ADUs' latency over the last ten seconds, and the drops.
     ///
-    /// Cost    O(queued ADUs), 3 ns each, no allocation
+    /// Cost    O(queued ADUs), 3 ns each; the link sends nothing meanwhile
     pub fn outbox(&self) -> OutboxReading {
         self.0.outgoing.outbox(self.now())
     }

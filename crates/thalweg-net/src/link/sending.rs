@@ -274,8 +274,8 @@ async fn try_send(
     };
     let mut room = None;
     if may_wait(&header, &options) {
-        let wanted = Arc::clone(&link.0.room).acquire_many_owned(room_kib(payload_bytes));
-        room = Some(wanted.await.map_err(|_| Outcome::LinkLost)?);
+        let permit = Arc::clone(&link.0.room).acquire_many_owned(room_kib(payload_bytes));
+        room = Some(permit.await.map_err(|_| Outcome::LinkLost)?);
     }
     if let Some(body) = &mut body {
         arrived = take_arrived(body);

@@ -150,9 +150,9 @@ impl Meter {
         };
         // A removed path takes its probe count along but not its packet count, so the increases are
         // summed step by step.
-        let came = self.samples.iter().map(|(_, totals)| totals.probes_lost);
-        let after = came.clone().skip(1).chain([present.probes_lost]);
-        let probes: u64 = came
+        let counts = self.samples.iter().map(|(_, totals)| totals.probes_lost);
+        let after = counts.clone().skip(1).chain([present.probes_lost]);
+        let probes: u64 = counts
             .zip(after)
             .map(|(before, after)| after.saturating_sub(before))
             .sum();

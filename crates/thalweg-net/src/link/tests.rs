@@ -140,26 +140,26 @@ fn empty_meter_reads_zero() {
 #[test]
 fn wakers_wake_driver_once_per_take() {
     let woken = Arc::new(Woken::default());
-    let mut bells = StreamWakers::new();
+    let mut wakers = StreamWakers::new();
     // A slot may be woken before there is a driver.
-    bells.waker(3).wake_by_ref();
-    bells.set_driver(&Waker::from(woken.clone()));
+    wakers.waker(3).wake_by_ref();
+    wakers.set_driver(&Waker::from(woken.clone()));
     let mut places = Vec::new();
-    bells.take(&mut places);
+    wakers.take(&mut places);
     assert_eq!(places, [3]);
     assert_eq!(woken.0.load(Ordering::Relaxed), 0);
     for round in 1..4 {
         places.clear();
         for slot in [2, 0, 2] {
-            bells.waker(slot).wake_by_ref();
+            wakers.waker(slot).wake_by_ref();
         }
         assert_eq!(woken.0.load(Ordering::Relaxed), round);
-        bells.take(&mut places);
+        wakers.take(&mut places);
         assert_eq!(places, [2, 0, 2]);
     }
-    let waker = bells.waker(2).clone();
-    assert!(bells.waker(2).will_wake(&waker));
-    assert!(!bells.waker(1).will_wake(&waker));
+    let waker = wakers.waker(2).clone();
+    assert!(wakers.waker(2).will_wake(&waker));
+    assert!(!wakers.waker(1).will_wake(&waker));
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn alarm_fires_once_at_last_time() {
 
 /// Takes samples at these times, in milliseconds, with a received total and a start of waiting;
 /// returns the silence in milliseconds.
-fn looked(
+fn sample_at(
     silence: &mut Silence,
     at: impl IntoIterator<Item = u64>,
     received: u64,
@@ -209,23 +209,29 @@ fn looked(
 fn unanswered_link_is_silent() {
     let mut silence = Silence::default();
     assert_eq!(
-        looked(&mut silence, [250], 1_000, Some(0)),
+        sample_at(&mut silence, [250], 1_000, Some(0)),
         0,
         "it has come"
     );
-    assert_eq!(looked(&mut silence, [500, 750], 1_000, None), 0, "idle");
+    assert_eq!(sample_at(&mut silence, [500, 750], 1_000, None), 0, "idle");
     // An answer was not outstanding for the whole interval.
-    assert_eq!(looked(&mut silence, [1_000], 1_000, Some(751)), 0);
-    assert_eq!(looked(&mut silence, [1_250, 1_500], 1_000, Some(751)), 500);
+    assert_eq!(sample_at(&mut silence, [1_000], 1_000, Some(751)), 0);
+    assert_eq!(
+        sample_at(&mut silence, [1_250, 1_500], 1_000, Some(751)),
+        500
+    );
     // What was in flight is declared lost, which is no answer from the peer.
-    assert_eq!(looked(&mut silence, [1_750], 1_000, None), 500);
-    assert_eq!(looked(&mut silence, [2_000], 1_001, Some(751)), 0);
+    assert_eq!(sample_at(&mut silence, [1_750], 1_000, None), 500);
+    assert_eq!(sample_at(&mut silence, [2_000], 1_001, Some(751)), 0);
 }
 
 #[test]
 fn late_sample_adds_one_interval() {
     let mut silence = Silence::default();
-    assert_eq!(looked(&mut silence, [250, 500], 1_000, Some(250)), 250);
-    assert_eq!(looked(&mut silence, [8_500], 1_000, Some(250)), 500);
-    assert_eq!(looked(&mut silence, [8_510, 8_750], 1_000, Some(250)), 750);
+    assert_eq!(sample_at(&mut silence, [250, 500], 1_000, Some(250)), 250);
+    assert_eq!(sample_at(&mut silence, [8_500], 1_000, Some(250)), 500);
+    assert_eq!(
+        sample_at(&mut silence, [8_510, 8_750], 1_000, Some(250)),
+        750
+    );
 }

@@ -180,7 +180,7 @@ async fn run(line: Arc<Ways>, mut ends: Ends) {
             () = line.clock.sleep_until(line.timeout()) => {}
             () = line.changed.notified() => {}
         }
-        ends.give(&line).await;
+        ends.send_due(&line).await;
     }
 }
 
@@ -213,7 +213,7 @@ impl Ends {
     }
 
     /// Sends the packets that are due.
-    async fn give(&self, line: &Ways) {
+    async fn send_due(&self, line: &Ways) {
         let now = line.clock.now();
         loop {
             let there = line.way(Direction::AToB).poll_packet(now);

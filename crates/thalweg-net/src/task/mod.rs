@@ -85,8 +85,8 @@ impl Default for Vital {
 impl Vital {
     /// Returns the starter of vital tasks and the receiver of their failures.
     pub fn new() -> (Self, Failures) {
-        let (tell, failures) = mpsc::unbounded_channel();
-        (Self(tell), Failures(failures))
+        let (sender, failures) = mpsc::unbounded_channel();
+        (Self(sender), Failures(failures))
     }
 
     /// Starts a task that must not end; aborting it is not a failure.

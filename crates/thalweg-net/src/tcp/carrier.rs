@@ -204,10 +204,10 @@ impl Carrier {
             let mut broken = None;
             let is_more = line.receive(|bytes| {
                 if broken.is_none() {
-                    let heard = shared.act_as(*number, |state, now| {
+                    let result = shared.act_as(*number, |state, now| {
                         state.session.handle_bytes(*number, bytes, now)
                     });
-                    broken = heard.err();
+                    broken = result.err();
                 }
             })?;
             if let Some(error) = broken {
@@ -302,12 +302,12 @@ impl Carrier {
 
     /// Moves the low-water mark when its target has changed by a quarter.
     fn set_mark(&mut self, unsent_max: Option<DataSize>) -> Result<(), LineError> {
-        let Some(wanted) = unsent_max else {
+        let Some(target) = unsent_max else {
             return Ok(());
         };
-        let (wanted, mark) = (wanted.as_bytes(), self.mark.as_bytes());
-        if wanted.abs_diff(mark) > mark / 4 {
-            self.mark = DataSize::from_bytes(wanted);
+        let (target, mark) = (target.as_bytes(), self.mark.as_bytes());
+        if target.abs_diff(mark) > mark / 4 {
+            self.mark = DataSize::from_bytes(target);
             socket::set_unsent_max(self.line.socket(), self.mark)?;
         }
         Ok(())

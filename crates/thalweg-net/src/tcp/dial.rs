@@ -97,9 +97,9 @@ const fn hello(session: SessionId, number: CarrierNumber) -> Frame {
 }
 
 /// Returns the source of credit: the peer's acknowledgements if the kernel reports nothing.
-pub(super) fn pacing(wanted: Pacing, line: &Line) -> Pacing {
+pub(super) fn pacing(configured: Pacing, line: &Line) -> Pacing {
     match socket::path(line.socket()) {
-        Ok(_) => wanted,
+        Ok(_) => configured,
         Err(error) => {
             tracing::debug!(%error, "no TCP_INFO from the kernel: credit comes from the peer");
             Pacing::Acked

@@ -224,8 +224,8 @@ impl Gate {
         let pacing = pacing(self.options.pacing, &line);
         let clock = self.options.clock;
         // The dialling end keeps the standbys.
-        let begun = begin(Session::new(pacing, 0, clock.now()), peer, clock);
-        let (shared, connection, events) = begun;
+        let session_parts = begin(Session::new(pacing, 0, clock.now()), peer, clock);
+        let (shared, connection, events) = session_parts;
         if !self.register(peer, session, &shared) {
             return refuse(line, CloseCode::Overload, "no room for a session".into()).await;
         }

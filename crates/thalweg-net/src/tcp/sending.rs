@@ -156,7 +156,7 @@ impl Transport for Held<'_> {
         self.hold.credit(self.now)
     }
 
-    // The session probes by itself when there is room, by the kernel's or the peer's report.
+    // Not needed: the kernel or the peer reports room, and the session probes by itself.
     fn heard(&self) -> u64 {
         0
     }

@@ -31,8 +31,8 @@ use super::{carrier, socket};
 use crate::clock::Clock;
 use crate::task;
 
-/// Minimum rate of kernel queries while something is sent: window and rate change even if nothing
-/// is queued.
+/// Maximum interval between kernel queries while something is sent: window and rate change even if
+/// nothing is queued.
 const QUERY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The state that a session's tasks share.

@@ -51,7 +51,7 @@ struct NodeKey(Identity);
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,
-    wanted: Option<NodeId>,
+    expected: Option<NodeId>,
 }
 
 impl Tls {
@@ -69,7 +69,7 @@ impl Tls {
         let key = Arc::new(OneKey(Arc::new(certified)));
         let anyone = Arc::new(Verifier {
             provider: provider.clone(),
-            wanted: None,
+            expected: None,
         });
         let mut server = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&version::TLS13])?
@@ -87,14 +87,14 @@ impl Tls {
 
     /// Begins a client handshake that accepts only this peer and this protocol.
     pub(super) fn client(&self, peer: NodeId, alpn: &str) -> Result<ClientConnection, Error> {
-        let wanted = Arc::new(Verifier {
+        let expected = Arc::new(Verifier {
             provider: self.provider.clone(),
-            wanted: Some(peer),
+            expected: Some(peer),
         });
         let mut client = ClientConfig::builder_with_provider(self.provider.clone())
             .with_protocol_versions(&[&version::TLS13])?
             .dangerous()
-            .with_custom_certificate_verifier(wanted)
+            .with_custom_certificate_verifier(expected)
             .with_client_cert_resolver(self.key.clone());
         client.alpn_protocols = vec![alpn.into()];
         client.resumption = rustls::client::Resumption::disabled();
@@ -136,7 +136,7 @@ impl Verifier {
         let Some(proved) = proved else {
             return Err(CertificateError::BadEncoding.into());
         };
-        if self.wanted.is_some_and(|wanted| wanted != proved) {
+        if self.expected.is_some_and(|expected| expected != proved) {
             return Err(CertificateError::ApplicationVerificationFailure.into());
         }
         Ok(())

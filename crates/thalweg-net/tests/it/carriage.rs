@@ -218,10 +218,12 @@ async fn links_are_sampled_together() {
             let of = of.iter().find(|(peer, _)| *peer == node.id());
             of.map(|(_, sent)| *sent)
         };
-        let is_told = |of: &Measured| sent(of, &b) >= Some(sent_to_b) && sent(of, &c).is_some();
-        let mut told = a.measured.clone();
-        let told = bounded(told.wait_for(is_told)).await.expect("it lives");
-        (sent(&told, &b).expect("it is there"), told.len())
+        let is_complete = |of: &Measured| sent(of, &b) >= Some(sent_to_b) && sent(of, &c).is_some();
+        let mut samples = a.measured.clone();
+        let samples = bounded(samples.wait_for(is_complete))
+            .await
+            .expect("it lives");
+        (sent(&samples, &b).expect("it is there"), samples.len())
     };
     let (before, links) = measured(DataSize::ZERO).await;
     assert_eq!(links, 2);
@@ -284,25 +286,25 @@ async fn control_frames_arrive_in_order() {
 async fn given_notifies_once_per_request() {
     for over in Over::ALL {
         let (a, b, link) = pair_over(over).await;
-        let given = async || {
+        let notified = async || {
             let seen = a.rest().await.into_iter();
-            let given = seen.filter_map(|seen| match seen {
+            let notified = seen.filter_map(|seen| match seen {
                 Seen::Given(peer) => Some(peer),
                 _ => None,
             });
-            given.collect::<Vec<_>>()
+            notified.collect::<Vec<_>>()
         };
         let send_adu = async |sequence| {
             let sending = link.send_adu(header(sequence), pattern(1), by(Carriage::Stream));
             assert_eq!(bounded(sending).await, Outcome::Acknowledged);
         };
         send_adu(0).await;
-        assert_eq!(given().await, [], "nobody asked");
+        assert_eq!(notified().await, [], "nobody asked");
         link.tell_when_given();
-        assert_eq!(given().await, [], "nothing was given since");
+        assert_eq!(notified().await, [], "nothing was given since");
         send_adu(1).await;
         send_adu(2).await;
-        assert_eq!(given().await, [b.id()]);
+        assert_eq!(notified().await, [b.id()]);
         link.tell_when_given();
         bounded(link.send_control(pattern(1)))
             .await
@@ -310,7 +312,7 @@ async fn given_notifies_once_per_request() {
         b.next(|seen| matches!(seen, Seen::Control(..)).then_some(()))
             .await;
         send_adu(3).await;
-        assert_eq!(given().await, [b.id()]);
+        assert_eq!(notified().await, [b.id()]);
         assert!(link.has_all_gone());
     }
 }

@@ -57,18 +57,18 @@ impl Pair {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_confined_end_pins_the_path() {
     use Reach::{Anywhere, Configured};
-    let mut stay = Vec::new();
+    let mut confined_pairs = Vec::new();
     for ends in [
         (Configured, Configured),
         (Configured, Anywhere),
         (Anywhere, Configured),
     ] {
-        stay.push((ends, Pair::through_a_line(ends.0, ends.1).await));
+        confined_pairs.push((ends, Pair::through_a_line(ends.0, ends.1).await));
     }
     let free = Pair::through_a_line(Anywhere, Anywhere).await;
     bounded(async {
         while !free.is_around() {
-            for (_, pair) in &stay {
+            for (_, pair) in &confined_pairs {
                 let sending = pair
                     .link
                     .send_adu(header(1), pattern(1000), by(Carriage::Stream));
@@ -77,7 +77,7 @@ async fn one_confined_end_pins_the_path() {
         }
     })
     .await;
-    for (ends, pair) in &stay {
+    for (ends, pair) in &confined_pairs {
         assert!(!pair.is_around(), "{ends:?}");
     }
 }

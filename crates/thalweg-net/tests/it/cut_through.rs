@@ -38,9 +38,9 @@ impl Receiver for Relay {
 }
 
 /// Passes on every chunk as it arrives.
-struct Taster(UnboundedSender<Result<Bytes, BodyError>>);
+struct ChunkReader(UnboundedSender<Result<Bytes, BodyError>>);
 
-impl Receiver for Taster {
+impl Receiver for ChunkReader {
     async fn handle_adu(&self, _link: &Link, adu: Arriving) {
         let mut body = adu.body;
         loop {
@@ -67,7 +67,7 @@ async fn relay_by(
 ) -> (Endpoint, Admission, UnboundedReceiver<Outcome>) {
     let options = options(1);
     let admission = options.admission.clone();
-    let (outcomes, told) = unbounded_channel();
+    let (outcomes, outcomes_received) = unbounded_channel();
     let receiver = Arc::new(Relay {
         endpoint: std::sync::OnceLock::new(),
         next: next.id(),
@@ -83,15 +83,15 @@ async fn relay_by(
         .await
         .expect("admitted");
     assert!(receiver.endpoint.set(endpoint.clone()).is_ok());
-    (endpoint, admission, told)
+    (endpoint, admission, outcomes_received)
 }
 
-async fn taster() -> (Endpoint, UnboundedReceiver<Result<Bytes, BodyError>>) {
-    let (chunks, tasted) = unbounded_channel();
-    let endpoint = Endpoint::bind(options(1), Arc::new(Taster(chunks)), Clock::start())
+async fn chunk_reader() -> (Endpoint, UnboundedReceiver<Result<Bytes, BodyError>>) {
+    let (chunks, chunks_received) = unbounded_channel();
+    let endpoint = Endpoint::bind(options(1), Arc::new(ChunkReader(chunks)), Clock::start())
         .await
         .expect("loopback can be listened on");
-    (endpoint, tasted)
+    (endpoint, chunks_received)
 }
 
 /// A bare QUIC peer that writes an ADU as slowly as a test needs.
@@ -152,9 +152,9 @@ fn lane() -> Carriage {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn head_passes_relays_before_tail() {
-    let (sink, mut tasted) = taster().await;
-    let (second, _, mut second_told) = relay(&sink).await;
-    let (first, _, mut first_told) = relay(&second).await;
+    let (sink, mut chunks_received) = chunk_reader().await;
+    let (second, _, mut second_outcomes) = relay(&sink).await;
+    let (first, _, mut first_outcomes) = relay(&second).await;
     let (_bare, connection) = bare(&first).await;
     let payload = pattern(100_000);
     let mut stream = bounded(connection.open_uni())
@@ -166,7 +166,7 @@ async fn head_passes_relays_before_tail() {
         .expect("open");
     stream.write_all(&payload[..1]).await.expect("open");
     // The rest is sent only after the far end has received the first byte.
-    let first_chunk = bounded(tasted.recv())
+    let first_chunk = bounded(chunks_received.recv())
         .await
         .expect("it lives")
         .expect("a chunk");
@@ -176,7 +176,7 @@ async fn head_passes_relays_before_tail() {
     let mut received = first_chunk.to_vec();
     while received.len() < payload.len() {
         received.extend(
-            bounded(tasted.recv())
+            bounded(chunks_received.recv())
                 .await
                 .expect("it lives")
                 .expect("a chunk"),
@@ -184,19 +184,19 @@ async fn head_passes_relays_before_tail() {
     }
     assert_eq!(received, payload);
     assert_eq!(
-        bounded(first_told.recv()).await,
+        bounded(first_outcomes.recv()).await,
         Some(Outcome::Acknowledged)
     );
     assert_eq!(
-        bounded(second_told.recv()).await,
+        bounded(second_outcomes.recv()).await,
         Some(Outcome::Acknowledged)
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancellation_passes_downstream() {
-    let (sink, mut tasted) = taster().await;
-    let (first, _, mut told) = relay(&sink).await;
+    let (sink, mut chunks_received) = chunk_reader().await;
+    let (first, _, mut outcomes_received) = relay(&sink).await;
     let (_bare, connection) = bare(&first).await;
     for (code, outcome) in [
         (StreamCode::Cancelled, Outcome::Cancelled),
@@ -207,40 +207,49 @@ async fn cancellation_passes_downstream() {
             .expect("room for streams");
         stream.write_all(&head_of(1000)).await.expect("open");
         stream.write_all(&[7]).await.expect("open");
-        let chunk = bounded(tasted.recv()).await.expect("it lives");
+        let chunk = bounded(chunks_received.recv()).await.expect("it lives");
         assert_eq!(chunk.as_deref(), Ok(&[7][..]));
         stream.reset((code.number() as u32).into()).expect("open");
-        let end = bounded(tasted.recv()).await.expect("it lives");
+        let end = bounded(chunks_received.recv()).await.expect("it lives");
         assert_eq!(end, Err(BodyError::Reset(code)));
-        assert_eq!(bounded(told.recv()).await, Some(outcome));
+        assert_eq!(bounded(outcomes_received.recv()).await, Some(outcome));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sequence_survives_truncated_adu() {
-    let (sink, mut tasted) = taster().await;
+    let (sink, mut chunks_received) = chunk_reader().await;
     let (second, ..) = relay_by(&sink, lane()).await;
-    let (first, _, mut told) = relay_by(&second, lane()).await;
+    let (first, _, mut outcomes_received) = relay_by(&second, lane()).await;
     let (_bare, connection) = bare(&first).await;
-    let mut taste = async || bounded(tasted.recv()).await.expect("it lives");
+    let mut next_chunk = async || bounded(chunks_received.recv()).await.expect("it lives");
     let mut stream = open_sequence(&connection, 0, 2, 7).await;
     // The second byte is sent only after the far end has received the first.
-    assert_eq!(taste().await.as_deref(), Ok(&[7][..]));
+    assert_eq!(next_chunk().await.as_deref(), Ok(&[7][..]));
     let mut bytes = vec![8];
     add_head(1, 2, &mut bytes);
     bytes.push(9);
     stream.write_all(&bytes).await.expect("open");
-    assert_eq!(taste().await.as_deref(), Ok(&[8][..]));
-    assert_eq!(taste().await.as_deref(), Ok(&[][..]));
-    assert_eq!(bounded(told.recv()).await, Some(Outcome::Departed));
-    assert_eq!(taste().await.as_deref(), Ok(&[9][..]));
+    assert_eq!(next_chunk().await.as_deref(), Ok(&[8][..]));
+    assert_eq!(next_chunk().await.as_deref(), Ok(&[][..]));
+    assert_eq!(
+        bounded(outcomes_received.recv()).await,
+        Some(Outcome::Departed)
+    );
+    assert_eq!(next_chunk().await.as_deref(), Ok(&[9][..]));
     stream.finish().expect("open");
     let cancelled = BodyError::Reset(StreamCode::Cancelled);
-    assert_eq!(taste().await, Err(cancelled));
-    assert_eq!(bounded(told.recv()).await, Some(Outcome::Cancelled));
+    assert_eq!(next_chunk().await, Err(cancelled));
+    assert_eq!(
+        bounded(outcomes_received.recv()).await,
+        Some(Outcome::Cancelled)
+    );
     let _stream = open_sequence(&connection, 2, 1, 10).await;
-    assert_eq!(taste().await.as_deref(), Ok(&[10][..]));
-    assert_eq!(bounded(told.recv()).await, Some(Outcome::Departed));
+    assert_eq!(next_chunk().await.as_deref(), Ok(&[10][..]));
+    assert_eq!(
+        bounded(outcomes_received.recv()).await,
+        Some(Outcome::Departed)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -252,7 +261,7 @@ async fn sequence_survives_cancelled_adu() {
                 Box::pin(link.send_adu(header(2 * sequence), pattern(8 << 20), by(lane())));
             // It has begun once more bytes were sent than anything else accounts for.
             let before = link.stats().sent + DataSize::from_kib(20);
-            let begun = async {
+            let has_begun = async {
                 while link.stats().sent < before {
                     tokio::task::yield_now().await;
                 }
@@ -260,7 +269,7 @@ async fn sequence_survives_cancelled_adu() {
             tokio::select! {
                 biased;
                 outcome = &mut sending => assert_eq!(outcome, Outcome::Departed),
-                () = bounded(begun) => {}
+                () = bounded(has_begun) => {}
             }
             drop(sending);
             let next = link.send_adu(header(2 * sequence + 1), pattern(10), by(lane()));

@@ -193,7 +193,7 @@ async fn short_links_back_off() {
     a.admits(&b);
     b.admits(&a);
     a.endpoint.keep_dialled(b.id(), &[b.address()], 1);
-    let begun = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     for _ in 0..5 {
         let up = |seen| match seen {
             Seen::Link(LinkEvent::Up(link)) => Some(link),
@@ -204,10 +204,10 @@ async fn short_links_back_off() {
     }
     // The pauses are 0.2, 0.4, 0.8 and 1.6 s, each at most a quarter shorter. No link lasts,
     // however busy the machine.
-    let apart = begun.elapsed();
+    let elapsed = start.elapsed();
     assert!(
-        apart >= std::time::Duration::from_millis(2_250),
-        "{apart:?}"
+        elapsed >= std::time::Duration::from_millis(2_250),
+        "{elapsed:?}"
     );
 }
 

@@ -16,23 +16,23 @@ const BOTH: [Over; 2] = [Over::Quic, Over::Tcp(Pacing::Kernel)];
 
 /// Starts a node with a door that echoes the request behind the caller's key.
 async fn keeper(over: Over) -> Node {
-    let (door, mut knocks) = mpsc::channel(4);
+    let (door, mut events) = mpsc::channel(4);
     let mut options = options(1);
     if over != Over::Quic {
         options.tcp.listen = vec![loopback(1)];
     }
     options.doorkeeper = Some(door);
     tokio::spawn(async move {
-        while let Some(event) = knocks.recv().await {
+        while let Some(event) = events.recv().await {
             if let AtDoor::Asked {
                 caller,
                 knock,
                 answer,
             } = event
             {
-                let said: Bytes = [&caller.0[..], &knock].concat().into();
+                let echo: Bytes = [&caller.0[..], &knock].concat().into();
                 // The caller may be gone.
-                let _ = answer.send(said);
+                let _ = answer.send(echo);
             }
         }
     });
@@ -104,10 +104,10 @@ async fn door_crowd_blocks_no_link() {
         assert_eq!(link.peer(), node.id());
         // Callers that were turned away receive a close code.
         while let Some(done) = bounded(waiting.join_next()).await {
-            let told = done.expect("no panic");
+            let outcome = done.expect("no panic");
             assert!(
-                matches!(told, Ok(()) | Err(Unreachable::Closed { .. })),
-                "{told:?}"
+                matches!(outcome, Ok(()) | Err(Unreachable::Closed { .. })),
+                "{outcome:?}"
             );
         }
     }

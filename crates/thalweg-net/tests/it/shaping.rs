@@ -323,9 +323,9 @@ async fn sendable_rate_follows_the_line() {
         }
     });
     let more = |kbps| move |rate: &Option<Bitrate>| *rate > Some(Bitrate::from_kbps(kbps));
-    let told = bounded(sendable.wait_for(more(4_000))).await;
-    assert!(told.is_ok(), "the link lives");
-    drop(told);
+    let risen = bounded(sendable.wait_for(more(4_000))).await;
+    assert!(risen.is_ok(), "the link lives");
+    drop(risen);
     shaper.set(Direction::AToB, impairment(Bitrate::from_kbps(1_000)));
     let fallen = |rate: &Option<Bitrate>| rate.is_some_and(|rate| rate < Bitrate::from_kbps(2_000));
     assert!(bounded(sendable.wait_for(fallen)).await.is_ok());
@@ -359,25 +359,25 @@ async fn new_link_recalls_path_rate() {
         link.stats().congestion_window.as_bytes()
     };
     let first = dial().await;
-    let begun = send(first.clone(), 0, 100).await;
+    let initial_window = send(first.clone(), 0, 100).await;
     let mut sequences = 1..;
     let mut more = |link: &Link, bytes| {
         let sequence = sequences.next().expect("they do not end");
         send(link.clone(), sequence, bytes)
     };
     // The endpoint samples its paths four times a second.
-    let begins = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     let mut window = 0;
-    while begins.elapsed() < std::time::Duration::from_secs(1) {
+    while start.elapsed() < std::time::Duration::from_secs(1) {
         window = more(&first, 200_000).await;
     }
     assert!(
-        window > 4 * begun,
+        window > 4 * initial_window,
         "{window}: it found what the line carries"
     );
     first.close(CloseCode::Shutdown, "");
     bounded(first.closed()).await;
     let second = dial().await;
     // With so little data the window would never be full, and not grow.
-    bounded(async { while more(&second, 100).await <= 2 * begun {} }).await;
+    bounded(async { while more(&second, 100).await <= 2 * initial_window {} }).await;
 }

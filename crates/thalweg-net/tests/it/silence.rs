@@ -147,7 +147,7 @@ async fn brief_cut_keeps_link() {
         // Time for another connection to take over, which it must not.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
     }
-    went_on(&a, &b, &link, 2).await;
+    assert_unchanged(&a, &b, &link, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,19 +166,19 @@ async fn brief_stall_keeps_link() {
     let sending = link.send_adu(header(1), pattern(100), by(Carriage::Stream));
     assert_eq!(bounded(sending).await, Outcome::Acknowledged);
     tokio::time::sleep(Duration::from_millis(1_500)).await;
-    went_on(&a, &b, &link, 2).await;
+    assert_unchanged(&a, &b, &link, 2).await;
     tokio::task::spawn_blocking(move || drop(runtime))
         .await
         .expect("all tasks can be dropped");
 }
 
 /// Asserts that the link is unchanged and that this many ADUs arrived over it.
-async fn went_on(a: &Node, b: &Node, link: &Link, adus: u64) {
+async fn assert_unchanged(a: &Node, b: &Node, link: &Link, adus: u64) {
     assert!(a.endpoint.links()[0].is_same(link));
     let (at_a, at_b) = (a.rest().await, b.rest().await);
     let of_links = |seen: &&Seen| matches!(seen, Seen::Link(_));
     assert_eq!(at_a.iter().chain(&at_b).filter(of_links).count(), 0);
-    let came: Vec<_> = at_b
+    let arrived: Vec<_> = at_b
         .iter()
         .filter_map(|seen| match seen {
             Seen::Adu(header, payload) => Some((header.sequence.0, payload.is_ok())),
@@ -186,5 +186,5 @@ async fn went_on(a: &Node, b: &Node, link: &Link, adus: u64) {
         })
         .collect();
     let all: Vec<_> = (0..adus).map(|sequence| (sequence, true)).collect();
-    assert_eq!(came, all);
+    assert_eq!(arrived, all);
 }

@@ -341,8 +341,8 @@ impl Endpoint {
         let now = self.shared.clock.now();
         let mut known = self.shared.known();
         let local = self.shared.sockets[self.socket].local;
-        let mut given = 0;
-        while given < buffers.len() && self.buffer < self.full {
+        let mut count = 0;
+        while count < buffers.len() && self.buffer < self.full {
             let meta = self.metas[self.buffer];
             let end = (self.at + meta.stride).min(meta.len);
             let start = self.buffer * BUFFER_BYTES;
@@ -351,7 +351,7 @@ impl Endpoint {
             if end == meta.len {
                 (self.buffer, self.at) = (self.buffer + 1, 0);
             }
-            let target = &mut buffers[given];
+            let target = &mut buffers[count];
             if datagram.is_empty() || datagram.len() > target.len() || !known.admits(meta.addr, now)
             {
                 continue;
@@ -360,13 +360,13 @@ impl Endpoint {
             let own = meta.dst_ip.unwrap_or(local.ip());
             let has_source = !own.is_unspecified() && known.replies_from_own(meta.addr);
             let own = has_source.then(|| wrapped((own, local.port()).into()));
-            metas[given] = meta;
-            (metas[given].len, metas[given].stride) = (datagram.len(), datagram.len());
-            metas[given].dst_ip = None;
-            infos[given] = RecvInfo::new(wrapped(meta.addr), own);
-            given += 1;
+            metas[count] = meta;
+            (metas[count].len, metas[count].stride) = (datagram.len(), datagram.len());
+            metas[count].dst_ip = None;
+            infos[count] = RecvInfo::new(wrapped(meta.addr), own);
+            count += 1;
         }
-        given
+        count
     }
 }
 
@@ -390,9 +390,9 @@ impl CustomEndpoint for Endpoint {
         infos: &mut [RecvInfo],
     ) -> Poll<io::Result<usize>> {
         loop {
-            let given = self.hand_over(buffers, metas, infos);
-            if given > 0 {
-                return Poll::Ready(Ok(given));
+            let count = self.hand_over(buffers, metas, infos);
+            if count > 0 {
+                return Poll::Ready(Ok(count));
             }
             ready!(self.poll_fill(cx));
         }

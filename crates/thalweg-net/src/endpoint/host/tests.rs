@@ -38,7 +38,7 @@ fn names_and_zones_round_trip() {
 
 #[test]
 fn bad_address_error_names_the_fault() {
-    for (text, says) in [
+    for (text, expected) in [
         ("192.0.2.1", "no port"),
         ("localhost", "no port"),
         ("", "no port"),
@@ -62,7 +62,7 @@ fn bad_address_error_names_the_fault() {
         ("a b:7400", "neither"),
     ] {
         let error = text.parse::<Place>().expect_err(text).to_string();
-        assert!(error.contains(says), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
         assert!(error.contains("is not an address"), "{error}");
     }
 }

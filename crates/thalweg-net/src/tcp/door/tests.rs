@@ -23,9 +23,9 @@ struct Site {
 
 /// Starts a listener with a door that echoes requests.
 async fn site() -> Site {
-    let (keeper, mut knocks) = mpsc::channel(1);
+    let (keeper, mut events) = mpsc::channel(1);
     tokio::spawn(async move {
-        while let Some(event) = knocks.recv().await {
+        while let Some(event) = events.recv().await {
             if let AtDoor::Asked { knock, answer, .. } = event {
                 // The caller may be gone.
                 let _ = answer.send(knock);
@@ -105,19 +105,19 @@ async fn malformed_request_is_refused() {
         // The largest frame that a link accepts.
         frame(&message_frame(vec![0; CHUNK_BYTES_MAX as usize].into())),
     ];
-    for said in hostile {
+    for request_bytes in hostile {
         let (mut line, mut decoder) = site.stranger().await;
         let mut out = Out::new();
-        out.words().extend_from_slice(&said);
+        out.words().extend_from_slice(&request_bytes);
         line.queue(&mut out).expect("room");
         while !line.flush().expect("it is open") {
             line.socket().writable().await.expect("it is open");
         }
-        let told = line.receive_frame(&mut decoder).await;
+        let reply = line.receive_frame(&mut decoder).await;
         assert!(
-            matches!(&told, Err(LineError::Closed(CloseCode::Protocol, reason)) if reason == NO_REQUEST),
-            "{told:?} to {:?}",
-            &said[..said.len().min(20)]
+            matches!(&reply, Err(LineError::Closed(CloseCode::Protocol, reason)) if reason == NO_REQUEST),
+            "{reply:?} to {:?}",
+            &request_bytes[..request_bytes.len().min(20)]
         );
         assert!(site.is_open().await);
     }

@@ -135,9 +135,9 @@ impl Encrypted {
     }
 
     fn queue(&mut self, out: &mut Out) -> io::Result<()> {
-        let mut said = 0;
-        while said < out.len() {
-            said += gather(out, said, |parts| self.0.writer().write_vectored(parts))?;
+        let mut written = 0;
+        while written < out.len() {
+            written += gather(out, written, |parts| self.0.writer().write_vectored(parts))?;
         }
         out.clear();
         Ok(())

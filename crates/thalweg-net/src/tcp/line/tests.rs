@@ -19,11 +19,11 @@ const BEHIND: [u8; 10_000] = [0x17; 10_000];
 /// Returns a client with a completed handshake, a server that lacks the client's last bytes, and
 /// those bytes.
 fn half_handshake() -> (ClientConnection, Encrypted, Vec<u8>) {
-    let (here, there) = (Identity::ephemeral(), Identity::ephemeral());
+    let (client_key, server_key) = (Identity::ephemeral(), Identity::ephemeral());
     let tls = |identity| Tls::new(identity, &[]).expect("a cipher");
-    let client = tls(&here).client(there.id(), ALPN);
+    let client = tls(&client_key).client(server_key.id(), ALPN);
     let mut client = client.expect("a handshake");
-    let server = tls(&there).server().expect("a handshake");
+    let server = tls(&server_key).server().expect("a handshake");
     let mut server = Encrypted(Box::new(server.into()));
     let hello = written(&mut client);
     assert_eq!(taken(&mut server, &hello), (Input::More, Vec::new()));

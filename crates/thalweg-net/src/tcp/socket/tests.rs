@@ -62,15 +62,15 @@ fn short_read_clears_readiness() {
         // Two short reads in a row, then one that fills the buffer with more behind it.
         for sent in [&b"one"[..], b"another", &[7; 20]] {
             a.write_all(sent).expect("it is open");
-            let mut come = Vec::new();
-            while come.len() < sent.len() {
+            let mut received = Vec::new();
+            while received.len() < sent.len() {
                 b.readable().await.expect("it is open");
                 match read(&b, &mut place) {
-                    Ok(count) => come.extend_from_slice(&place[..count]),
+                    Ok(count) => received.extend_from_slice(&place[..count]),
                     Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
                 }
             }
-            assert_eq!(come, sent);
+            assert_eq!(received, sent);
         }
         // The end arrives with the last bytes, which do not fill the buffer.
         a.write_all(b"last").expect("it is open");

@@ -37,9 +37,9 @@ async fn through_proxy(pacing: Pacing, way: Way) -> (Node, Node, Link, Proxy) {
     (a, b, link, proxy)
 }
 
-async fn next_link(node: &Node, wanted: Transport) -> Link {
+async fn next_link(node: &Node, transport: Transport) -> Link {
     node.next(|seen| match seen {
-        Seen::Link(LinkEvent::Up(link)) if link.transport() == wanted => Some(link),
+        Seen::Link(LinkEvent::Up(link)) if link.transport() == transport => Some(link),
         _ => None,
     })
     .await
@@ -150,7 +150,7 @@ async fn fail_over_delivers_exactly_once() {
         (Pacing::Kernel, Way::Cut),
     ] {
         let (_a, b, link, proxy) = through_proxy(pacing, Way::Slow(2_000)).await;
-        let apart = tokio::spawn({
+        let unordered = tokio::spawn({
             let link = link.clone();
             async move {
                 let mut all = tokio::task::JoinSet::new();
@@ -171,13 +171,13 @@ async fn fail_over_delivers_exactly_once() {
                 }
             }
         });
-        let (mut came, mut lane) = (BTreeMap::new(), Vec::new());
+        let (mut arrivals, mut lane) = (BTreeMap::new(), Vec::new());
         for number in 0..2 * COUNT {
             let (header, payload) = b.next_adu().await;
             let sequence = header.sequence.0;
             let expected = pattern(sequence as usize, BYTES);
             assert_eq!(payload.expect("it is whole"), expected);
-            *came.entry(sequence).or_insert(0) += 1;
+            *arrivals.entry(sequence).or_insert(0) += 1;
             if sequence >= COUNT {
                 lane.push(sequence);
             }
@@ -185,10 +185,10 @@ async fn fail_over_delivers_exactly_once() {
                 proxy.set(0, failing);
             }
         }
-        assert_eq!(came.len() as u64, 2 * COUNT, "{pacing:?} {failing:?}");
-        assert!(came.values().all(|times| *times == 1));
+        assert_eq!(arrivals.len() as u64, 2 * COUNT, "{pacing:?} {failing:?}");
+        assert!(arrivals.values().all(|times| *times == 1));
         assert!(lane.is_sorted());
-        let outcomes = bounded(apart).await.expect("it does not panic");
+        let outcomes = bounded(unordered).await.expect("it does not panic");
         let all_there = |outcome: &Outcome| *outcome == Outcome::Acknowledged;
         assert!(outcomes.iter().all(all_there), "{outcomes:?}");
         bounded(ordered).await.expect("it does not panic");
@@ -206,14 +206,14 @@ async fn fail_over_delivers_exactly_once() {
 async fn wrong_key_is_reported() {
     let over = Over::Tcp(Pacing::Kernel);
     let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
-    let wanted = Identity::ephemeral().id();
-    a.admission.admit(wanted);
+    let expected_key = Identity::ephemeral().id();
+    a.admission.admit(expected_key);
     b.admits(&a);
-    let dialled = a.endpoint.dial(wanted, b.addresses());
+    let dialled = a.endpoint.dial(expected_key, b.addresses());
     let refused = bounded(dialled).await.expect_err("b is another");
     let expected = Unreachable::WrongKey {
         addresses: b.endpoint.listening_tcp()[0].to_string(),
-        peer: wanted,
+        peer: expected_key,
     };
     assert_eq!(refused, expected);
     assert!(b.endpoint.links().is_empty());

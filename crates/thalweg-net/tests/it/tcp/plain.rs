@@ -11,16 +11,16 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 
 /// All bytes that passed the tap, in both directions of all connections.
-type Heard = Arc<Mutex<Vec<u8>>>;
+type Captured = Arc<Mutex<Vec<u8>>>;
 
 /// Starts a forwarder in front of an address that records all bytes.
-async fn tapped(target: SocketAddr) -> (SocketAddr, Heard) {
-    let heard = Heard::default();
+async fn tap(target: SocketAddr) -> (SocketAddr, Captured) {
+    let captured = Captured::default();
     let listener = TcpListener::bind(loopback())
         .await
         .expect("loopback has free ports");
     let address = listener.local_addr().expect("it is bound");
-    let tap = heard.clone();
+    let tap = captured.clone();
     tokio::spawn(async move {
         while let Ok((from, _)) = listener.accept().await {
             let to = TcpStream::connect(target).await.expect("somebody listens");
@@ -30,39 +30,43 @@ async fn tapped(target: SocketAddr) -> (SocketAddr, Heard) {
             tokio::spawn(pass(to_reader, from_writer, tap.clone()));
         }
     });
-    (address, heard)
+    (address, captured)
 }
 
-async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, heard: Heard) {
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, captured: Captured) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
-        note(&heard, &buffer[..count]);
+        record(&captured, &buffer[..count]);
         if to.write_all(&buffer[..count]).await.is_err() {
             return;
         }
     }
 }
 
-fn note(heard: &Heard, bytes: &[u8]) {
-    let mut all = heard.lock().unwrap_or_else(PoisonError::into_inner);
+fn record(captured: &Captured, bytes: &[u8]) {
+    let mut all = captured.lock().unwrap_or_else(PoisonError::into_inner);
     all.extend_from_slice(bytes);
 }
 
 /// Returns both ends' options; the arguments tell whether each lists the other as plain.
-fn ends(here_says: bool, there_says: bool) -> (Options, Options) {
-    let (mut here, mut there) = (options(Pacing::Kernel), options(Pacing::Kernel));
-    here.plain.extend(here_says.then(|| there.identity.id()));
-    there.plain.extend(there_says.then(|| here.identity.id()));
-    (here, there)
+fn ends(dialler_plain: bool, target_plain: bool) -> (Options, Options) {
+    let (mut dialler, mut target) = (options(Pacing::Kernel), options(Pacing::Kernel));
+    dialler
+        .plain
+        .extend(dialler_plain.then(|| target.identity.id()));
+    target
+        .plain
+        .extend(target_plain.then(|| dialler.identity.id()));
+    (dialler, target)
 }
 
 #[tokio::test]
 async fn plain_needs_both_ends() {
-    for (here_says, is_plain) in [(true, true), (false, false)] {
-        let (here, there) = ends(here_says, true);
-        let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
-        let (address, heard) = tapped(listener.addresses()[0]).await;
-        let (a, mut events) = bounded(dial(&here, there.identity.id(), &[address]))
+    for (dialler_plain, is_plain) in [(true, true), (false, false)] {
+        let (dialler, target) = ends(dialler_plain, true);
+        let mut listener = listen(&target, Admission::of([dialler.identity.id()])).await;
+        let (address, captured) = tap(listener.addresses()[0]).await;
+        let (a, mut events) = bounded(dial(&dialler, target.identity.id(), &[address]))
             .await
             .expect("both know each other");
         let (b, _) = bounded(listener.accept())
@@ -72,37 +76,39 @@ async fn plain_needs_both_ends() {
         let stream = a.open(0).expect("the peer admits it");
         write_all(&a, stream, sent.clone()).await;
         let arriving = bounded(b.accept()).await.expect("the session lives");
-        let came = bounded(arriving.collect(1 << 20)).await;
-        assert_eq!(came.expect("it is finished"), sent);
+        let received = bounded(arriving.collect(1 << 20)).await;
+        assert_eq!(received.expect("it is finished"), sent);
         acknowledged(&mut events, 1).await;
         b.send_datagram(pattern(1, 900)).expect("there is room");
         assert_eq!(bounded(a.datagram()).await, Some(pattern(1, 900)));
-        let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_heard = heard.windows(200).any(|bytes| bytes == &sent[1_000..1_200]);
-        assert_eq!(is_heard, is_plain);
+        let captured = captured.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_readable = captured
+            .windows(200)
+            .any(|bytes| bytes == &sent[1_000..1_200]);
+        assert_eq!(is_readable, is_plain);
     }
 }
 
 #[tokio::test]
 async fn plain_at_one_end_is_refused() {
-    let (here, mut there) = ends(true, false);
-    let peer = there.identity.id();
-    let admission = Admission::of([here.identity.id()]);
-    let listener = listen(&there, admission.clone()).await;
-    let refused = bounded(dial(&here, peer, &[listener.addresses()[0]])).await;
+    let (dialler, mut target) = ends(true, false);
+    let peer = target.identity.id();
+    let admission = Admission::of([dialler.identity.id()]);
+    let listener = listen(&target, admission.clone()).await;
+    let refused = bounded(dial(&dialler, peer, &[listener.addresses()[0]])).await;
     let expected = Unreachable::Version {
         peer,
         alpn: ALPN_PLAIN,
     };
     assert_eq!(refused.map(|_| ()), Err(expected));
     // It is plain with another peer.
-    there.plain.insert(Identity::ephemeral().id());
-    let listener = listen(&there, admission).await;
-    let refused = bounded(dial(&here, peer, &[listener.addresses()[0]])).await;
+    target.plain.insert(Identity::ephemeral().id());
+    let listener = listen(&target, admission).await;
+    let refused = bounded(dial(&dialler, peer, &[listener.addresses()[0]])).await;
     let reason = format!(
         "node {} has no unencrypted sessions with the key {}",
         peer.short(),
-        here.identity.id().short()
+        dialler.identity.id().short()
     );
     let expected = Unreachable::NotAdmitted { peer, reason };
     assert_eq!(refused.map(|_| ()), Err(expected));
@@ -111,14 +117,14 @@ async fn plain_at_one_end_is_refused() {
 
 #[tokio::test]
 async fn wrong_key_is_refused_before_plain() {
-    let (mut here, there) = ends(true, true);
-    let wanted = Identity::ephemeral().id();
-    here.plain.insert(wanted);
-    let listener = listen(&there, Admission::of([here.identity.id()])).await;
-    let refused = bounded(dial(&here, wanted, &[listener.addresses()[0]])).await;
+    let (mut dialler, target) = ends(true, true);
+    let expected_key = Identity::ephemeral().id();
+    dialler.plain.insert(expected_key);
+    let listener = listen(&target, Admission::of([dialler.identity.id()])).await;
+    let refused = bounded(dial(&dialler, expected_key, &[listener.addresses()[0]])).await;
     let expected = Unreachable::WrongKey {
         addresses: listener.addresses()[0].to_string(),
-        peer: wanted,
+        peer: expected_key,
     };
     assert_eq!(refused.map(|_| ()), Err(expected));
 }

@@ -10,25 +10,25 @@ use super::*;
 
 #[tokio::test]
 async fn wrong_key_is_refused() {
-    let (here, there) = (options(Pacing::Kernel), options(Pacing::Kernel));
-    let listener = listen(&there, Admission::of([here.identity.id()])).await;
-    let wanted = Identity::ephemeral().id();
-    let refused = bounded(dial(&here, wanted, &[listener.addresses()[0]])).await;
+    let (dialler, target) = (options(Pacing::Kernel), options(Pacing::Kernel));
+    let listener = listen(&target, Admission::of([dialler.identity.id()])).await;
+    let expected_key = Identity::ephemeral().id();
+    let refused = bounded(dial(&dialler, expected_key, &[listener.addresses()[0]])).await;
     let expected = Unreachable::WrongKey {
         addresses: listener.addresses()[0].to_string(),
-        peer: wanted,
+        peer: expected_key,
     };
     assert_eq!(refused.map(|_| ()), Err(expected));
 }
 
 #[tokio::test]
 async fn stranger_receives_reason() {
-    let (here, there) = (options(Pacing::Kernel), options(Pacing::Kernel));
+    let (dialler, target) = (options(Pacing::Kernel), options(Pacing::Kernel));
     let admission = Admission::nobody();
-    let listener = listen(&there, admission.clone()).await;
-    let peer = there.identity.id();
-    let refused = bounded(dial(&here, peer, &[listener.addresses()[0]])).await;
-    let stranger = here.identity.id();
+    let listener = listen(&target, admission.clone()).await;
+    let peer = target.identity.id();
+    let refused = bounded(dial(&dialler, peer, &[listener.addresses()[0]])).await;
+    let stranger = dialler.identity.id();
     let reason = format!(
         "node {} does not admit the key {}",
         peer.short(),
@@ -41,23 +41,23 @@ async fn stranger_receives_reason() {
 
 #[tokio::test]
 async fn dead_address_is_reported() {
-    let here = options(Pacing::Kernel);
-    let own = here.identity.id();
-    let refused = bounded(dial(&here, own, &[loopback()])).await;
+    let dialler = options(Pacing::Kernel);
+    let own = dialler.identity.id();
+    let refused = bounded(dial(&dialler, own, &[loopback()])).await;
     assert_eq!(refused.map(|_| ()), Err(Unreachable::OwnKey(own)));
     let address = std::net::TcpListener::bind(loopback())
         .and_then(|listener| listener.local_addr())
         .expect("loopback has free ports");
     let nobody = Identity::ephemeral().id();
-    let refused = bounded(dial(&here, nobody, &[address])).await;
+    let refused = bounded(dial(&dialler, nobody, &[address])).await;
     let reason = refused.map(|_| ()).expect_err("nobody listens").to_string();
     assert!(reason.contains(&address.to_string()), "{reason}");
 }
 
 #[tokio::test]
 async fn garbage_is_disconnected() {
-    let (here, there) = (options(Pacing::Kernel), options(Pacing::Kernel));
-    let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
+    let (dialler, target) = (options(Pacing::Kernel), options(Pacing::Kernel));
+    let mut listener = listen(&target, Admission::of([dialler.identity.id()])).await;
     let hello = b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".to_vec();
     for garbage in [hello, vec![0; 5_000], vec![0x16; 50_000], Vec::new()] {
         let mut stream = TcpStream::connect(listener.addresses()[0])
@@ -69,7 +69,12 @@ async fn garbage_is_disconnected() {
         let mut rest = Vec::new();
         let _ = bounded(stream.read_to_end(&mut rest)).await;
     }
-    let dialled = bounded(dial(&here, there.identity.id(), &[listener.addresses()[0]])).await;
+    let dialled = bounded(dial(
+        &dialler,
+        target.identity.id(),
+        &[listener.addresses()[0]],
+    ))
+    .await;
     let (a, _events) = dialled.expect("both know each other");
     let (b, _) = bounded(listener.accept())
         .await
@@ -80,8 +85,8 @@ async fn garbage_is_disconnected() {
 
 #[tokio::test]
 async fn silent_connections_block_no_one() {
-    let (here, there) = (options(Pacing::Kernel), options(Pacing::Kernel));
-    let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
+    let (dialler, target) = (options(Pacing::Kernel), options(Pacing::Kernel));
+    let mut listener = listen(&target, Admission::of([dialler.identity.id()])).await;
     let address = listener.addresses()[0];
     let mut strangers = Vec::new();
     for _ in 0..200 {
@@ -90,7 +95,7 @@ async fn silent_connections_block_no_one() {
         socket.bind(from).expect("all of 127 is here");
         strangers.push(socket.connect(address).await.expect("somebody listens"));
     }
-    let dialled = bounded(dial(&here, there.identity.id(), &[address])).await;
+    let dialled = bounded(dial(&dialler, target.identity.id(), &[address])).await;
     dialled.map(|_| ()).expect("both know each other");
     let accepted = bounded(listener.accept()).await;
     accepted.expect("the listener lives");
@@ -118,11 +123,16 @@ async fn missing_congestion_control_fails() {
 #[tokio::test]
 async fn benchmark_congestion_controls_work() {
     for name in ["cubic", "reno"] {
-        let (mut here, mut there) = (options(Pacing::Kernel), options(Pacing::Kernel));
-        here.congestion = Some(name.into());
-        there.congestion = Some(name.into());
-        let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
-        let dialled = bounded(dial(&here, there.identity.id(), &[listener.addresses()[0]])).await;
+        let (mut dialler, mut target) = (options(Pacing::Kernel), options(Pacing::Kernel));
+        dialler.congestion = Some(name.into());
+        target.congestion = Some(name.into());
+        let mut listener = listen(&target, Admission::of([dialler.identity.id()])).await;
+        let dialled = bounded(dial(
+            &dialler,
+            target.identity.id(),
+            &[listener.addresses()[0]],
+        ))
+        .await;
         let (a, _events) = dialled.expect("both know each other");
         let (b, _) = bounded(listener.accept())
             .await
