@@ -318,7 +318,7 @@ impl Body {
             BodyError::Expired => self.reader.stop(StreamCode::Expired),
             // On an ordered stream, the rest is skipped instead.
             BodyError::Overflow if self.return_to.is_none() => {
-                self.reader.stop(StreamCode::Overload)
+                self.reader.stop(StreamCode::Overload);
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Proves that bytes after a peer's close_notify are neither decoded nor waited for.
+//! Proves that bytes after a peer's `close_notify` are neither decoded nor waited for.
 
 use std::sync::mpsc::channel;
 use std::thread;
