@@ -62,7 +62,7 @@ pub enum KeyError {
     #[error("{KEYS_PER_STREAM_MAX} keys are held already: retire old ones first")]
     Full,
     /// The key is the sealing key.
-    #[error("key epoch {} is sealed with: choose a later one before retiring it", .0.0)]
+    #[error("key epoch {} is the sealing key: select a later one before retiring it", .0.0)]
     InUse(KeyEpoch),
 }
 

@@ -33,7 +33,7 @@ pub enum SpecError {
     )]
     Unknown(String),
     /// The module is known, but its argument is invalid.
-    #[error("`{word}` cannot be made: {why}")]
+    #[error("`{word}` is not a valid module: {why}")]
     BadArgument {
         /// The plan's word.
         word: String,

@@ -43,7 +43,7 @@ impl fmt::Display for Lack {
             ),
             Self::Association { broken } => write!(
                 f,
-                "no sound programme table: {broken} PATs (PID 0) have a wrong CRC or form"
+                "no valid programme table: {broken} PATs (PID 0) have a wrong CRC or format"
             ),
             Self::Programmes => f.write_str("a programme table (PAT) that lists no programme"),
             Self::Maps { pids, broken: 0 } => write!(
@@ -53,7 +53,7 @@ impl fmt::Display for Lack {
             ),
             Self::Maps { pids, broken } => write!(
                 f,
-                "no sound stream table: {broken} PMTs (PID {}) have a wrong CRC or form",
+                "no valid stream table: {broken} PMTs (PID {}) have a wrong CRC or format",
                 list(pids)
             ),
             Self::Units { pids } => write!(

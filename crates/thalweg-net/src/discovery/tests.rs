@@ -10,11 +10,11 @@ fn node(number: usize) -> NodeId {
     NodeId(id)
 }
 
-fn nobody(_: NodeId) -> bool {
+fn none(_: NodeId) -> bool {
     false
 }
 
-fn everybody(_: NodeId) -> bool {
+fn all(_: NodeId) -> bool {
     true
 }
 
@@ -22,19 +22,19 @@ fn everybody(_: NodeId) -> bool {
 fn only_admitted_nodes_are_dialled() {
     let mut found = Found::default();
     found.handle_found(node(1));
-    assert_eq!(found.actions(nobody, nobody), []);
-    assert_eq!(found.actions(everybody, nobody), [Action::Dial(node(1))]);
-    assert_eq!(found.actions(everybody, everybody), [], "once");
-    assert_eq!(found.actions(nobody, everybody), [Action::Forget(node(1))]);
+    assert_eq!(found.actions(none, none), []);
+    assert_eq!(found.actions(all, none), [Action::Dial(node(1))]);
+    assert_eq!(found.actions(all, all), [], "once");
+    assert_eq!(found.actions(none, all), [Action::Forget(node(1))]);
 }
 
 #[test]
 fn configured_peers_are_left_alone() {
     let mut found = Found::default();
     found.handle_found(node(1));
-    assert_eq!(found.actions(everybody, everybody), []);
+    assert_eq!(found.actions(all, all), []);
     found.handle_gone(node(1));
-    assert_eq!(found.actions(everybody, everybody), [], "nor forgotten");
+    assert_eq!(found.actions(all, all), [], "nor forgotten");
 }
 
 #[test]
@@ -42,11 +42,11 @@ fn expired_node_makes_room() {
     let mut found = Found::default();
     (0..FOUND_MAX + 5).for_each(|number| found.handle_found(node(number)));
     assert_eq!(found.found.len(), FOUND_MAX);
-    assert_eq!(found.actions(everybody, nobody).len(), DIALLED_MAX);
-    assert_eq!(found.actions(everybody, nobody), []);
+    assert_eq!(found.actions(all, none).len(), DIALLED_MAX);
+    assert_eq!(found.actions(all, none), []);
     found.handle_gone(node(0));
     assert_eq!(
-        found.actions(everybody, nobody),
+        found.actions(all, none),
         [Action::Forget(node(0)), Action::Dial(node(DIALLED_MAX))]
     );
 }

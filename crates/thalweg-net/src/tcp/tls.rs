@@ -100,9 +100,9 @@ impl Tls {
         client.resumption = rustls::client::Resumption::disabled();
         // Nodes have no names, and SNI would disclose the id on the path.
         client.enable_sni = false;
-        let nobody = ServerName::try_from("node.invalid")
+        let no_name = ServerName::try_from("node.invalid")
             .map_err(|_| Error::General("a fixed name is a name".into()))?;
-        ClientConnection::new(Arc::new(client), nobody)
+        ClientConnection::new(Arc::new(client), no_name)
     }
 
     /// Begins a server handshake with any client.

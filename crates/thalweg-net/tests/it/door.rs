@@ -125,8 +125,8 @@ async fn silent_quic_falls_back_to_tcp() {
     let answer = bounded(call(&stranger, node.id(), addresses.clone(), b"hello")).await;
     assert_eq!(&answer.expect("it is answered")[32..], b"hello");
     // If neither transport works, the error has both reasons.
-    let nobody = identity().id();
-    let refused = bounded(call(&stranger, nobody, addresses, b"hello")).await;
+    let absent = identity().id();
+    let refused = bounded(call(&stranger, absent, addresses, b"hello")).await;
     let sentence = refused.expect_err("it is not there").to_string();
     assert!(
         sentence.contains("timed out") && sentence.contains("over TCP: wrong key"),

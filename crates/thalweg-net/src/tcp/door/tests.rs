@@ -56,7 +56,7 @@ impl Site {
         let stream = TcpStream::connect(self.address()).await;
         let tls = Tls::new(&Identity::ephemeral(), &[]).expect("a cipher");
         let client = tls.client(self.keeper, ALPN_DOOR).expect("a handshake");
-        let line = Line::establish(stream.expect("somebody listens"), client).await;
+        let line = Line::establish(stream.expect("a listener"), client).await;
         line.expect("the door is open")
     }
 
@@ -150,6 +150,6 @@ async fn plain_door_is_not_offered() {
     let stream = TcpStream::connect(site.address()).await;
     let tls = Tls::new(&Identity::ephemeral(), &[]).expect("a cipher");
     let client = tls.client(site.keeper, ALPN_PLAIN).expect("a handshake");
-    let line = Line::establish(stream.expect("somebody listens"), client).await;
+    let line = Line::establish(stream.expect("a listener"), client).await;
     assert!(line.is_err(), "it was not offered");
 }

@@ -9,8 +9,8 @@ use super::*;
 fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be listened on");
     let address = listener.local_addr().expect("it is bound");
-    let dialled = TcpStream::connect(address).expect("somebody listens");
-    (dialled, listener.accept().expect("somebody dials").0)
+    let dialled = TcpStream::connect(address).expect("a listener");
+    (dialled, listener.accept().expect("a dialler").0)
 }
 
 #[test]
@@ -92,8 +92,8 @@ async fn both_families_listen_on_one_port() {
     };
     let port = six.local_addr().expect("it is bound").port();
     let four = listen(([0_u8; 4], port).into()).expect("the other family is free");
-    let dialled = TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
+    let dialled = TcpStream::connect(("127.0.0.1", port)).expect("a listener");
     drop(six);
-    let (_, from) = four.accept().await.expect("somebody dials");
+    let (_, from) = four.accept().await.expect("a dialler");
     assert_eq!(dialled.local_addr().ok(), Some(from));
 }

@@ -388,8 +388,8 @@ async fn unreachable_peer_has_both_reasons() {
     let mut options = crate::node::options(1);
     options.tcp.head_start = Duration::from_millis(100);
     let a = Node::start_with(options).await;
-    let nobody = Identity::ephemeral().id();
-    a.admission.admit(nobody);
+    let absent = Identity::ephemeral().id();
+    a.admission.admit(absent);
     let silent = UdpSocket::bind(loopback()).await.expect("a free port");
     let udp = silent.local_addr().expect("it is bound");
     let tcp = std::net::TcpListener::bind(loopback())
@@ -401,10 +401,10 @@ async fn unreachable_peer_has_both_reasons() {
         relays: Vec::new(),
         ..Addresses::default()
     };
-    let refused = bounded(a.endpoint.dial(nobody, addresses)).await;
+    let refused = bounded(a.endpoint.dial(absent, addresses)).await;
     let sentence = refused.expect_err("nobody is there").to_string();
     let expected =
-        format!("no answer from {udp}: timed out; and over TCP: cannot reach {nobody}: ");
+        format!("no answer from {udp}: timed out; and over TCP: cannot reach {absent}: ");
     assert!(sentence.starts_with(&expected), "{sentence}");
     assert!(sentence.contains(&tcp.to_string()), "{sentence}");
 }

@@ -23,7 +23,7 @@ async fn tap(target: SocketAddr) -> (SocketAddr, Captured) {
     let tap = captured.clone();
     tokio::spawn(async move {
         while let Ok((from, _)) = listener.accept().await {
-            let to = TcpStream::connect(target).await.expect("somebody listens");
+            let to = TcpStream::connect(target).await.expect("a listener");
             let ((from_reader, from_writer), (to_reader, to_writer)) =
                 (from.into_split(), to.into_split());
             tokio::spawn(pass(from_reader, to_writer, tap.clone()));

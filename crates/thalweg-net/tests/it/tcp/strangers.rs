@@ -48,8 +48,8 @@ async fn dead_address_is_reported() {
     let address = std::net::TcpListener::bind(loopback())
         .and_then(|listener| listener.local_addr())
         .expect("loopback has free ports");
-    let nobody = Identity::ephemeral().id();
-    let refused = bounded(dial(&dialler, nobody, &[address])).await;
+    let absent = Identity::ephemeral().id();
+    let refused = bounded(dial(&dialler, absent, &[address])).await;
     let reason = refused.map(|_| ()).expect_err("nobody listens").to_string();
     assert!(reason.contains(&address.to_string()), "{reason}");
 }
@@ -62,7 +62,7 @@ async fn garbage_is_disconnected() {
     for garbage in [hello, vec![0; 5_000], vec![0x16; 50_000], Vec::new()] {
         let mut stream = TcpStream::connect(listener.addresses()[0])
             .await
-            .expect("somebody listens");
+            .expect("a listener");
         // The listener may have closed before all of it was written.
         let _ = stream.write_all(&garbage).await;
         let _ = stream.shutdown().await;
@@ -93,7 +93,7 @@ async fn silent_connections_block_no_one() {
         let socket = TcpSocket::new_v4().expect("a socket");
         let from = SocketAddr::from(([127, 0, 0, 2], 0));
         socket.bind(from).expect("all of 127 is here");
-        strangers.push(socket.connect(address).await.expect("somebody listens"));
+        strangers.push(socket.connect(address).await.expect("a listener"));
     }
     let dialled = bounded(dial(&dialler, target.identity.id(), &[address])).await;
     dialled.map(|_| ()).expect("both know each other");
