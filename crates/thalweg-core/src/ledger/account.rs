@@ -1,35 +1,37 @@
-//! One node's account of one plan: what it counts itself, what the nodes behind it say, and when to tell the node before.
+//! One node's account of one plan: what it counts, what downstream nodes report, and when to report
+//! upstream.
 //!
-//! *The idea.* The driver gives the node's own [`Counts`]; the next node's reports come by the control plane. From both
-//! follows what got lost between the two (`hop`).
+//! *The idea.* The driver provides the node's own [`Counts`]; the next node's reports arrive over
+//! the control plane. The losses between the two follow from both (`hop`).
 //!
-//! *When.* A mark that ends at the node before is to be told of soon, once all that bore it has come: a sink reports
-//! [`SETTLE`] after it has seen the next mark, and says nothing yet of that. If marked ADUs stop coming, it says after
-//! [`QUIET`] that it has told all; and once it has said so, it says soon that ADUs come again. Without marks it reports what
-//! has grown [`EVERY`] after its last report. A relay waits as long as the word of the nodes behind it took of late; what
-//! they say is passed on at once with its own, unless something was passed on within [`AGAIN`]. So one report runs up the
-//! path for each mark and collects what all have to say. What was delivered is told with every few of them, and when there is
-//! a pause.
+//! *When to report.* A sink reports a mark that has ended [`SETTLE`] after it saw the next one.
+//! When marked ADUs stop arriving, it reports after [`QUIET`] that everything is reported; when
+//! they then start again, it soon reports that. Without marks it reports grown counters [`EVERY`]
+//! after its last report. A relay waits for the downstream nodes as long as they took recently,
+//! then forwards their statements together with its own, at most once per [`FORWARD_EVERY`]. So one
+//! report per mark travels up the path and collects the counters of all nodes. Deliveries are
+//! included in every few reports, and in a pause.
 //!
 //! ```text
-//! known after ≤ 600 ms until the mark ends + way there + 80 ms + round trips of the hops behind + way back
-//!       before a pause     250 to 375 ms + round trip of the hop and of those behind + way back
+//! known after ≤ 600 ms until the mark ends + way there + 80 ms + RTTs of the downstream hops + way back
+//!       before a pause     250 to 375 ms + RTT of the hop and of the downstream ones + way back
 //! ```
 //!
-//! Who is silent, and what is missing, is looked at on a common [`GRID`] of time, so that a node with many streams wakes for
-//! all of them at once.
+//! Checks for silence and losses fall on a common [`GRID`] of time, so that a node with many
+//! streams wakes once for all of them.
 //!
-//! The first report says that the node counts, and perhaps nothing else: of one that was never heard nothing is concluded,
-//! for it may speak an earlier version.
+//! The first report says that the node counts, and perhaps nothing else. Of a node that never
+//! reported nothing is concluded: it may speak an earlier version.
 //!
-//! *What is believed:* what the plan's next node says over its authenticated link; but not that more arrived there than were
-//! sent, nor, at the source, that a node lost or delivered more than were given.
+//! *What is accepted:* reports of the plan's next node over its authenticated link. Rejected are
+//! reports of more arrivals than ADUs sent and, at the source, of more losses or deliveries than
+//! ADUs given.
 
 use alloc::vec::Vec;
 
 use super::disbelief::Disbelief;
 use super::entries::Entries;
-use super::hop::{Hop, Turn, Word};
+use super::hop::{Hop, NextReport, Turn};
 use super::passage::Passage;
 use super::{ALL_COPIED, BANDS, Band, Counts, Marked, What};
 use crate::adu::Mark;
@@ -39,35 +41,36 @@ use crate::limits::{LEDGER_BEHIND_MAX, PATH_NODES_MAX};
 use crate::time::{Duration, Instant};
 use crate::wire::account::{Made, Report, Statement};
 
-/// How long after another mark was seen what bears the one before may still come.
+/// How long after the first ADU of a new mark, ADUs of the previous mark may still arrive.
 pub const SETTLE: Duration = Duration::from_millis(80);
 
-/// How often a node reports at most while no mark ends; a little later than if one does.
+/// Minimum interval of reports while no mark ends; a little longer than the interval when one does.
 pub const EVERY: Duration = Duration::from_millis(730);
 
-/// How much longer a relay waits for the nodes behind it to speak, while it does not know how long they take.
+/// How much longer than itself a relay waits for downstream reports before it has measured their
+/// lag.
 pub const SLACK: Duration = Duration::from_millis(150);
 
-/// By how much longer than the nodes behind it took of late a relay waits for them.
+/// Margin on the measured lag of downstream reports.
 const MARGIN: Duration = Duration::from_millis(40);
 
-/// How long a relay waits for the nodes behind it at most.
+/// Longest wait of a relay for downstream reports.
 const PATIENCE_MAX: Duration = Duration::from_millis(400);
 
-/// How long no marked ADU comes until a node says that it has told all: longer than five a second are apart.
+/// How long no marked ADU arrives before a node reports a pause: above the spacing at five ADUs a
+/// second.
 pub const QUIET: Duration = Duration::from_millis(250);
 
-/// How far apart looks at what has come and what is missing are; all accounts look at once.
+/// Grid of the checks for arrivals and losses, common to all accounts.
 pub const GRID: Duration = Duration::from_millis(125);
 
-/// How soon after its last report a node says that it has told all, or that ADUs come again.
-pub(super) const TELL_ALL: Duration = Duration::from_millis(500);
+/// Shortest interval from the last report to one that says only that a pause has begun or ended.
+pub(super) const STATUS_EVERY: Duration = Duration::from_millis(500);
 
-/// How soon after it has passed on what others say a node does so again, and how soon after
-/// a word of silence it speaks of a mark.
-const AGAIN: Duration = Duration::from_millis(300);
+/// Shortest interval between forwarded reports, and from a report of a pause to one of a mark.
+const FORWARD_EVERY: Duration = Duration::from_millis(300);
 
-/// How often it is told at most what was delivered, while there is more to come.
+/// Minimum interval of reporting deliveries while more ADUs arrive.
 const DELIVERED_EVERY: Duration = Duration::from_millis(1_500);
 
 const _: () = assert!(
@@ -75,13 +78,14 @@ const _: () = assert!(
     "a mark that ends is not waited for in vain"
 );
 
-/// Where a node is on the path.
+/// A node's position on the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The source of a path of so many nodes.
+    /// The source of a path of this many nodes.
     Source(usize),
-    /// The source of a plan that is grafted on another, of which it counts nothing itself: it was given as many ADUs as the
-    /// node where it is grafted says that it copied. So many nodes have it, this one counted with them.
+    /// The source of a plan that is grafted on another. It counts nothing itself: it gave as many
+    /// ADUs as the node at the graft reports to have copied. The path has this many nodes, the
+    /// source included.
     Graft(usize),
     /// Between source and sink.
     Relay,
@@ -89,13 +93,13 @@ pub enum Place {
     Sink,
 }
 
-/// By what it is known what came to the sink.
+/// The source of a plan's delivery counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Basis {
-    /// By what the nodes tell.
+pub(super) enum DeliveryEvidence {
+    /// The nodes' reports.
     Reports,
-    /// By what the sink says that it has as well: the way of the plan is broken or the plan is over, and nodes behind may have no way to
-    /// tell what they counted.
+    /// Also the sink's receipts: the plan has ended or its path is broken, so nodes downstream may
+    /// be unable to report.
     Receipts,
 }
 
@@ -105,46 +109,50 @@ pub struct Account {
     pub(super) place: Place,
     pub(super) counts: Counts,
     pub(super) own: Entries,
-    /// The next node and those behind it.
+    /// The next node and those downstream of it.
     pub(super) behind: Vec<Entries>,
     hop: Hop,
-    /// The next node has said something.
+    /// The next node has reported at least once.
     is_heard: bool,
-    /// Which mark still came there by its last report.
-    heard: Mark,
-    /// What the clock there is behind the one here when a report is not late, as far as is known: the way is counted with it.
-    behind_by: Option<Made>,
-    /// Which mark the ADUs that come bear.
+    /// The mark that was still open in the next node's last report.
+    next_open: Mark,
+    /// This node's clock minus the next node's, plus the transit time of a report that is not late,
+    /// as far as is known.
+    clock_offset: Option<Made>,
+    /// The mark of the ADUs that arrive now.
     turn: Turn,
-    /// When marked ADUs were seen to come last, and when to look whether more have: never, once none has for [`QUIET`].
-    came: Instant,
+    /// When marked ADUs last arrived, and when to check for more: never after [`QUIET`] without
+    /// any.
+    last_arrival: Instant,
     look: Instant,
-    /// When the end of the stream had come; from then on all is told, and at once.
-    over: Instant,
+    /// When the end of the stream arrived; from then on everything is reported at once.
+    ended_at: Instant,
     /// When the end of the stream was copied here.
     end_copied: Instant,
-    /// By the last report all was told; that ADUs come again is told soon.
-    has_told_all: bool,
-    told: Option<Instant>,
-    /// When it said last that it had told all, or that ADUs come again.
-    worded: Option<Instant>,
-    /// When it passed on last what others say.
-    passed: Option<Instant>,
-    /// How long after a mark had come to rest here the nodes behind had spoken of it: the longest of late.
+    /// The last report said that everything is reported, so new arrivals are reported soon.
+    has_reported_all: bool,
+    reported: Option<Instant>,
+    /// When this node last reported the beginning or end of a pause.
+    status_reported: Option<Instant>,
+    /// When this node last forwarded downstream statements.
+    forwarded: Option<Instant>,
+    /// How long after a mark had settled here the downstream nodes reported it: a slowly falling
+    /// maximum.
     lag: Option<Duration>,
-    /// The next report says that this node counts, even if it has nothing to say.
-    is_greeting: bool,
+    /// The next report says that this node counts, even if it has no counters.
+    announces_itself: bool,
     due: Instant,
-    /// When it was told last what was delivered.
-    delivered_told: Instant,
-    pub(super) basis: Basis,
-    /// How many were lost when that was last asked.
+    /// When deliveries were last reported.
+    delivered_reported: Instant,
+    pub(super) basis: DeliveryEvidence,
+    /// Lost ADUs at the last call of [`Account::has_lost_more`].
     pub(super) lost: u64,
     pub(super) passage: Passage,
 }
 
 impl Account {
-    /// Returns the account of a node that begins to count now; `since` is larger than that of each of its lives before.
+    /// Returns the account of a node that begins to count now; `since` must exceed that of each
+    /// earlier life.
     pub fn new(place: Place, since: u64, now: Instant) -> Self {
         Self {
             place,
@@ -153,123 +161,128 @@ impl Account {
             behind: Vec::new(),
             hop: Hop::new(now),
             is_heard: false,
-            heard: Mark::NONE,
-            behind_by: None,
+            next_open: Mark::NONE,
+            clock_offset: None,
             turn: Turn::new(),
-            came: now,
+            last_arrival: now,
             look: Instant::NEVER,
-            over: Instant::NEVER,
+            ended_at: Instant::NEVER,
             end_copied: Instant::NEVER,
-            has_told_all: false,
-            told: None,
-            worded: None,
-            passed: None,
+            has_reported_all: false,
+            reported: None,
+            status_reported: None,
+            forwarded: None,
             lag: None,
-            is_greeting: true,
+            announces_itself: true,
             due: now,
-            delivered_told: now,
-            basis: Basis::Reports,
+            delivered_reported: now,
+            basis: DeliveryEvidence::Reports,
             lost: 0,
             passage: Passage::new(now),
         }
     }
 
-    /// Takes in the round trip of the link to the next node.
+    /// Takes in the round-trip time of the link to the next node.
     pub fn handle_rtt(&mut self, rtt: Duration) {
         self.hop.handle_rtt(rtt);
     }
 
     /// Takes in that the next node does not answer, or answers again.
     ///
-    /// While it does not, no word of it is waited for: what leaves is lost, as far as can be known, and is told soon.
+    /// While it is silent its reports are not waited for: ADUs that leave count as lost and are
+    /// reported soon.
     pub fn handle_silence(&mut self, is_silent: bool, now: Instant) {
         let arrived = arrived_at(self.behind.first());
         self.hop
             .handle_silence((is_silent && self.is_heard).then_some(&arrived), now);
     }
 
-    /// Takes in that nodes behind may have no way to tell more, at the source: the way of the plan is broken, or the plan is over. From
-    /// now on it goes by what its sink says that it has, and what is given again under another plan, where they tell of less.
+    /// Takes in, at the source, that downstream nodes may be unable to report: the plan has ended
+    /// or its path is broken. From now on the sink's receipts, and what was given again under
+    /// another plan, count where the reports fall short.
     pub const fn go_by_receipts(&mut self) {
-        self.basis = Basis::Receipts;
+        self.basis = DeliveryEvidence::Receipts;
     }
 
     /// Takes in what this node has counted so far.
     ///
-    /// A driver gives it soon after it has counted something, at once if that bears another mark than what was counted before,
-    /// and always before anything else is called: what is said here is as new as the saying.
+    /// The driver calls it soon after it has counted something, at once if the mark changed, and
+    /// before every other method: a report is only as new as these counts.
     pub fn handle_counts(&mut self, counts: &Counts, now: Instant) {
         self.hop.handle_left(&self.counts, counts, now);
-        let turned = self.turn.handle(&self.counts.arrived, &counts.arrived, now);
+        let has_mark_changed = self.turn.handle(&self.counts.arrived, &counts.arrived, now);
         let marked = Mark::NONE.index() + 1..;
         let has_come = self.counts.arrived[marked.clone()] != counts.arrived[marked];
         self.counts.clone_from(counts);
         if has_come {
-            self.come(now);
+            self.handle_arrivals(now);
         }
         if counts.is_end_copied && self.end_copied.is_never() {
-            // What left before it may come a little later.
-            (self.over, self.end_copied) = (now, now);
+            // ADUs that left before the end may arrive a little later.
+            (self.ended_at, self.end_copied) = (now, now);
             self.due = self.due.min(now + SETTLE);
         }
-        self.reckon(None, now);
-        self.state(turned, now);
+        self.update_losses(None, now);
+        self.update_own(has_mark_changed, now);
     }
 
-    /// Marked ADUs have come.
-    fn come(&mut self, now: Instant) {
-        (self.came, self.look) = (now, grid(now));
-        if self.over <= now {
+    /// Handles the arrival of marked ADUs.
+    fn handle_arrivals(&mut self, now: Instant) {
+        (self.last_arrival, self.look) = (now, next_tick(now));
+        if self.ended_at <= now {
             self.due = self.due.min(now + SETTLE);
-        } else if self.has_told_all {
-            let due = self.after_all(now + SETTLE) + self.patience();
+        } else if self.has_reported_all {
+            let due = self.status_due(now + SETTLE) + self.patience();
             self.due = self.due.min(due);
         }
     }
 
-    /// Looks whether marked ADUs still come.
+    /// Checks whether marked ADUs still arrive.
     fn look(&mut self, now: Instant) {
-        if self.came + QUIET > now {
-            self.look = grid(now);
+        if self.last_arrival + QUIET > now {
+            self.look = next_tick(now);
             return;
         }
         self.look = Instant::NEVER;
-        // After the end nothing may be left to say; but what had left shortly before it can be judged by a later word only.
-        self.is_greeting |= self.over <= now;
-        let due = self.after_all(now) + self.patience();
+        // After the end there may be nothing left to report, yet the upstream node needs one more
+        // report to judge the ADUs that left shortly before it.
+        self.announces_itself |= self.ended_at <= now;
+        let due = self.status_due(now) + self.patience();
         self.due = self.due.min(due);
     }
 
-    /// Whether nothing more is to come with the mark that is in use, as far as is known.
+    /// Returns whether no more ADUs of the current mark are expected.
     fn is_quiet(&self, now: Instant) -> bool {
-        self.look.is_never() || self.over <= now
+        self.look.is_never() || self.ended_at <= now
     }
 
-    /// Takes in that the end of the stream has come: what is known is told at once, once what was counted is given.
+    /// Takes in that the end of the stream has arrived: the next report is due at once, after
+    /// [`Account::handle_counts`].
     pub fn handle_end(&mut self, now: Instant) {
-        (self.over, self.due) = (now, now);
+        (self.ended_at, self.due) = (now, now);
     }
 
-    /// Returns when it may be said that all is told, or that it is not any more.
-    fn after_all(&self, then: Instant) -> Instant {
+    /// Returns the earliest time, from `then` on, to report that a pause has begun or ended.
+    fn status_due(&self, then: Instant) -> Instant {
         let last = match self.place {
-            // What it passes on is said for others.
-            Place::Relay => self.worded,
-            _ if self.over <= then => None,
-            _ => self.told,
+            // A relay's forwarded reports do not count: they speak of other nodes.
+            Place::Relay => self.status_reported,
+            _ if self.ended_at <= then => None,
+            _ => self.reported,
         };
-        last.map_or(then, |last| then.max(last + TELL_ALL))
+        last.map_or(then, |last| then.max(last + STATUS_EVERY))
     }
 
-    /// Takes in what the next node says.
+    /// Takes in the next node's report.
     ///
-    /// Fails   if it cannot be; then nothing of it is kept
+    /// Fails   if the report cannot be true; then nothing of it is kept
     pub fn handle_report(&mut self, report: &Report, now: Instant) -> Result<(), Disbelief> {
         let is_first = self.behind.first().is_none_or(Entries::is_unknown);
-        let is_sequel = |first: &Statement| first.distance == 0 && first.since.is_none();
+        let is_continuation = |first: &Statement| first.distance == 0 && first.since.is_none();
         let life = self.behind.first().map(Entries::since);
-        if is_first && report.statements.first().is_some_and(is_sequel) {
-            // It was said to an earlier life of this account; the next node tells all again with its lease.
+        if is_first && report.statements.first().is_some_and(is_continuation) {
+            // Addressed to an earlier life of this account; the next node reports everything again
+            // with its lease.
             return Ok(());
         }
         let mut behind = self.behind.clone();
@@ -295,58 +308,63 @@ impl Account {
         self.hop.unrelated = unrelated;
         self.behind = behind;
         self.is_heard = true;
-        let before = core::mem::replace(&mut self.heard, report.open);
+        let before = core::mem::replace(&mut self.next_open, report.open);
         if ![Mark::NONE, report.open].contains(&before) && report.open != Mark::NONE {
             self.time_lag(report.open, now);
         }
         if life != self.behind.first().map(Entries::since) {
-            self.behind_by = None;
+            self.clock_offset = None;
         }
         let late = self.lateness(report.made, now);
-        self.reckon(Some((report.open, late)), now);
-        self.state(false, now);
+        self.update_losses(Some((report.open, late)), now);
+        self.update_own(false, now);
         if self.own.is_fresh() || self.behind.iter().any(Entries::is_fresh) {
-            let earliest = self.passed.map_or(now, |passed| passed + AGAIN);
+            let earliest = self
+                .forwarded
+                .map_or(now, |forwarded| forwarded + FORWARD_EVERY);
             self.due = self.due.min(earliest.max(now));
-            self.passed = Some(self.due);
+            self.forwarded = Some(self.due);
         }
         Ok(())
     }
 
-    /// Returns how many nodes there can be from this one to the sink, this one counted with them.
+    /// Returns how many nodes there can be from this one to the sink, both included.
     pub(super) const fn nodes_max(&self) -> usize {
         match self.place {
             Place::Source(nodes) | Place::Graft(nodes) => nodes,
-            // What is said of more could not be passed on: this node's own word is the first of its report, and the source is before it.
+            // The source is upstream, and this node's statement comes first in its own report: a
+            // longer one could not be forwarded.
             Place::Relay => PATH_NODES_MAX - 1,
             Place::Sink => 1,
         }
     }
 
-    /// Returns how much longer a report was on its way than others: it was lost, and is repeated.
+    /// Returns how much longer than the fastest a report travelled: a late one was lost and
+    /// retransmitted.
     ///
-    /// That which was the fastest counts, and is forgotten by a sixteenth each time.
+    /// The reference is the fastest report so far, which ages by a sixteenth of the excess each
+    /// time.
     fn lateness(&mut self, made: Made, now: Instant) -> Duration {
-        // Both clocks and the way in one number: it is only ever compared with itself.
+        // Holds both clocks' offset and the transit time: it is only compared with itself.
         let apart = Made::at(now).less(made);
-        let least = *self.behind_by.get_or_insert(apart);
+        let least = *self.clock_offset.get_or_insert(apart);
         let late = apart.since(least);
-        self.behind_by = Some(match late {
+        self.clock_offset = Some(match late {
             ..=0 => apart,
             _ => least.plus((late / 16).max(1)),
         });
         Duration::from_millis(u64::try_from(late).unwrap_or(0))
     }
 
-    /// Takes in that the nodes behind have spoken of the mark before this one.
+    /// Takes in that the downstream nodes have reported the mark before `open_mark`.
     ///
-    /// The longest holds, and falls by an eighth of what it is too long each time.
-    fn time_lag(&mut self, open: Mark, now: Instant) {
+    /// The lag is a maximum that falls by an eighth of the difference each time.
+    fn time_lag(&mut self, open_mark: Mark, now: Instant) {
         let turn = match self.place {
             Place::Source(_) => self.hop.turn(),
             _ => self.turn,
         };
-        if turn.current != open {
+        if turn.current != open_mark {
             return;
         }
         let lag = now.saturating_since(turn.began + SETTLE).min(Mark::PERIOD);
@@ -357,7 +375,7 @@ impl Account {
         self.hop.handle_lag(lag + MARGIN);
     }
 
-    /// Compares what is said with what was sent; returns what of it is from before this account.
+    /// Compares reported counters with those sent; returns the arrivals from before this account.
     fn check(&self, behind: &[Entries]) -> Result<Marked, Disbelief> {
         let (said, known) = (arrived_at(behind.first()), arrived_at(self.behind.first()));
         let mut unrelated = self.hop.unrelated;
@@ -373,7 +391,7 @@ impl Account {
                 }
             }
         }
-        // Only a source knows for certain that all it hears of was its own.
+        // Only the source knows for certain that every reported ADU was its own.
         if matches!(self.place, Place::Source(_)) {
             for ended in behind.iter().map(Entries::ended) {
                 for band in Band::all() {
@@ -387,28 +405,29 @@ impl Account {
         Ok(unrelated)
     }
 
-    /// Concludes what got lost on the way to the next node, from what it has just said but for one mark, or said before.
-    fn reckon(&mut self, fresh: Option<(Mark, Duration)>, now: Instant) {
-        // No hop of its own leads to where a plan is grafted.
+    /// Updates the losses on the hop to the next node, from a fresh report (its open mark, its
+    /// lateness) or from earlier ones.
+    fn update_losses(&mut self, fresh: Option<(Mark, Duration)>, now: Instant) {
+        // No hop leads from this node to the graft.
         if matches!(self.place, Place::Graft(_)) {
             return;
         }
         let arrived = arrived_at(self.behind.first());
-        let word = Word {
+        let report = NextReport {
             arrived: &arrived,
-            fresh: fresh.map(|(open, _)| open),
+            fresh: fresh.map(|(open_mark, _)| open_mark),
             late: fresh.map_or(Duration::ZERO, |(_, late)| late),
-            is_all: self.heard == Mark::NONE,
+            is_all: self.next_open == Mark::NONE,
         };
-        let word = self.is_heard.then_some(&word);
-        self.hop.reckon(&self.counts, word, now);
+        let report = self.is_heard.then_some(&report);
+        self.hop.update_losses(&self.counts, report, now);
     }
 
-    /// Brings what this node says up to what it has counted and concluded.
-    fn state(&mut self, turned: bool, now: Instant) {
+    /// Raises this node's own counters to its counts and conclusions.
+    fn update_own(&mut self, has_mark_changed: bool, now: Instant) {
         let mut has_grown = false;
-        let mut say = |what: What, counts: &[u64; BANDS]| {
-            // Most count nothing ever.
+        let mut raise = |what: What, counts: &[u64; BANDS]| {
+            // Most causes and marks never count anything.
             if *counts != [0; BANDS] {
                 for band in Band::all() {
                     has_grown |= self.own.raise(what.number(band), counts[band.index()]);
@@ -424,20 +443,20 @@ impl Account {
                     .zip(lost)
                     .for_each(|(all, on_way)| *all += on_way);
             }
-            say(What::Dropped(cause), &dropped);
+            raise(What::Dropped(cause), &dropped);
         }
         for mark in Mark::all() {
-            say(What::Arrived(mark), &self.counts.arrived[mark.index()]);
+            raise(What::Arrived(mark), &self.counts.arrived[mark.index()]);
         }
-        say(What::Delivered, &self.counts.delivered);
-        say(What::Returned, &self.hop.returned());
+        raise(What::Delivered, &self.counts.delivered);
+        raise(What::Returned, &self.hop.returned());
         if has_grown {
-            let earliest = if turned || self.hop.is_silent() {
-                self.worded
-                    .max(self.told.filter(|_| !turned))
-                    .map(|last| last + AGAIN)
+            let earliest = if has_mark_changed || self.hop.is_silent() {
+                self.status_reported
+                    .max(self.reported.filter(|_| !has_mark_changed))
+                    .map(|last| last + FORWARD_EVERY)
             } else {
-                self.told.map(|told| told + EVERY)
+                self.reported.map(|reported| reported + EVERY)
             };
             let earliest = earliest.unwrap_or(now);
             let due = earliest.max(now + SETTLE) + self.patience();
@@ -445,7 +464,8 @@ impl Account {
         }
     }
 
-    /// A relay lets the nodes behind speak first, so that it need not speak twice.
+    /// Returns how long to wait for downstream reports: a relay sends one report with theirs
+    /// instead of two.
     fn patience(&self) -> Duration {
         match self.place {
             Place::Sink => Duration::ZERO,
@@ -456,8 +476,8 @@ impl Account {
         }
     }
 
-    /// Returns the mark that still comes, of which nothing is said yet; none if there is a pause.
-    fn open(&self, now: Instant) -> Mark {
+    /// Returns the mark that is still arriving and stays out of the report; none in a pause.
+    fn open_mark(&self, now: Instant) -> Mark {
         let until = self.turn.began + Mark::PERIOD + SETTLE;
         if now < until && !self.is_quiet(now) {
             self.turn.current
@@ -466,28 +486,30 @@ impl Account {
         }
     }
 
-    /// Has everything told again, for the node before may have forgotten it; but not before what was counted is given.
+    /// Marks everything as unreported, because the upstream node may have forgotten it; the next
+    /// report follows [`Account::handle_counts`].
     pub fn refresh(&mut self, now: Instant) {
         self.own.refresh();
         self.behind.iter_mut().for_each(Entries::refresh);
-        self.is_greeting = true;
-        // Whoever begins to listen is told of every mark, or would take what it had before for new.
+        self.announces_itself = true;
+        // All marks go into the next report at once. A new listener takes arrivals that it learns
+        // of later for new ones.
         self.turn.began = Instant::ZERO;
         self.due = now;
     }
 
-    /// Does what is due but the report.
+    /// Runs the timers, except the report's.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.look <= now {
             self.look(now);
         }
         if self.hop.poll_timeout() <= now {
-            self.reckon(None, now);
-            self.state(false, now);
+            self.update_losses(None, now);
+            self.update_own(false, now);
         }
     }
 
-    /// Returns when there is something to do.
+    /// Returns when the next timer or report is due.
     pub fn poll_timeout(&self) -> Instant {
         match self.place {
             Place::Source(_) | Place::Graft(_) => self.hop.poll_timeout().min(self.look),
@@ -495,35 +517,36 @@ impl Account {
         }
     }
 
-    /// Waits with the report until [`Account::refresh`], for nobody can be told now.
+    /// Suspends reports until [`Account::refresh`], while no upstream node is reachable.
     pub const fn hold(&mut self) {
         self.due = Instant::NEVER;
     }
 
-    /// Returns what the node before is to be told now.
+    /// Returns the report that is due now for the upstream node.
     pub fn poll_report(&mut self, stream: StreamId, epoch: Epoch, now: Instant) -> Option<Report> {
         if self.due > now || matches!(self.place, Place::Source(_) | Place::Graft(_)) {
             return None;
         }
         if self.turn.current != Mark::NONE && !self.is_quiet(now) && now < self.turn.began + SETTLE
         {
-            // What bears the mark before may still come, and nothing more is said of it for as long as a mark lasts.
+            // ADUs of the previous mark may still arrive, and it would be reported only when the
+            // current one ends.
             self.due = self.turn.began + SETTLE;
             return None;
         }
         self.due = Instant::NEVER;
-        let open = self.open(now);
-        let is_pause = open == Mark::NONE;
-        let is_delivered_told = is_pause || self.delivered_told + DELIVERED_EVERY <= now;
-        if is_delivered_told {
-            self.delivered_told = now;
+        let open_mark = self.open_mark(now);
+        let is_pause = open_mark == Mark::NONE;
+        let includes_deliveries = is_pause || self.delivered_reported + DELIVERED_EVERY <= now;
+        if includes_deliveries {
+            self.delivered_reported = now;
         }
         if self.end_copied + SETTLE <= now {
             self.own.raise(ALL_COPIED, 1);
         }
         let own = self.own.take_fresh(0, |what| match what {
-            What::Arrived(mark) => is_pause || mark != open,
-            What::Delivered => is_delivered_told,
+            What::Arrived(mark) => is_pause || mark != open_mark,
+            What::Delivered => includes_deliveries,
             What::Dropped(_) | What::Returned | What::AllCopied => true,
         });
         if self.own.is_fresh() {
@@ -532,52 +555,53 @@ impl Account {
         if self.end_copied + SETTLE > now {
             self.due = self.due.min(self.end_copied + SETTLE);
         }
-        let is_greeting = core::mem::take(&mut self.is_greeting);
-        // That ADUs come again, after all had been told, is worth a word of nothing else.
-        let comes_again = core::mem::replace(&mut self.has_told_all, is_pause) && !is_pause;
+        let announces_itself = core::mem::take(&mut self.announces_itself);
+        // A pause that has ended is worth a report without counters.
+        let comes_again = core::mem::replace(&mut self.has_reported_all, is_pause) && !is_pause;
         if comes_again || is_pause && self.is_quiet(now) {
-            self.worded = Some(now);
+            self.status_reported = Some(now);
         }
-        let is_word = is_greeting || comes_again;
-        let own = own.or_else(|| is_word.then(|| self.own.greeting()));
-        // How many arrived is for the node before alone.
-        let is_told = |what| !matches!(what, What::Arrived(_));
+        let has_status = announces_itself || comes_again;
+        let own = own.or_else(|| has_status.then(|| self.own.greeting()));
+        // Arrivals matter to the next upstream node only.
+        let is_included = |what| !matches!(what, What::Arrived(_));
         let behind = self.behind.iter_mut().enumerate();
         let behind = behind.filter_map(|(at, node)| {
-            let said = node.take_fresh(at + 1, is_told);
-            node.settle();
+            let said = node.take_fresh(at + 1, is_included);
+            node.mark_reported();
             said
         });
         let statements: Vec<_> = own.into_iter().chain(behind).collect();
         if statements.is_empty() {
             return None;
         }
-        // What is told again is no reason to wait with what is new.
-        if !is_greeting {
-            self.told = Some(now);
+        // A repetition does not delay the next new counters.
+        if !announces_itself {
+            self.reported = Some(now);
         }
         Some(Report {
             stream,
             epoch,
-            open,
+            open: open_mark,
             made: Made::at(now),
             statements,
         })
     }
 }
 
-/// Returns when it is looked next.
-pub(super) const fn grid(now: Instant) -> Instant {
+/// Returns the next instant on the [`GRID`].
+pub(super) const fn next_tick(now: Instant) -> Instant {
     let step = GRID.as_nanos();
     Instant::from_nanos((now.as_nanos() / step + 1).saturating_mul(step))
 }
 
-/// Returns how many ADUs arrived at a node, by its own word; none if nothing was heard of it.
+/// Returns the arrivals that a node reported; zero if nothing was heard of it.
 fn arrived_at(node: Option<&Entries>) -> Marked {
     node.map_or_else(Marked::default, Entries::arrived)
 }
 
-/// Returns what the source of a grafted plan would have counted, had it given what the node there copied.
+/// Returns what the source of a grafted plan would have counted, had it given what the branching
+/// node copied.
 fn copied(caster: &Entries) -> Counts {
     let mut counts = Counts::default();
     let said = caster.arrived();

@@ -1,4 +1,5 @@
-//! A source's accounts of all plans of a stream: the present ones, and the sums of those that are over.
+//! A source's accounts of all plans of a stream: the current ones, and the sums of those that
+//! ended.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -9,38 +10,40 @@ use crate::id::NodeId;
 use crate::limits::LEDGER_NODES_MAX;
 use crate::time::{Duration, Instant};
 
-/// How often it is said at most that a stream loses ADUs.
+/// Shortest interval between two notes that a stream loses ADUs.
 pub const NOTE_EVERY: Duration = Duration::from_secs(10);
 
-/// In which order the causes of what came after all are believed to be: what is given up while it is under way.
+/// The order in which causes are charged for ADUs that arrived although they were dropped: causes
+/// that drop an ADU in flight come first.
 const TAKEN_BACK: [DropCause; 4] = [
     DropCause::Expired,
     DropCause::PathLost,
     DropCause::Cancelled,
-    // One that had left whole goes with what it depends on.
+    // A dependant that had left completely is dropped with the ADU that it depends on.
     DropCause::Dependant,
 ];
 
-/// What became of a stream's ADUs, as far as its source has been told. An ADU counts once for each plan that it was given
+/// A stream's totals as far as its source knows. An ADU counts once for each plan that it was given
 /// under.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// ADUs that the producer gave.
     pub given: u64,
-    /// ADUs that sinks gave to their subscribers.
+    /// ADUs that sinks handed to their subscribers.
     pub delivered: u64,
-    /// ADUs that went no further, by hop, cause and importance, in that order.
+    /// ADUs that were lost, sorted by hop, cause and importance.
     pub losses: Vec<Loss>,
 }
 
-/// ADUs that ended at one node for one cause.
+/// ADUs lost at one node for one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Loss {
-    /// Where, or on the link from there to the next node; `None` for nodes of former plans that are not told apart any more.
+    /// The node, standing also for its link to the next; `None` sums the nodes of ended plans
+    /// beyond [`LEDGER_NODES_MAX`].
     pub node: Option<NodeId>,
-    /// Why.
+    /// The cause.
     pub cause: DropCause,
-    /// How much they mattered.
+    /// Their importance.
     pub band: Band,
     /// How many.
     pub adus: u64,
@@ -49,25 +52,25 @@ pub struct Loss {
 /// The accounts of one stream at its source.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
-    /// What was given while no plan was in force, or under one that is gone.
+    /// ADUs given while no plan was in force, or under one that is gone.
     unplanned: Counts,
-    /// ADUs given, and counters by node, of plans that are over.
+    /// Of ended plans: ADUs given, and counters by node.
     given: u64,
     past: BTreeMap<(Option<NodeId>, u8), u64>,
-    /// What was said last, and when it may be said again.
+    /// The losses at the last note, and the earliest time of the next.
     noted: Vec<Loss>,
     note: Instant,
-    /// Whether anything was lost since it was last added up.
+    /// Whether anything was lost since the losses were last added up.
     is_news: bool,
 }
 
 impl Reading {
-    /// Returns how many went no further.
+    /// Returns the number of lost ADUs.
     pub fn lost(&self) -> u64 {
         total(self.losses.iter().map(|loss| loss.adus))
     }
 
-    /// Returns how many are on their way, or ended without the source knowing yet.
+    /// Returns the number of ADUs in flight, or whose fate has not been reported yet.
     pub fn open(&self) -> u64 {
         let ended = self.delivered.saturating_add(self.lost());
         self.given.saturating_sub(ended)
@@ -75,7 +78,7 @@ impl Reading {
 }
 
 impl Book {
-    /// Takes in what was given under no plan.
+    /// Takes in the counts of ADUs that were given under no plan.
     pub(crate) fn handle_unplanned(&mut self, counts: &Counts) {
         self.unplanned.clone_from(counts);
         self.is_news = true;
@@ -86,7 +89,7 @@ impl Book {
         self.is_news = true;
     }
 
-    /// Keeps what a plan that is over has come to.
+    /// Adds the totals of an ended plan.
     pub(crate) fn close(&mut self, account: &Account, path: &[NodeId]) {
         self.given = self.given.saturating_add(account.given());
         let mut known: BTreeSet<NodeId> = self.past.keys().filter_map(|(node, _)| *node).collect();
@@ -96,13 +99,13 @@ impl Book {
             known.extend(node);
             add(&mut self.past, (node, number), count);
         }
-        for (at, number, count) in account.twice() {
+        for (at, number, count) in account.double_counted() {
             let node = path.get(at).copied().filter(|node| known.contains(node));
-            take(&mut self.past, &(node, number), count);
+            subtract(&mut self.past, &(node, number), count);
         }
     }
 
-    /// Returns the sums of all plans, of which these are not over.
+    /// Returns the totals of all plans; `present` are those that have not ended.
     pub(crate) fn reading<'a>(
         &self,
         source: NodeId,
@@ -122,24 +125,24 @@ impl Book {
             for (at, number, count) in account.entries() {
                 add(&mut sums, (path.get(at).copied(), number), count);
             }
-            for (at, number, count) in account.twice() {
-                take(&mut sums, &(path.get(at).copied(), number), count);
+            for (at, number, count) in account.double_counted() {
+                subtract(&mut sums, &(path.get(at).copied(), number), count);
             }
         }
         summed(given, &sums)
     }
 
-    /// Returns whether there may be a loss to say, and it may be said now.
+    /// Returns whether there may be a new loss, and a note is allowed now.
     pub(crate) fn is_note_due(&self, now: Instant) -> bool {
         self.is_news && self.note <= now
     }
 
-    /// Returns what a stream lost most of since it was said last.
+    /// Returns the largest loss since the last note.
     pub(crate) fn poll_note(&mut self, reading: &Reading, now: Instant) -> Option<Loss> {
         self.is_news = false;
         let grown = reading.losses.iter().filter(|loss| is_news(loss.cause));
         let grown = grown.map(|loss| Loss {
-            adus: loss.adus.saturating_sub(self.noted_of(loss)),
+            adus: loss.adus.saturating_sub(self.last_noted_of(loss)),
             ..*loss
         });
         let most = grown.max_by_key(|loss| loss.adus)?;
@@ -151,7 +154,7 @@ impl Book {
         Some(most)
     }
 
-    fn noted_of(&self, loss: &Loss) -> u64 {
+    fn last_noted_of(&self, loss: &Loss) -> u64 {
         let is_same = |noted: &&Loss| {
             (noted.node, noted.cause, noted.band) == (loss.node, loss.cause, loss.band)
         };
@@ -162,7 +165,8 @@ impl Book {
     }
 }
 
-/// What a plan drops on purpose, and what nobody asked for, is no news.
+/// Returns whether a cause deserves a note: drops that the plan intends do not, nor ADUs without a
+/// subscriber.
 fn is_news(cause: DropCause) -> bool {
     !matches!(cause, DropCause::Filtered | DropCause::NoSubscriber)
 }
@@ -174,13 +178,13 @@ fn add<K: Ord>(sums: &mut BTreeMap<K, u64>, key: K, count: u64) {
     }
 }
 
-fn take<K: Ord>(sums: &mut BTreeMap<K, u64>, key: &K, count: u64) {
+fn subtract<K: Ord>(sums: &mut BTreeMap<K, u64>, key: &K, count: u64) {
     if let Some(sum) = sums.get_mut(key) {
         *sum = sum.saturating_sub(count);
     }
 }
 
-/// Returns the counters as losses, without what came after all.
+/// Returns the counters as losses, without the ADUs that arrived after all.
 fn summed(given: u64, sums: &BTreeMap<(Option<NodeId>, u8), u64>) -> Reading {
     let mut reading = Reading {
         given,

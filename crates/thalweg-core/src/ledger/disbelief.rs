@@ -1,36 +1,38 @@
-//! Why a report is not believed.
+//! Why a report is rejected.
 //!
-//! *What it does not do.* It compares nothing: `account` does.
+//! *What it does not do.* The comparison itself is in `account`.
 
 use crate::limits::LEDGER_BEHIND_MAX;
 
-/// Why a report is not believed.
+/// Why a report is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Disbelief {
-    /// The path ends before the node that it speaks of.
-    #[error("a node {distance} hops behind the next one is not on the path")]
+    /// It speaks of a node beyond the end of the path.
+    #[error(
+        "a report names a node {distance} hops behind the next one, beyond the end of the path"
+    )]
     OffPath {
-        /// How far behind.
+        /// Hops behind the next node.
         distance: u8,
     },
-    /// More came than were sent.
-    #[error("{arrived} ADUs are said to have arrived of {sent} that were sent")]
+    /// More ADUs arrived than were sent.
+    #[error("a report claims {arrived} arrived ADUs of {sent} sent")]
     Arrived {
-        /// How many are said to have come.
+        /// Reported arrivals, in ADUs.
         arrived: u64,
-        /// How many were sent.
+        /// ADUs that this node sent.
         sent: u64,
     },
-    /// More were lost or delivered than were given.
-    #[error("{ended} ADUs are said to have ended of {given} that were given")]
+    /// More ADUs were lost or delivered than were given.
+    #[error("a report claims {ended} lost or delivered ADUs of {given} given")]
     Ended {
-        /// How many are said to have ended.
+        /// Reported losses and deliveries, in ADUs.
         ended: u64,
-        /// How many were given.
+        /// ADUs that the source gave.
         given: u64,
     },
-    /// More counters than are kept.
+    /// More counters than a node keeps.
     #[error("{0} counters are above the limit of {LEDGER_BEHIND_MAX}")]
     Many(usize),
 }

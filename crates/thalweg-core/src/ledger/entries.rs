@@ -1,4 +1,4 @@
-//! The counters of one node, by what they count: the larger of two values holds, and what has grown is remembered.
+//! The counters of one node: values merge by maximum, and those that have grown are remembered.
 
 use alloc::vec::Vec;
 
@@ -6,25 +6,26 @@ use super::sums::TAKEN_BACK;
 use super::{BANDS, Band, Marked, What};
 use crate::wire::account::{Entry, Statement};
 
-/// What one node says of one plan.
+/// One node's counters of one plan.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
-    /// When it began to count.
+    /// When the node began to count; 0 if nothing was heard of it.
     since: u64,
     counts: Counters,
-    /// What it had counted when it began anew.
+    /// The sums of the node's earlier lives, before it was restarted.
     before: Counters,
-    /// What has grown and has not been told.
+    /// Counters that have grown and are not reported yet.
     fresh: Numbers,
-    /// Who is told knows since when it counts.
-    is_since_told: bool,
+    /// The upstream node knows `since`.
+    is_since_reported: bool,
 }
 
-/// Counters by their numbers, in order. There are few, and all are gone through far more often than one is added.
+/// Counters sorted by number. There are few, and reads of all are far more frequent than
+/// insertions.
 #[derive(Clone, Debug, Default)]
 struct Counters(Vec<(u8, u64)>);
 
-/// A set of numbers of counters.
+/// A set of counter numbers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Numbers([u64; 4]);
 
@@ -37,7 +38,7 @@ impl Counters {
         self.0.iter().copied()
     }
 
-    /// Returns a counter, which is zero if it was not there.
+    /// Returns a counter, inserting zero if it is missing.
     fn entry(&mut self, number: u8) -> &mut u64 {
         let found = self.0.binary_search_by_key(&number, |(number, _)| *number);
         let at = found.unwrap_or_else(|at| {
@@ -78,36 +79,36 @@ impl Entries {
         }
     }
 
-    /// Returns how many counters it keeps.
+    /// Returns how many counters are stored.
     pub(super) fn len(&self) -> usize {
         self.counts.len() + self.before.len()
     }
 
-    /// Returns whether nothing was ever heard of it.
+    /// Returns whether nothing was ever heard of the node.
     pub(super) const fn is_unknown(&self) -> bool {
         self.since == 0
     }
 
-    /// Returns when it began to count.
+    /// Returns when the node began to count.
     pub(super) const fn since(&self) -> u64 {
         self.since
     }
 
-    /// Returns whether it had counted something and then began anew.
-    pub(super) fn has_begun_anew(&self) -> bool {
+    /// Returns whether the node had counted something and was then restarted.
+    pub(super) fn was_restarted(&self) -> bool {
         self.before.len() > 0
     }
 
-    /// Returns whether it has said all that it copied, to the end of the stream.
+    /// Returns whether the node has reported all its copies, up to the end of the stream.
     pub(super) fn has_copied_all(&self) -> bool {
-        self.named().any(|(what, ..)| what == What::AllCopied)
+        self.by_meaning().any(|(what, ..)| what == What::AllCopied)
     }
 
     pub(super) const fn is_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }
 
-    /// Takes in a counter; returns whether it has grown.
+    /// Raises a counter to `count`; returns whether it has grown.
     pub(super) fn raise(&mut self, number: u8, count: u64) -> bool {
         if count == 0 {
             return false;
@@ -121,16 +122,16 @@ impl Entries {
         has_grown
     }
 
-    /// Takes in what a node says; what it said in an earlier life is passed over.
+    /// Merges a node's statement; one from an earlier life is ignored.
     pub(super) fn merge(&mut self, statement: &Statement) {
         let since = statement.since.unwrap_or(self.since);
-        // Whoever does not say since when it counts has said so before, or is passed over.
+        // A statement without `since` continues an earlier one; if none was heard it is ignored.
         if since < self.since || since == 0 {
             return;
         }
         if since > self.since {
             self.since = since;
-            self.is_since_told = false;
+            self.is_since_reported = false;
             self.fresh.clear();
             for (number, count) in core::mem::take(&mut self.counts).iter() {
                 let before = self.before.entry(number);
@@ -144,7 +145,7 @@ impl Entries {
         }
     }
 
-    /// Returns all counters, of all lives; one may come twice.
+    /// Returns all counters of all lives; a number may occur twice.
     pub(super) fn all(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
         self.counts.iter().chain(self.before.iter())
     }
@@ -152,7 +153,7 @@ impl Entries {
     /// Returns how many ADUs arrived at the node.
     pub(super) fn arrived(&self) -> Marked {
         let mut arrived = Marked::default();
-        for (what, band, count) in self.named() {
+        for (what, band, count) in self.by_meaning() {
             if let What::Arrived(mark) = what {
                 let arrived = &mut arrived[mark.index()][band.index()];
                 *arrived = arrived.saturating_add(count);
@@ -164,7 +165,7 @@ impl Entries {
     /// Returns how many ADUs of each band ended at the node.
     pub(super) fn ended(&self) -> [u64; BANDS] {
         let [mut dropped, mut returned, mut delivered] = [[0_u64; BANDS]; 3];
-        for (what, band, count) in self.named() {
+        for (what, band, count) in self.by_meaning() {
             let of = match what {
                 What::Dropped(_) => &mut dropped,
                 What::Returned => &mut returned,
@@ -179,10 +180,11 @@ impl Entries {
         })
     }
 
-    /// Returns how many of each band it dropped by what depends on the word of a link, and did not take back itself.
+    /// Returns how many ADUs of each band the node dropped for a cause that depends on the link's
+    /// word and did not take back itself.
     pub(super) fn doubtful(&self) -> [u64; BANDS] {
         let [mut dropped, mut returned] = [[0_u64; BANDS]; 2];
-        for (what, band, count) in self.named() {
+        for (what, band, count) in self.by_meaning() {
             let of = match what {
                 What::Dropped(cause) if TAKEN_BACK.contains(&cause) => &mut dropped,
                 What::Returned => &mut returned,
@@ -193,24 +195,24 @@ impl Entries {
         core::array::from_fn(|at| dropped[at].saturating_sub(returned[at]))
     }
 
-    /// Returns all counters by what they count; what was counted in several lives comes as often.
-    fn named(&self) -> impl Iterator<Item = (What, Band, u64)> + '_ {
+    /// Returns all counters by meaning; one that was counted in several lives occurs as often.
+    fn by_meaning(&self) -> impl Iterator<Item = (What, Band, u64)> + '_ {
         let named =
             |(number, count)| What::from_number(number).map(|(what, band)| (what, band, count));
         self.all().filter_map(named)
     }
 
-    /// Has everything told again.
+    /// Marks everything as unreported.
     pub(super) fn refresh(&mut self) {
         for (number, _) in self.counts.iter() {
             self.fresh.insert(number);
         }
-        self.is_since_told = false;
+        self.is_since_reported = false;
     }
 
-    /// Says that this node counts.
+    /// Returns a statement without counters: it says only that this node counts.
     pub(super) const fn greeting(&mut self) -> Statement {
-        self.is_since_told = true;
+        self.is_since_reported = true;
         Statement {
             distance: 0,
             since: Some(self.since),
@@ -218,37 +220,38 @@ impl Entries {
         }
     }
 
-    /// Says what has grown, as a node at this distance; what is not told stays fresh.
+    /// Returns a statement, from `distance` hops away, of the grown counters that `is_included`
+    /// accepts; the others stay fresh.
     pub(super) fn take_fresh(
         &mut self,
         distance: usize,
-        is_told: impl Fn(What) -> bool,
+        is_included: impl Fn(What) -> bool,
     ) -> Option<Statement> {
-        let mut told = Vec::new();
+        let mut entries = Vec::new();
         for (number, count) in self.counts.iter() {
             let what = What::from_number(number).filter(|_| self.fresh.contains(number));
-            if what.is_some_and(|(what, _)| is_told(what)) {
+            if what.is_some_and(|(what, _)| is_included(what)) {
                 self.fresh.remove(number);
-                told.push(Entry {
+                entries.push(Entry {
                     what: number,
                     count,
                 });
             }
         }
-        if told.is_empty() {
+        if entries.is_empty() {
             return None;
         }
-        let since = (!self.is_since_told).then_some(self.since);
-        self.is_since_told = true;
+        let since = (!self.is_since_reported).then_some(self.since);
+        self.is_since_reported = true;
         Some(Statement {
             distance: distance as u8,
             since,
-            entries: told,
+            entries,
         })
     }
 
-    /// Forgets what is fresh: it is for nobody else.
-    pub(super) const fn settle(&mut self) {
+    /// Marks the rest as reported: no other node needs it.
+    pub(super) const fn mark_reported(&mut self) {
         self.fresh.clear();
     }
 }

@@ -1,70 +1,75 @@
-//! What got lost on the way to the next node of a plan, and what was taken for lost and came after all.
+//! Losses on the hop to the next node of a plan, and their corrections.
 //!
-//! *The idea.* Double entry, mark by mark. With *S* sent and not given up, *L* left (a while ago), *A* arrived at the next
-//! node by its own word, and *lost* and *returned* what was concluded so far, of one [`Mark`] and band:
+//! *The idea.* Double entry, per [`Mark`] and band. *S* is sent and not given up, *L* left (some
+//! time ago), *A* arrived at the next node by its own report; *lost* and *returned* are the
+//! conclusions so far:
 //!
 //! ```text
-//! lost     += L − A − (lost − returned)      if positive: it left a while ago, and the next node, asked just now, has it not
-//! returned += A − S + (lost − returned)      if positive: more came than can have left, so what was given up came after all
+//! lost     += L − A − (lost − returned)      if positive: left long ago, absent from a current report
+//! returned += A − S + (lost − returned)      if positive: more arrived than can have left
 //! ```
 //!
-//! Between the two lies what is on its way, so neither is said of an ADU that may still be crossing. While a mark is in use,
-//! what comes now makes up for what was lost before, and hides it; once it has ended nothing can.
+//! What is in flight lies between the two, so neither judges an ADU that may still be crossing.
+//! While a mark is in use, new arrivals make up for earlier losses and hide them; after it has
+//! ended, nothing can.
 //!
-//! | of | a while ago, by a report | without one |
+//! | ADUs | "some time ago", before a report | without a report |
 //! |---|---|---|
-//! | a mark: datagrams, of which nobody says that they came | 5/4 RTT + 25 ms before it came | so long ago as a report can take |
-//! | the same, while nothing at all comes from the next node | – | 5/4 RTT + 25 ms, if it left after the last that came |
-//! | none: acknowledged, so it is there, and perhaps not read | 1 s | 2 s |
+//! | marked (datagrams: no acknowledgement) | 5/4 RTT + 25 ms before it arrived | a report's longest time |
+//! | marked, while the next node is silent | – | 5/4 RTT + 25 ms, if they left after its last sign of life |
+//! | unmarked: acknowledged, so there, perhaps unread | 1 s | 2 s |
 //!
-//! A report can take 730 ms until it is made, or 500 ms if the last ADU of the mark has left, or if the next node has said that
-//! it had told all; as long as the nodes behind took of late, from the turn of a mark to their word of it; and once more 5/4
-//! RTT + 25 ms, in which one that was lost is repeated.
+//! A report's longest time is the sum of: 730 ms until it is made, or 500 ms if the mark's last ADU
+//! has left or the next node has reported a pause; the lag that the downstream nodes needed
+//! recently from the turn of a mark to their report of it; and twice 5/4 RTT + 25 ms, since a lost
+//! report is retransmitted.
 //!
-//! The round trip that counts is a high one of late, which falls slowly. Who is told too early that something is lost takes
-//! it back. A report that came late, by the stamp that it bears, was lost and repeated: it tells of as much less. A report
-//! leaves out the mark that still comes: of that nothing is concluded.
+//! The RTT is a slowly falling maximum. A premature loss is taken back later. A report that is late
+//! by its time stamp was lost and retransmitted: it proves nothing about ADUs that left after it
+//! was made. The mark that a report leaves open is not judged.
 //!
-//! *What it does not do.* It believes what it is given: `account` has compared it with what was sent.
+//! *What it does not do.* It trusts its input: `account` has compared it with what was sent.
 //!
-//! *Sources.* RFC 9341 §3.1 (counting between two changes of colour), §3.2 (when a counter has come to rest).
+//! *Sources.* RFC 9341 §3.1 (counting between two colour changes), §3.2 (when a counter is at
+//! rest).
 
-use super::account::{EVERY, SLACK, TELL_ALL, grid};
+use super::account::{EVERY, SLACK, STATUS_EVERY, next_tick};
 use super::past::Past;
 use super::{BANDS, Band, Counts, Marked};
 use crate::adu::Mark;
 use crate::routing::pulse;
 use crate::time::{Duration, Instant};
 
-/// How long what is acknowledged may be missing in a report; twice as long without one.
+/// How long an acknowledged ADU may be absent from a report; twice as long without one.
 const GRACE: Duration = Duration::from_millis(1_000);
 
-/// By how much a report may be ahead of what it tells of, beside a quarter of a round trip.
+/// Scheduling delay of a report, added to 5/4 RTT.
 const WAKE: Duration = Duration::from_millis(25);
 
-/// How long after a mark has ended it is looked once more what has left: what was handed over just before.
+/// How long after a mark has ended its ADUs may still leave: those handed over just before.
 const TRAIL: Duration = Duration::from_millis(25);
 
-/// The round trip of a link before the first is measured.
+/// The round-trip time before the first measurement.
 const RTT_UNKNOWN: Duration = Duration::from_millis(200);
 
-/// No longer round trip than this is waited for.
+/// Upper bound of the round-trip time used.
 const RTT_MAX: Duration = Duration::from_secs(2);
 
-/// Steps of what had left as long ago as a report may be ahead of what it tells of.
+/// Samples in `past`, within the age of a report.
 const PAST_GRAIN: u64 = 8;
 
-/// The same for as long as a report may take: where silence began is to be found in it.
+/// Samples in `long_past`, within the longest time of a report; finer, to find where a silence
+/// began.
 const LONG_PAST_GRAIN: u64 = 24;
 
-/// Which mark is in use, and since when, as far as counters tell.
+/// The mark in use and since when, as far as the counters show.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) current: Mark,
     pub(super) began: Instant,
 }
 
-/// What had left at an instant, a step before that or earlier, and as long before that again.
+/// What had left: at an instant, at least one step earlier, and at least two steps earlier.
 #[derive(Clone, Debug)]
 struct Ages {
     young: (Instant, Marked),
@@ -72,51 +77,53 @@ struct Ages {
     old: Marked,
 }
 
-/// What was known when the next node fell silent.
+/// The state when the next node fell silent.
 #[derive(Clone, Copy, Debug)]
 struct Silence {
-    /// What had left before what was heard last was said.
+    /// What had left before the last sign of life was sent.
     before: Marked,
     /// What had arrived or was taken for lost.
     known: Marked,
 }
 
-/// What is known of the ADUs of one plan between this node and the next.
+/// One plan's losses between this node and the next.
 #[derive(Clone, Debug)]
 pub(super) struct Hop {
-    /// What the next node had counted as arrived before this node began to count, having been restarted.
+    /// Arrivals at the next node from before this node was restarted.
     pub(super) unrelated: Marked,
     lost: Marked,
     returned: Marked,
-    /// A round trip that was measured lately, a high one.
+    /// A slowly falling maximum of the round-trip time.
     rtt: Option<Duration>,
-    /// From the turn of a mark until the next node's word of the one before, of late and with a margin.
+    /// Recent time from the turn of a mark to the next node's report of the previous one, with a
+    /// margin.
     lag: Option<Duration>,
     turn: Turn,
-    /// What had left as long ago as a report may be ahead of what it tells of; and as long as one may take.
+    /// History as long as a report's age, and as long as the longest time that a report takes.
     past: Past,
     long_past: Past,
-    /// Nothing comes from the next node, whatever leaves.
+    /// The next node is silent although ADUs leave.
     silence: Option<Silence>,
-    /// When the last of each mark was seen to have left.
-    rested: [Instant; Mark::COUNT],
-    /// What is acknowledged, with steps of [`GRACE`].
+    /// When the last ADU of each mark left.
+    last_left: [Instant; Mark::COUNT],
+    /// What left with acknowledgements, in steps of [`GRACE`].
     slow: Ages,
-    /// When to look again at what has left.
+    /// When to sample once more what has left.
     trail: Instant,
-    /// When to look again for what does not arrive.
+    /// When to check again for missing arrivals.
     overdue: Instant,
 }
 
-/// What the next node says.
-pub(super) struct Word<'a> {
-    /// How many ADUs arrived there.
+/// The next node's report, as the hop needs it.
+pub(super) struct NextReport<'a> {
+    /// Arrivals at the next node.
     pub(super) arrived: &'a Marked,
-    /// It was said just now, but for what has this mark; otherwise it is what is known from before.
+    /// The mark left open by a report that arrived just now; `None` if the counters are from an
+    /// earlier one.
     pub(super) fresh: Option<Mark>,
-    /// How much longer it was on its way than others.
+    /// How much longer than others the report travelled.
     pub(super) late: Duration,
-    /// It told of all that had come, so that what comes now is told soon.
+    /// The report said that everything was reported, so new arrivals are reported soon.
     pub(super) is_all: bool,
 }
 
@@ -128,9 +135,10 @@ impl Turn {
         }
     }
 
-    /// Takes in what has grown; returns whether another mark has taken its turn.
+    /// Takes in grown counters; returns whether the mark has changed.
     ///
-    /// What comes late with the mark before is no turn; but if this one is long over there was a pause.
+    /// Late ADUs of the previous mark are no change; if the current mark is long over, there was a
+    /// pause.
     pub(super) fn handle(&mut self, before: &Marked, after: &Marked, now: Instant) -> bool {
         let has_grown = |mark: Mark| before[mark.index()] != after[mark.index()];
         let (next, last) = (self.current.next(), self.current.next().next());
@@ -153,7 +161,8 @@ impl Turn {
 }
 
 impl Silence {
-    /// Returns how many of a mark are gone: those that are otherwise, or those that have left since the silence began.
+    /// Returns how many ADUs of a mark must be accounted for: `gone`, or also all that left since
+    /// the silence began.
     fn gone(&self, mark: usize, past: &Marked, gone: &[u64; BANDS]) -> [u64; BANDS] {
         core::array::from_fn(|band| {
             let since = past[mark][band].saturating_sub(self.before[mark][band]);
@@ -192,16 +201,17 @@ impl Hop {
             past: Past::new(PAST_GRAIN),
             long_past: Past::new(LONG_PAST_GRAIN),
             silence: None,
-            rested: [now; Mark::COUNT],
+            last_left: [now; Mark::COUNT],
             slow: Ages::new(now),
             trail: Instant::NEVER,
             overdue: Instant::NEVER,
         }
     }
 
-    /// Takes in the round trip of the link to the next node.
+    /// Takes in the round-trip time of the link to the next node.
     ///
-    /// The highest holds, and falls by an eighth of what it is too high each time: one that is lower now may be high again.
+    /// The maximum counts and falls by an eighth of the difference each time: a round trip that is
+    /// short now may be long again.
     pub(super) fn handle_rtt(&mut self, rtt: Duration) {
         let rtt = rtt.min(RTT_MAX);
         let high = self.rtt.unwrap_or(rtt);
@@ -209,15 +219,16 @@ impl Hop {
         self.rtt = Some(rtt.max(high.saturating_sub(fall)));
     }
 
-    /// Takes in how long after the turn of a mark the next node speaks of the one before.
+    /// Takes in how long after the turn of a mark the next node reports the previous one.
     pub(super) const fn handle_lag(&mut self, lag: Duration) {
         self.lag = Some(lag);
     }
 
-    /// Takes in that the next node, of which so much has arrived, does not answer, or answers again.
+    /// Takes in that the next node, which has reported `arrived`, is silent; `None` if it answers
+    /// again.
     ///
-    /// What had left when it said the last that came may have arrived, and it could not tell. Of what left since then,
-    /// either that or all word of it was taken by the line.
+    /// What had left before its last sign of life may have arrived unreported. Of what left since
+    /// then, the link has taken either the ADUs or all reports of them.
     pub(super) fn handle_silence(&mut self, arrived: Option<&Marked>, now: Instant) {
         self.silence = arrived.map(|arrived| {
             let rtt = self.rtt.unwrap_or(RTT_UNKNOWN);
@@ -238,21 +249,21 @@ impl Hop {
         self.overdue = now;
     }
 
-    /// Returns whether the next node is known not to answer.
+    /// Returns whether the next node is silent.
     pub(super) const fn is_silent(&self) -> bool {
         self.silence.is_some()
     }
 
-    /// Returns which mark leaves now.
+    /// Returns the mark that leaves now.
     pub(super) const fn turn(&self) -> Turn {
         self.turn
     }
 
-    /// Takes in what has left since it was told last.
+    /// Takes in what has left since the last call.
     pub(super) fn handle_left(&mut self, before: &Counts, after: &Counts, now: Instant) {
-        for (at, rested) in self.rested.iter_mut().enumerate() {
+        for (at, last_left) in self.last_left.iter_mut().enumerate() {
             if before.left[at] != after.left[at] {
-                *rested = now;
+                *last_left = now;
             }
         }
         if self.turn.handle(&before.sent, &after.sent, now) {
@@ -260,30 +271,36 @@ impl Hop {
         }
     }
 
-    /// Concludes what got lost, and what did not after all.
-    pub(super) fn reckon(&mut self, counts: &Counts, word: Option<&Word<'_>>, now: Instant) {
+    /// Updates the losses and the corrections.
+    pub(super) fn update_losses(
+        &mut self,
+        counts: &Counts,
+        report: Option<&NextReport<'_>>,
+        now: Instant,
+    ) {
         if self.trail <= now {
-            // Whether another mark follows or not: of one that has ended it is to be known when the last had left.
+            // The last ADUs of an ended mark have to be sampled even if no other mark follows.
             let end = self.turn.began + Mark::PERIOD + TRAIL;
             self.trail = if end > now { end } else { Instant::NEVER };
         }
-        self.past.note(now, &counts.left, self.reported());
-        self.long_past.note(now, &counts.left, self.silent(EVERY));
+        self.past.note(now, &counts.left, self.report_age());
+        self.long_past
+            .note(now, &counts.left, self.report_age_max(EVERY));
         self.slow.handle(&counts.left, GRACE, now);
         self.overdue = Instant::NEVER;
-        let Some(word) = word else {
+        let Some(report) = report else {
             return;
         };
-        let past = match word.late {
-            Duration::ZERO => self.past.by(now - self.reported()),
-            late => self.long_past.by(now - (self.reported() + late)),
+        let past = match report.late {
+            Duration::ZERO => self.past.by(now - self.report_age()),
+            late => self.long_past.by(now - (self.report_age() + late)),
         };
-        let patience = if word.is_all { TELL_ALL } else { EVERY };
-        let long_past = self.long_past.by(now - self.silent(patience));
+        let patience = if report.is_all { STATUS_EVERY } else { EVERY };
+        let long_past = self.long_past.by(now - self.report_age_max(patience));
         for mark in Mark::all() {
             let at = mark.index();
-            let rest = self.rested[at] + self.silent(TELL_ALL);
-            let gone = match word.fresh {
+            let rest = self.last_left[at] + self.report_age_max(STATUS_EVERY);
+            let gone = match report.fresh {
                 Some(_) if mark == Mark::NONE => self.slow.aged[at],
                 None if mark == Mark::NONE => self.slow.old[at],
                 _ if rest <= now => counts.left[at],
@@ -294,19 +311,19 @@ impl Hop {
                 .silence
                 .filter(|_| mark != Mark::NONE)
                 .map_or(gone, |silence| silence.gone(at, &past, &gone));
-            if self.reckon_mark(counts, &word.arrived[at], mark, &gone) {
+            if self.update_mark(counts, &report.arrived[at], mark, &gone) {
                 let look = match mark {
                     Mark::NONE => (self.slow.young.0 + GRACE).max(now + SLACK),
-                    _ if rest > now => rest.min(grid(now)),
-                    _ => grid(now),
+                    _ if rest > now => rest.min(next_tick(now)),
+                    _ => next_tick(now),
                 };
                 self.overdue = self.overdue.min(look);
             }
         }
     }
 
-    /// Concludes this of one mark; returns whether anything is open.
-    fn reckon_mark(
+    /// Updates one mark; returns whether any of its ADUs are unaccounted for.
+    fn update_mark(
         &mut self,
         counts: &Counts,
         arrived: &[u64; BANDS],
@@ -314,7 +331,7 @@ impl Hop {
         gone: &[u64; BANDS],
     ) -> bool {
         let mark = mark.index();
-        // What is acknowledged bears no mark, what is not bears one: most marks have counted nothing.
+        // Acknowledged ADUs have no mark and datagrams have one, so most marks count nothing.
         if counts.sent[mark] == [0; BANDS] && *arrived == [0; BANDS] {
             return false;
         }
@@ -323,7 +340,8 @@ impl Hop {
         for at in Band::all().map(Band::index) {
             let arrived = arrived[at].saturating_sub(self.unrelated[mark][at]);
             let sent = counts.sent[mark][at].saturating_sub(counts.failed[mark][at]);
-            // What is concluded already has not arrived either, so that all three are compared with what has.
+            // Conclusions so far stand in for missing arrivals, so that all three are compared with
+            // `arrived`.
             let accounted = (arrived + lost[at]).saturating_sub(returned[at]);
             lost[at] += gone[at].saturating_sub(accounted);
             let excess = (arrived + lost[at]).saturating_sub(sent + returned[at]);
@@ -334,35 +352,37 @@ impl Hop {
         is_open
     }
 
-    /// Returns how many are lost by band, of those too that came after all.
+    /// Returns the losses by band, including those that arrived after all.
     pub(super) fn lost(&self) -> [u64; BANDS] {
         by_band(&self.lost)
     }
 
-    /// Returns how many came after all by band.
+    /// Returns by band how many lost or given-up ADUs arrived after all.
     pub(super) fn returned(&self) -> [u64; BANDS] {
         by_band(&self.returned)
     }
 
-    /// Returns when to look again.
+    /// Returns when to check again.
     pub(super) fn poll_timeout(&self) -> Instant {
         self.trail.min(self.overdue)
     }
 
-    /// How long before a report came the ADUs that it tells of had left at the latest.
-    fn reported(&self) -> Duration {
+    /// Returns the age of a report: ADUs that left at least this long before it came are in it,
+    /// unless lost.
+    fn report_age(&self) -> Duration {
         let rtt = self.rtt.unwrap_or(RTT_UNKNOWN);
         rtt + Duration::from_nanos(rtt.as_nanos() / 4) + WAKE
     }
 
-    /// How long after an ADU has left a report that tells of it comes at the latest, if it is made so long after it came.
-    fn silent(&self, made: Duration) -> Duration {
+    /// Returns how long after an ADU left its report arrives at the latest, if it is made `made`
+    /// after the arrival.
+    fn report_age_max(&self, made: Duration) -> Duration {
         let usual = SLACK + self.rtt.unwrap_or(RTT_UNKNOWN);
-        made + self.lag.unwrap_or(usual) + self.reported()
+        made + self.lag.unwrap_or(usual) + self.report_age()
     }
 }
 
-/// Sums what bears any mark.
+/// Returns the sum over all marks.
 fn by_band(marked: &Marked) -> [u64; BANDS] {
     core::array::from_fn(|band| marked.iter().map(|bands| bands[band]).sum())
 }

@@ -1,39 +1,43 @@
-//! What became of a stream's ADUs on all nodes of its path, summed at its source: which cause, which hop, which importance.
+//! The drop ledger: where, why and at which importance each ADU of a stream ended, summed at the
+//! stream's source.
 //!
-//! *The idea.* Every node of a plan counts what came, what went on and what it gave up, by cause and [`Band`] of importance
-//! ([`Counts`]). It tells the node before it, which adds its own and tells the one before that, so the source has the
-//! counters of all. Counters only grow, so a report that is lost, or comes twice or late, does no harm.
+//! *The idea.* Each node of a plan counts the ADUs that arrived, were sent on, and were dropped, by
+//! cause and [`Band`] of importance ([`Counts`]). It reports these counters to the node upstream,
+//! which appends its own and reports upstream in turn, so the source holds the counters of all
+//! nodes. Counters only grow, so a report may be lost, repeated or late.
 //!
 //! ```text
-//!  source ◄── relay's, sink's ── relay ◄── sink's ── sink        every 600 ms or so, and only what has grown
+//!  source ◄── relay's, sink's ── relay ◄── sink's ── sink        every 600 ms or so, what has grown
 //! ```
 //!
-//! *Who accounts for an ADU:* the node that had it whole last. What a node gave to a link and never heard of again
-//! (a datagram, what a lost link had taken) shows because each node says how many came: what left here and has not come
-//! there is lost on the way, as `path-lost`; and by the [`Mark`] that an ADU bears on the hop, what comes now does not hide
-//! what was lost before. And what was counted as dropped here, for its acknowledgement was late, but
-//! came there after all, is taken back. So for each band and plan, once nothing is on its way:
+//! *Which node accounts for an ADU:* the last one that held it completely. Some ADUs leave a node
+//! without any acknowledgement (datagrams, or what was in flight on a lost link). Each node
+//! therefore also reports how many ADUs arrived; those that left here and did not arrive there
+//! count as `path-lost` here. The [`Mark`] that an ADU carries on the hop keeps later arrivals from
+//! hiding earlier losses. An ADU that was counted as dropped because its acknowledgement was late,
+//! but did arrive, is taken back. So for each band and plan, once nothing is in flight:
 //!
 //! ```text
-//! given at the source = delivered at the sink + what the nodes say is lost
+//! given at the source = delivered at the sink + lost by the nodes' reports
 //! ```
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `account` | one node's account of one plan: what to say, and what to believe of the nodes behind |
-//! | `disbelief` | why what a node says is not believed |
-//! | `entries` | counters by what they count, and which of them have grown |
-//! | `hop` | what got lost on the way to the next node |
-//! | `past` | what had left a while ago |
-//! | `passage` | whether what leaves comes through |
-//! | `sums` | what an account comes to at the source, and what of it is counted twice |
+//! | `account` | one node's account of one plan: what to report, and which downstream reports to accept |
+//! | `disbelief` | why a report is rejected |
+//! | `entries` | counters by number, and which of them have grown |
+//! | `hop` | losses on the way to the next node |
+//! | `past` | samples of how much had left earlier |
+//! | `passage` | detects nodes that swallow ADUs |
+//! | `sums` | an account's totals at the source, without what is counted twice |
 //! | `book` | a source's accounts of all plans of a stream |
 //!
-//! *What it does not do.* It does not know which ADU was lost. What the end of a stream ([`Flags::END`]) becomes is not
-//! counted.
+//! *What it does not do.* It counts ADUs and does not know which one was lost. The end of a stream
+//! ([`Flags::END`]) is not counted.
 //!
-//! *Sources.* docs/ledger.md; docs/protocol.md §4.3. Counters that only grow, and the larger of two: the grow-only
-//! counter of Shapiro et al., *Conflict-free replicated data types*, 2011. Marks: RFC 9341, alternate marking.
+//! *Sources.* docs/ledger.md; docs/protocol.md §4.3. Counters that only grow, merged by maximum:
+//! the grow-only counter of Shapiro et al., *Conflict-free replicated data types*, 2011. Marks: RFC
+//! 9341, alternate marking.
 //!
 //! [`Flags::END`]: crate::adu::Flags::END
 
@@ -60,66 +64,68 @@ pub use passage::Patience;
 
 pub(crate) use book::Book;
 
-/// How many bands of importance are told apart.
+/// Number of importance bands.
 pub const BANDS: usize = 8;
 
-/// The first number of what is no cause of a drop: causes have those below.
+/// The first counter number after the drop causes.
 const ARRIVED: u8 = 24;
 
-/// The first number after those of what arrived, one for each mark, and one that is not in use.
+/// The first number after the arrivals: one for each mark, and one that is unused.
 const DELIVERED: u8 = ARRIVED + Mark::COUNT as u8 + 1;
 
-/// Beside those: that all was copied, which is of no band.
+/// The one counter that has no band: everything was copied.
 const ALL_COPIED: u8 = (DELIVERED + 2) << 3;
 
 /// Importances that are counted together: 0 to 31 in the first band, 224 to 255 in the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Band(u8);
 
-/// What a counter counts, but for the band.
+/// What a counter counts, apart from the band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// ADUs that a node gave up for this cause.
+    /// ADUs that a node dropped for this cause.
     Dropped(DropCause),
-    /// ADUs that a node had whole, or refused, by the mark that they came with.
+    /// ADUs that a node received completely, or refused, by the mark that they carried.
     Arrived(Mark),
-    /// ADUs given to subscribers.
+    /// ADUs handed to subscribers.
     Delivered,
-    /// ADUs counted as dropped that the next node had after all.
+    /// ADUs counted as dropped that did arrive at the next node.
     Returned,
-    /// No ADUs, and of no band: 1 once a node that copies the stream for this plan has copied its end, and has said what it
-    /// copied before.
+    /// Counts no ADUs and has no band: 1 once a node that copies the stream for this plan has
+    /// copied its end and has reported everything that it copied before.
     AllCopied,
 }
 
 /// ADUs by mark and band.
 pub type Marked = [[u64; BANDS]; Mark::COUNT];
 
-/// What became of the ADUs of one plan on one node since it began to count, by band of importance, and on its hops by mark.
+/// One node's counts of one plan's ADUs since it began to count: by importance band, and on its
+/// hops also by mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Had whole, or refused; at the source, given by the producer.
+    /// Received completely, or refused; at the source, given by the producer.
     pub arrived: Marked,
     /// Handed to the next link.
     pub sent: Marked,
-    /// Of those, left: acknowledged, or refused by the next node, or gone where nothing is acknowledged.
+    /// Of the ADUs sent, those that left: acknowledged, refused by the next node, or transmitted on
+    /// a link without acknowledgements.
     pub left: Marked,
-    /// Of those sent, given up.
+    /// Of the ADUs sent, those given up.
     pub failed: Marked,
-    /// Given to subscribers here.
+    /// Handed to subscribers on this node.
     pub delivered: [u64; BANDS],
-    /// Given up, before or after they were sent.
+    /// Dropped, before or after sending.
     pub dropped: [[u64; BANDS]; DropCause::ALL.len()],
     /// The end of the stream was copied here for this plan.
     pub is_end_copied: bool,
-    /// At the source: by the receipts of the plan's sink it has them, by whatever way they came.
+    /// At the source: the sink's receipts confirm them, whichever path they took.
     pub had: [u64; BANDS],
-    /// At the source: given again under another plan, for the way of this one is broken.
+    /// At the source: given again under another plan because this plan's path is broken.
     pub resent: [u64; BANDS],
 }
 
 impl Band {
-    /// Every band, the least important first.
+    /// Returns every band, the least important first.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..BANDS as u8).map(Self)
     }
@@ -129,19 +135,19 @@ impl Band {
         Self(importance.0 >> 5)
     }
 
-    /// Returns the position among all bands.
+    /// Returns the index, 0 to `BANDS` − 1.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Returns the importances that it holds.
+    /// Returns the importances in this band.
     pub const fn importances(self) -> RangeInclusive<u8> {
         (self.0 << 5)..=(self.0 << 5 | 31)
     }
 }
 
 impl What {
-    /// Returns the byte that names a counter.
+    /// Returns the byte that names this counter on the wire.
     pub const fn number(self, band: Band) -> u8 {
         let what = match self {
             Self::Dropped(cause) => cause.index() as u8,
@@ -153,7 +159,7 @@ impl What {
         what << 3 | band.0
     }
 
-    /// Returns what a byte names; `None` for what a later version counts.
+    /// Returns the counter that a byte names; `None` for a counter of a later version.
     pub fn from_number(number: u8) -> Option<(Self, Band)> {
         let band = Band(number & 7);
         if number == ALL_COPIED {
@@ -172,7 +178,7 @@ impl What {
 }
 
 impl Counts {
-    /// Counts an ADU that is here whole, or is refused, by the mark that it came with.
+    /// Counts an ADU that was received completely, or refused, by its mark.
     pub const fn arrive(&mut self, mark: Mark, band: Band) {
         self.arrived[mark.index()][band.index()] += 1;
     }
@@ -187,38 +193,39 @@ impl Counts {
         self.left[mark.index()][band.index()] += 1;
     }
 
-    /// Counts an ADU that was sent and is given up.
+    /// Counts an ADU that was sent and is dropped.
     pub const fn fail(&mut self, mark: Mark, band: Band, cause: DropCause) {
         self.disown(mark, band);
         self.give_up(band, cause);
     }
 
-    /// Counts an ADU that was sent, of which nothing is said: the node before accounts for it.
+    /// Counts an ADU that was sent and is given up without a cause: the upstream node accounts for
+    /// it.
     pub const fn disown(&mut self, mark: Mark, band: Band) {
         self.failed[mark.index()][band.index()] += 1;
     }
 
-    /// Counts an ADU that goes no further and was not sent.
+    /// Counts an ADU that is dropped before it was sent.
     pub const fn give_up(&mut self, band: Band, cause: DropCause) {
         self.dropped[cause.index()][band.index()] += 1;
     }
 
-    /// Returns how many of a band arrived.
+    /// Returns how many ADUs of a band arrived.
     pub fn arrived(&self, band: Band) -> u64 {
         self.arrived.iter().map(|bands| bands[band.index()]).sum()
     }
 
-    /// Counts an ADU that a subscriber is given.
+    /// Counts an ADU that is handed to a subscriber.
     pub const fn deliver(&mut self, band: Band) {
         self.delivered[band.index()] += 1;
     }
 
-    /// Counts an ADU that went by this plan and that its sink says that it has.
+    /// Counts an ADU that was sent under this plan and that its sink reports to have.
     pub const fn have(&mut self, band: Band) {
         self.had[band.index()] += 1;
     }
 
-    /// Counts an ADU that went by this plan and is given again under another.
+    /// Counts an ADU of this plan that is given again under another one.
     pub const fn resend(&mut self, band: Band) {
         self.resent[band.index()] += 1;
     }
@@ -229,7 +236,7 @@ const _: () = assert!(
     "causes and other counters have different numbers"
 );
 
-/// Returns the sum of counters: what other nodes say may be anything that the wire can carry.
+/// Returns the saturating sum: a remote counter may be any value that the wire can carry.
 fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }

@@ -1,21 +1,26 @@
-//! Whether what leaves a source by a plan comes out at its sink, as far as the accounts of its nodes tell.
+//! Detects a node that swallows ADUs: whether what leaves a source under a plan reaches its sink,
+//! by the nodes' reports.
 //!
-//! *The idea.* A node that takes what it is given and passes nothing on answers its neighbours, so no line is silent. But
-//! ADUs leave, and nobody behind says that one was delivered, or dropped for a reason of its own. What a node says that the
-//! line after it lost is no such word: that is what the node before one that withholds says, and so how far the way is good.
+//! *The idea.* A node that forwards nothing still answers its neighbours, so no link is silent. But
+//! ADUs leave, and no downstream node reports any of them as delivered or as dropped for a reason
+//! of its own. Losses on the link after a node are no such answer: the node upstream of a
+//! withholding one reports just these, which shows how far the path is good.
 //!
-//! One that passes on a part is answered for, and of what it keeps nobody says a word. So it is looked at in windows as well: of
-//! what had left when one began, nothing can be on its way any more when it ends, and what is not accounted for by then is
-//! missing. As answers are not told apart, those of later ADUs hide as many missing: what is found is surely so, and a
-//! little of it is never found.
+//! A node that forwards a part yields answers, and nothing is reported of the part that it keeps.
+//! So answers are also compared in windows: ADUs that had left when a window began are no longer in
+//! flight when it ends, and those unanswered by then are missing. Answers are not matched to ADUs,
+//! so answers of later ADUs hide some missing ones: what is found is certain, and a little is never
+//! found.
 //!
 //! ```text
-//! missing = left, when the window began − answers, when it ends      grows by 5 % of what left, three windows in a row
+//! missing = left, when the window began − answers, when it ends      by 5 % of what left, three times in a row
 //! ```
 //!
-//! Where ADUs keep their order none can be on its way that a sink lacks while it has later ones: nobody needs to wait for a window.
+//! Where a plan keeps ADUs in order, an ADU that the sink lacks while it has later ones is not in
+//! flight, so no window is needed.
 //!
-//! *What it does not do.* It believes what it is told: one on the way can say that all was delivered.
+//! *What it does not do.* It trusts reports: a node on the path can claim that everything was
+//! delivered.
 
 use alloc::vec::Vec;
 
@@ -24,92 +29,96 @@ use super::{What, total};
 use crate::event::DropCause;
 use crate::time::{Duration, Instant};
 
-/// How many ADUs must have left without an answer: a few can be lost for any reason.
-const LEAST: u64 = 8;
+/// ADUs that must have left without an answer: a few can be lost for any reason.
+const SILENT_MIN: u64 = 8;
 
-/// Of how many ADUs a window is at least, which part of them is missing, and in how many windows in a row.
-const WINDOW_LEAST: u64 = 40;
+/// A window has at least `WINDOW_MIN` ADUs; one in `MISSING_PART` of them must be missing, in
+/// `WINDOWS` successive windows.
+const WINDOW_MIN: u64 = 40;
 const MISSING_PART: u64 = 20;
 const WINDOWS: u32 = 3;
 
-/// How long a sink must lack what it should have had before later ADUs: its next receipt says so again.
-const PASSED_OVER: Duration = Duration::from_secs(1);
+/// How long a sink must lack an ADU while it has later ones; its next receipt then confirms it.
+const GAP_MIN: Duration = Duration::from_secs(1);
 
-/// How long it is waited for word of what left.
+/// How long to wait for reports of ADUs that left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// For any word at all.
+    /// For any report at all.
     pub answer: Duration,
-    /// For the last word of an ADU: afterwards none is on its way.
+    /// For the last report of an ADU: afterwards it is not in flight.
     pub fate: Duration,
-    /// Lines lose ADUs, and nobody is at fault.
+    /// Links are lossy, and losses on them accuse no node.
     pub is_lossy: bool,
 }
 
-/// What left by one plan, and what was answered.
+/// What left under one plan, and what was answered.
 #[derive(Clone, Debug)]
 pub(super) struct Passage {
     silence: Silence,
     shortfall: Shortfall,
-    /// Since when the sink lacks more than was dropped for a reason, though it has later ADUs of a plan that keeps their order.
-    passed_over: Option<Instant>,
+    /// Since when the sink of an order-keeping plan lacks more than was dropped for a reason, while
+    /// it has later ADUs.
+    gap_since: Option<Instant>,
 }
 
-/// Whether nothing at all is answered.
+/// Detects that nothing at all is answered.
 #[derive(Clone, Debug)]
 struct Silence {
-    /// What had been answered when it was looked last.
+    /// Answers at the last check.
     answers: u64,
-    /// What had left at the last answer.
+    /// ADUs that had left at the last answer.
     left: u64,
-    /// What each node had lost then, the source first.
+    /// Losses of each node at the last answer, the source first.
     lost: Vec<u64>,
-    /// When it was looked last, and since when more has left.
-    looked: Instant,
+    /// Time of the last check, and since when ADUs leave without an answer.
+    checked: Instant,
     since: Option<Instant>,
 }
 
-/// Whether a part is not accounted for, window by window.
+/// Detects that a part is unanswered, window by window.
 #[derive(Clone, Debug)]
 struct Shortfall {
-    /// When the window began.
+    /// Start of the window.
     began: Instant,
-    /// What had left when the window before it began, and when it did.
+    /// ADUs that had left when the previous window began, and when this one did.
     left: [u64; 2],
-    /// What was missing, when it began, of what had left a window before.
+    /// Missing ADUs at the start of the window, of those that had left one window earlier.
     missing: u64,
-    /// What each node had lost when it began.
+    /// Losses of each node at the start of the window.
     lost: Vec<u64>,
-    /// In how many windows in a row more was missing.
+    /// Successive windows in which more went missing.
     windows: u32,
 }
 
-/// What is known of a plan when it is looked.
+/// What the account knows of a plan at the time of a check.
 #[derive(Clone, Debug)]
-struct Look {
-    /// How many ADUs have left the first node.
+struct Snapshot {
+    /// ADUs that have left the first node.
     left: u64,
-    /// The place of that: the source, or the node that copies.
+    /// That node's place: 0 for the source, 1 for the node that copies.
     first: usize,
-    /// How many of them came through, or were dropped by a node that says why.
+    /// ADUs that were delivered, or dropped by a downstream node for a reason of its own.
     answers: u64,
-    /// How many were lost on lines.
-    gone: u64,
-    /// How many should have come and were dropped by a node that says why, the first one too.
+    /// ADUs lost on links.
+    lost_on_links: u64,
+    /// ADUs that the sink should have and that a node, the first included, dropped for a reason of
+    /// its own.
     dropped: u64,
-    /// How many each node has had, as far as it says, that were lost behind it, the source first.
+    /// By node, the source first: ADUs that it had by its own report and that were lost on its
+    /// link.
     lost: Vec<u64>,
 }
 
 impl Passage {
-    /// Nothing has left yet.
+    /// Returns the state before anything has left.
     pub(super) const fn new(now: Instant) -> Self {
         Self {
             silence: Silence {
                 answers: 0,
                 left: 0,
                 lost: Vec::new(),
-                looked: now,
+                checked: now,
                 since: None,
             },
             shortfall: Shortfall {
@@ -119,66 +128,72 @@ impl Passage {
                 lost: Vec::new(),
                 windows: 0,
             },
-            passed_over: None,
+            gap_since: None,
         }
     }
 
-    /// Looks; returns the place of the last node that is known to have what left, if all or a part of it stays out behind that.
-    fn look(&mut self, look: &Look, patience: &Patience, now: Instant) -> Option<usize> {
-        let short = self.shortfall.look(look, patience, now);
-        self.silence.look(look, patience.answer, now).or(short)
+    /// Checks; returns the place of the last node known to have ADUs of which all or a part is
+    /// missing downstream.
+    fn check(&mut self, snapshot: &Snapshot, patience: &Patience, now: Instant) -> Option<usize> {
+        let short = self.shortfall.check(snapshot, patience, now);
+        self.silence.check(snapshot, patience.answer, now).or(short)
     }
 
-    fn handle_missing(&mut self, missing: u64, look: &Look, now: Instant) -> Option<usize> {
-        if missing <= look.dropped {
-            self.passed_over = None;
+    fn handle_missing(&mut self, missing: u64, snapshot: &Snapshot, now: Instant) -> Option<usize> {
+        if missing <= snapshot.dropped {
+            self.gap_since = None;
             return None;
         }
-        let since = *self.passed_over.get_or_insert(now);
-        if now < since + PASSED_OVER {
+        let since = *self.gap_since.get_or_insert(now);
+        if now < since + GAP_MIN {
             return None;
         }
-        self.passed_over = None;
-        Some(look.last_before(&[], missing))
+        self.gap_since = None;
+        Some(snapshot.last_before(&[], missing))
     }
 }
 
 impl Silence {
-    /// Looks; once nothing has been answered for so long it returns the place of the node that lost most of it, or 0 if none
-    /// says that it did, and begins anew.
-    fn look(&mut self, look: &Look, patience: Duration, now: Instant) -> Option<usize> {
-        let Look {
+    /// Checks; once nothing was answered for `patience` returns the place of the node with the
+    /// largest new loss, or 0 without one, and restarts the wait.
+    fn check(&mut self, snapshot: &Snapshot, patience: Duration, now: Instant) -> Option<usize> {
+        let Snapshot {
             left,
             answers,
             lost,
             ..
-        } = look;
+        } = snapshot;
         if *answers != self.answers || *left <= self.left {
             (self.answers, self.left) = (*answers, *left);
             self.lost.clone_from(lost);
-            (self.looked, self.since) = (now, None);
+            (self.checked, self.since) = (now, None);
             return None;
         }
-        let looked = core::mem::replace(&mut self.looked, now);
-        let since = *self.since.get_or_insert(looked);
-        if *left < self.left + LEAST || now < since + patience {
+        let checked = core::mem::replace(&mut self.checked, now);
+        let since = *self.since.get_or_insert(checked);
+        if *left < self.left + SILENT_MIN || now < since + patience {
             return None;
         }
         self.since = None;
-        // One that withholds has lost some too, of which it was not told any more that they had come.
+        // A withholding node has lost some as well: it never learned that they had arrived.
         Some(most_lost(&self.lost, lost).map_or(0, |(at, _)| at))
     }
 }
 
 impl Shortfall {
-    /// Looks; once more is missing in so many windows in a row it returns the place of the node that lost it, or 0 if none says
-    /// that it did, and begins anew.
-    fn look(&mut self, look: &Look, patience: &Patience, now: Instant) -> Option<usize> {
+    /// Checks; once more is missing in [`WINDOWS`] successive windows returns the place of the node
+    /// that lost it, or 0 without one, and starts over.
+    fn check(&mut self, snapshot: &Snapshot, patience: &Patience, now: Instant) -> Option<usize> {
         let [earlier, left] = self.left;
-        if now < self.began + patience.fate || look.left < left + WINDOW_LEAST {
+        if now < self.began + patience.fate || snapshot.left < left + WINDOW_MIN {
             return None;
         }
-        let answers = look.answers + if patience.is_lossy { look.gone } else { 0 };
+        let answers = snapshot.answers
+            + if patience.is_lossy {
+                snapshot.lost_on_links
+            } else {
+                0
+            };
         let missing = left.saturating_sub(answers);
         let grown = missing.saturating_sub(self.missing);
         let is_short = grown > 0 && grown >= (left - earlier) / MISSING_PART;
@@ -188,24 +203,25 @@ impl Shortfall {
             self,
             Self {
                 began: now,
-                left: [left, look.left],
+                left: [left, snapshot.left],
                 missing,
-                lost: look.lost.clone(),
+                lost: snapshot.lost.clone(),
                 windows: if is_found { 0 } else { windows },
             },
         );
-        // A line that loses a few is not where the rest is, nor is one that may.
+        // A link that loses a few does not explain the rest, and a link that is known to be lossy
+        // explains nothing.
         is_found.then(|| {
             if patience.is_lossy {
-                look.first
+                snapshot.first
             } else {
-                look.last_before(&before.lost, grown)
+                snapshot.last_before(&before.lost, grown)
             }
         })
     }
 }
 
-/// Returns the node that has lost most, with how much, if any has.
+/// Returns the node with the largest growth and that growth, if any is positive.
 fn most_lost(before: &[u64], now: &[u64]) -> Option<(usize, u64)> {
     let before = before.iter().copied().chain(core::iter::repeat(0));
     let grown = now
@@ -216,9 +232,9 @@ fn most_lost(before: &[u64], now: &[u64]) -> Option<(usize, u64)> {
     most.filter(|(_, grown)| *grown > 0)
 }
 
-impl Look {
-    /// Returns the place of the last node that is known to have had what is missing: of the one that lost most of it since, or the
-    /// first if none says that it lost half of it.
+impl Snapshot {
+    /// Returns the place of the last node known to have had the missing ADUs: the one with the
+    /// largest new loss, or the first node if that loss is less than half of them.
     fn last_before(&self, lost_before: &[u64], missing: u64) -> usize {
         let most = most_lost(lost_before, &self.lost);
         let most = most.filter(|(_, lost)| lost * 2 >= missing);
@@ -227,62 +243,64 @@ impl Look {
 }
 
 impl Account {
-    /// Returns whether something has left and waits for an answer.
+    /// Returns whether ADUs have left and wait for an answer.
     pub const fn awaits_passage(&self) -> bool {
         self.passage.silence.since.is_some()
     }
 
-    /// Looks whether what leaves comes through, at the source; if nothing has for so long, or a part has not, returns the place
-    /// of the last node that is known to have what left, the source being 0.
+    /// Checks, at the source, whether ADUs that leave come through. If none does for the patience,
+    /// or a part does not, returns the place of the last node known to have them; 0 is the source.
     ///
     /// Cost    O(counters)
     pub fn look_through(&mut self, patience: &Patience, now: Instant) -> Option<usize> {
-        let look = self.known();
-        self.passage.look(&look, patience, now)
+        let snapshot = self.snapshot();
+        self.passage.check(&snapshot, patience, now)
     }
 
-    /// Takes in how many ADUs of this plan, which keeps their order, its sink lacks though it has later ones; if it has lacked more
-    /// than was dropped for a reason for so long, returns the place of the last node that is known to have had them, the source being 0.
+    /// Takes in how many ADUs of this order-keeping plan its sink lacks while it has later ones. If
+    /// for long enough it lacked more than was dropped for a reason, returns the place of the last
+    /// node known to have had them; 0 is the source.
     ///
     /// Cost    O(counters)
     pub fn handle_missing(&mut self, missing: u64, now: Instant) -> Option<usize> {
-        let look = self.known();
-        self.passage.handle_missing(missing, &look, now)
+        let snapshot = self.snapshot();
+        self.passage.handle_missing(missing, &snapshot, now)
     }
 
-    fn known(&self) -> Look {
-        let mut look = Look {
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot {
             left: total(self.counts.left.iter().flatten().copied()),
             first: usize::from(matches!(self.place, Place::Graft(_))),
             answers: 0,
-            gone: 0,
+            lost_on_links: 0,
             dropped: 0,
             lost: alloc::vec![0; 1 + self.behind.len()],
         };
         for (at, number, count) in self.entries() {
             let (is_behind, what) = (at > 0, What::from_number(number));
             match what.map(|(what, _)| what) {
-                Some(What::Dropped(DropCause::PathLost)) => add(&mut look.lost[at], count),
+                Some(What::Dropped(DropCause::PathLost)) => add(&mut snapshot.lost[at], count),
                 Some(what @ (What::Dropped(_) | What::Delivered)) => {
-                    add(&mut look.answers, if is_behind { count } else { 0 });
-                    // What a plan leaves out no sink lacks, nor what it has had before.
+                    add(&mut snapshot.answers, if is_behind { count } else { 0 });
+                    // A sink does not lack an ADU that the plan filters, nor one that it had
+                    // before.
                     let is_lacked = !matches!(
                         what,
                         What::Delivered | What::Dropped(DropCause::Filtered | DropCause::Duplicate)
                     );
-                    add(&mut look.dropped, if is_lacked { count } else { 0 });
+                    add(&mut snapshot.dropped, if is_lacked { count } else { 0 });
                 }
                 _ => {}
             }
         }
-        look.gone = total(look.lost.iter().copied());
-        // That it copies what comes is its word that it has it.
+        snapshot.lost_on_links = total(snapshot.lost.iter().copied());
+        // By copying ADUs a node reports that it has them.
         if let Place::Graft(_) = self.place
-            && let Some(lost) = look.lost.get_mut(1)
+            && let Some(lost) = snapshot.lost.get_mut(1)
         {
-            add(lost, look.left);
+            add(lost, snapshot.left);
         }
-        look
+        snapshot
     }
 }
 
@@ -304,21 +322,21 @@ mod tests {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    fn look(left: u64, answers: u64, lost: &[u64]) -> Look {
-        Look {
+    fn snapshot(left: u64, answers: u64, lost: &[u64]) -> Snapshot {
+        Snapshot {
             left,
             first: 0,
             answers,
-            gone: lost.iter().sum(),
+            lost_on_links: lost.iter().sum(),
             dropped: 0,
             lost: lost.to_vec(),
         }
     }
 
     #[test]
-    fn what_leaves_and_is_never_answered_is_told_after_patience() {
+    fn silence_is_found_after_patience() {
         let mut passage = Passage::new(Instant::ZERO);
-        let mut see = |left, lost: &[u64], s| passage.look(&look(left, 3, lost), &PATIENCE, at(s));
+        let mut see = |left, lost: &[u64], s| passage.check(&snapshot(left, 3, lost), &PATIENCE, at(s));
         assert_eq!(see(3, &[0, 0, 0], 0), None);
         assert_eq!(see(20, &[0, 0, 0], 1), None);
         assert_eq!(see(60, &[0, 0, 0], 4), None, "a moment before");
@@ -328,31 +346,32 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_at_the_very_beginning_is_waited_for_too() {
+    fn silence_from_start_is_found() {
         let mut passage = Passage::new(at(100));
-        let mut see = |left, s| passage.look(&look(left, 0, &[0]), &PATIENCE, at(s));
+        let mut see = |left, s| passage.check(&snapshot(left, 0, &[0]), &PATIENCE, at(s));
         assert_eq!(see(20, 101), None);
         assert_eq!(see(90, 104), None);
         assert_eq!(see(110, 105), Some(0));
     }
 
     #[test]
-    fn the_node_that_has_lost_most_since_the_last_answer_has_had_what_left() {
+    fn largest_loss_since_last_answer_is_named() {
         let mut passage = Passage::new(Instant::ZERO);
-        let mut see = |left, lost: &[u64], s| passage.look(&look(left, 3, lost), &PATIENCE, at(s));
+        let mut see = |left, lost: &[u64], s| passage.check(&snapshot(left, 3, lost), &PATIENCE, at(s));
         see(3, &[4, 1, 90], 0);
         assert_eq!(see(20, &[4, 1, 90], 1), None);
         assert_eq!(see(70, &[4, 40, 93], 6), Some(1), "not what it lost before");
     }
 
     #[test]
-    fn an_answer_few_adus_or_a_pause_are_no_ground() {
+    fn answers_few_adus_or_pauses_are_not_silence() {
         let mut passage = Passage::new(Instant::ZERO);
         let patience = Patience {
             fate: Duration::NEVER,
             ..PATIENCE
         };
-        let mut see = |left, answers, s| passage.look(&look(left, answers, &[0]), &patience, at(s));
+        let mut see =
+            |left, answers, s| passage.check(&snapshot(left, answers, &[0]), &patience, at(s));
         for s in 0..20 {
             assert_eq!(see(10 * s, s, s), None, "an answer each second");
         }
@@ -361,13 +380,14 @@ mod tests {
         assert_eq!(see(198, 19, 61), Some(0), "the eighth");
         let mut passage = Passage::new(Instant::ZERO);
         for s in 0..60 {
-            let told = passage.look(&look(0, 0, &[]), &PATIENCE, at(s));
+            let told = passage.check(&snapshot(0, 0, &[]), &PATIENCE, at(s));
             assert_eq!(told, None, "nothing has left");
         }
     }
 
-    /// Looks twice a second at 20 ADUs a second, of which one in so many stays out and a line loses one in so many; all that is
-    /// known of an ADU is known two seconds later. Returns when it was told for the first time, and the place.
+    /// Checks twice a second at 20 ADUs a second, of which one in `withheld_in` is withheld and one
+    /// in `lost_in` is lost on a link; reports are two seconds old. Returns the second of the first
+    /// finding, and the place.
     fn play(patience: &Patience, withheld_in: u64, lost_in: u64) -> Option<(u64, usize)> {
         let mut passage = Passage::new(Instant::ZERO);
         (1..=400_u64).find_map(|half| {
@@ -376,15 +396,15 @@ mod tests {
             let lost = known.checked_div(lost_in).unwrap_or(0);
             let answers = known - lost - known.checked_div(withheld_in).unwrap_or(0);
             let now = Instant::ZERO + Duration::from_millis(500 * half);
-            let told = passage.look(&look(left, answers, &[0, lost, 0]), patience, now);
+            let told = passage.check(&snapshot(left, answers, &[0, lost, 0]), patience, now);
             told.map(|at| (half / 2, at))
         })
     }
 
     #[test]
-    fn a_part_that_stays_out_is_found_in_windows() {
+    fn partial_loss_is_found_in_windows() {
         let found = |withheld_in| play(&PATIENCE, withheld_in, 0);
-        // Windows begin at 0, 5, 10, …; the answers of three seconds hide as many of what is missing.
+        // Windows begin at 0, 5, 10 s, …; the answers of three seconds hide as many missing ADUs.
         assert_eq!(found(1), Some((5, 0)), "all: nothing is answered");
         assert_eq!(found(2), Some((20, 0)), "half");
         assert_eq!(found(10), Some((45, 0)), "a tenth");
@@ -393,14 +413,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sink_lacks_for_a_second_is_told_unless_it_was_dropped() {
+    fn sink_gap_is_found_unless_dropped() {
         let mut passage = Passage::new(Instant::ZERO);
         let mut see = |missing, dropped, lost: &[u64], s| {
-            let look = Look {
+            let snapshot = Snapshot {
                 dropped,
-                ..look(100, 50, lost)
+                ..snapshot(100, 50, lost)
             };
-            passage.handle_missing(missing, &look, at(s))
+            passage.handle_missing(missing, &snapshot, at(s))
         };
         assert_eq!(see(1, 0, &[0, 0, 0], 1), None, "said once");
         assert_eq!(see(2, 0, &[0, 0, 0], 2), Some(0));
@@ -415,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_loses_is_found_behind_it_unless_lines_may() {
+    fn link_loss_is_found_unless_lossy() {
         assert_eq!(play(&PATIENCE, 0, 4).map(|(_, at)| at), Some(1));
         let lossy = Patience {
             is_lossy: true,
@@ -435,18 +455,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_once_is_no_ground() {
+    fn single_short_window_is_not_found() {
         let mut passage = Passage::new(Instant::ZERO);
         for s in 1..100 {
-            // From the 20th second to the 29th half stays out.
+            // From second 20 to 29 half is withheld.
             let out = 10 * s.clamp(20, 30) - 200;
-            let told = passage.look(&look(20 * s, 20 * s - out, &[0]), &PATIENCE, at(s));
+            let told = passage.check(&snapshot(20 * s, 20 * s - out, &[0]), &PATIENCE, at(s));
             assert_eq!(told, None, "{s}");
         }
     }
 
     #[test]
-    fn a_window_waits_for_the_last_word_and_for_enough() {
+    fn window_waits_for_fate_and_adus() {
         let slow = Patience {
             fate: Duration::from_secs(14),
             ..PATIENCE
@@ -454,10 +474,10 @@ mod tests {
         assert!(play(&slow, 2, 0) > play(&PATIENCE, 2, 0));
         let mut passage = Passage::new(Instant::ZERO);
         let told = (1..400).find_map(|s| {
-            let told = passage.look(&look(s, s / 2, &[0]), &PATIENCE, at(s));
+            let told = passage.check(&snapshot(s, s / 2, &[0]), &PATIENCE, at(s));
             told.map(|_| s)
         });
-        // Forty ADUs take forty seconds, and the half of them that comes hides the half of those before.
+        // Forty ADUs take forty seconds, and the half that arrives hides the half missing before.
         assert_eq!(told, Some(200));
     }
 }

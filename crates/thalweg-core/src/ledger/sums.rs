@@ -1,44 +1,48 @@
-//! What an account comes to at the source, what of it is counted twice, and what was given where the source counts nothing.
+//! An account's totals at the source: without what is counted twice, and with what the source
+//! cannot count itself.
 //!
-//! *The idea.* A node that is killed takes with it what it had not told yet. What it had passed on by then is missing at the node
-//! before, which takes it for lost; but it came to those behind, who say what became of it once they are heard again. So it
-//! is counted twice, and nobody on the way can see that. The source can: of no plan and band can more have ended than were
-//! given. What is too much is taken back from what was lost on the way, at the nodes nearest to the source first.
+//! *Counted twice.* A node that is killed loses its unreported counters. The upstream node takes
+//! the ADUs that it had forwarded for lost, while downstream nodes report what became of them. So
+//! they are counted twice, which no node on the path can see. The source can: per plan and band no
+//! more ADUs can have ended than were given. The excess is taken back from the losses that depend
+//! on a link's word, nearest to the source first:
 //!
 //! ```text
 //! taken back = dropped + delivered − returned by the nodes' word − given      if positive
 //! ```
 //!
-//! It is not kept: an ADU that is delivered while it is taken for lost may be as much too much for a moment, and another that is
-//! lost then takes its place among the lost.
+//! The result is computed afresh at each reading: an ADU that is delivered while it still counts as
+//! lost makes a momentary excess, and may later be offset by a real loss.
 //!
-//! *What it does not do.* While more is on its way it does not know what is counted twice, for that might as well have been
-//! given since: it knows at the next pause, and never says that more ended than were given. What a node decided alone
-//! is no matter of doubt, and is not taken back.
+//! *What it does not do.* While ADUs are in flight it cannot recognise double counts below what was
+//! given since; it knows at the next pause, and never reports more ended ADUs than given ones.
+//! Drops that a node decided alone are certain and are not taken back.
 //!
-//! *Of a plan whose way is broken, or that is over,* the nodes behind may tell nothing any more. The source knows by the receipts of its sink, which
-//! name sequences and come by any way, what has come there, and what it gives again under another plan is no loss of this one:
+//! *Of a plan that has ended, or whose path is broken,* downstream nodes may report nothing more.
+//! The source then uses the sink's receipts, which name sequences and arrive by any path; and ADUs
+//! that are given again under another plan are no loss of this one:
 //!
 //! ```text
-//! delivered = max(told by the sink, had − dropped by the sink)
-//! given     = max(given − resent, what ended without doubt)
+//! delivered = max(reported by the sink, had − dropped by the sink)
+//! given     = max(given − resent, certainly ended)
 //! ```
 //!
-//! *Of copies* the source knows how many were given by the word of the node that makes them, which leaves out the mark that still
-//! comes, while those behind it tell of what they delivered. So they were given at least as often as ended without doubt:
+//! *Of a grafted plan* the source knows how many ADUs were given from the node that copies them.
+//! That report leaves out the open mark, while downstream nodes report deliveries at once. So at
+//! least as many were given as certainly ended:
 //!
 //! ```text
-//! given = max(copied, dropped + delivered − returned − what may be counted twice)
+//! given = max(copied, dropped + delivered − returned − possibly counted twice)
 //! ```
 
 use alloc::vec::Vec;
 
-use super::account::{Account, Basis, Place};
+use super::account::{Account, DeliveryEvidence, Place};
 use super::entries::Entries;
 use super::{BANDS, Band, What, total};
 use crate::event::DropCause;
 
-/// In which order the causes of what is counted twice are believed to be: what depends on the word of a link.
+/// The order in which causes are charged for double counts: all of them depend on a link's word.
 pub(super) const TAKEN_BACK: [DropCause; 4] = [
     DropCause::PathLost,
     DropCause::Expired,
@@ -46,14 +50,14 @@ pub(super) const TAKEN_BACK: [DropCause; 4] = [
     DropCause::Dependant,
 ];
 
-/// How many were dropped, delivered, and there after all, by band.
+/// ADUs dropped or delivered, and those that arrived after all, by band.
 struct Ended {
     ended: [u64; BANDS],
     returned: [u64; BANDS],
 }
 
 impl Account {
-    /// Returns whether more is lost than when this was asked last.
+    /// Returns whether more is lost than at the last call.
     ///
     /// Cost    O(counters)
     pub fn has_lost_more(&mut self) -> bool {
@@ -63,7 +67,7 @@ impl Account {
         core::mem::replace(&mut self.lost, lost) < lost
     }
 
-    /// Returns whether ADUs are on their way, or ended without the source knowing yet; at the source only.
+    /// Returns, at the source, whether ADUs are in flight or their fate is unreported.
     ///
     /// Cost    O(counters)
     pub fn is_open(&self) -> bool {
@@ -72,7 +76,7 @@ impl Account {
         (0..BANDS).any(|at| ended[at].saturating_sub(returned[at]) < given[at])
     }
 
-    /// Returns how many ADUs the producer gave; at the source only.
+    /// Returns, at the source, how many ADUs the producer gave.
     pub(super) fn given(&self) -> u64 {
         total(self.given_by_band().into_iter())
     }
@@ -82,27 +86,33 @@ impl Account {
         if !matches!(self.place, Place::Graft(_)) {
             return self.without_resent(given);
         }
-        // What the caster had copied and not told when it began anew was given too, whatever became of it.
-        let is_anew = self.behind.first().is_some_and(Entries::has_begun_anew);
-        let ended = self.ended_but(if is_anew { [0; BANDS] } else { self.doubtful() });
+        // ADUs that the copying node had copied but not reported before its restart were given too,
+        // whatever became of them.
+        let was_restarted = self.behind.first().is_some_and(Entries::was_restarted);
+        let ended = self.ended_without(if was_restarted {
+            [0; BANDS]
+        } else {
+            self.doubtful()
+        });
         core::array::from_fn(|at| given[at].max(ended[at]))
     }
 
-    /// Returns how many were given without those that are given again under another plan: that they did not come by this one is no
-    /// loss. What came all the same, or was dropped by a node that says why, was given by this one too.
+    /// Returns the ADUs given, without those given again under another plan: their absence is no
+    /// loss of this one. Those that arrived all the same, or were dropped for a node's own reason,
+    /// stay.
     fn without_resent(&self, given: [u64; BANDS]) -> [u64; BANDS] {
-        if self.basis == Basis::Reports || self.counts.resent == [0; BANDS] {
+        if self.basis == DeliveryEvidence::Reports || self.counts.resent == [0; BANDS] {
             return given;
         }
-        let ended = self.ended_but(self.doubtful());
+        let ended = self.ended_without(self.doubtful());
         core::array::from_fn(|at| {
             let left = given[at].saturating_sub(self.counts.resent[at]);
             left.max(ended[at]).min(given[at])
         })
     }
 
-    /// Returns how many ended, but for so many.
-    fn ended_but(&self, doubtful: [u64; BANDS]) -> [u64; BANDS] {
+    /// Returns by band how many ADUs ended, without the `doubtful` ones.
+    fn ended_without(&self, doubtful: [u64; BANDS]) -> [u64; BANDS] {
         let Ended { ended, returned } = self.ended();
         core::array::from_fn(|at| {
             let ended = ended[at].saturating_sub(returned[at]);
@@ -110,22 +120,24 @@ impl Account {
         })
     }
 
-    /// Returns how many came to the sink of a plan of which nodes may tell no more, by its receipts, beside those of which it told.
-    fn untold(&self) -> [u64; BANDS] {
-        if self.basis == Basis::Reports {
+    /// Returns by band how many ADUs reached the sink by its receipts, beyond those that it
+    /// reported.
+    fn unreported(&self) -> [u64; BANDS] {
+        if self.basis == DeliveryEvidence::Reports {
             return [0; BANDS];
         }
         let sink = self.sink().and_then(|at| self.behind.get(at - 1));
-        let told = sink.map_or([0; BANDS], Entries::ended);
-        core::array::from_fn(|at| self.counts.had[at].saturating_sub(told[at]))
+        let reported = sink.map_or([0; BANDS], Entries::ended);
+        core::array::from_fn(|at| self.counts.had[at].saturating_sub(reported[at]))
     }
 
-    /// Returns the place of the sink on the path, if that is another node than this one.
+    /// Returns the sink's place on the path, unless it is this node.
     fn sink(&self) -> Option<usize> {
         self.nodes_max().checked_sub(1).filter(|at| *at > 0)
     }
 
-    /// Returns how many are dropped by what depends on the word of a link, without what the node that says so took back itself.
+    /// Returns by band the drops that depend on a link's word, less what the same node took back
+    /// itself.
     fn doubtful(&self) -> [u64; BANDS] {
         let mut doubtful = [0_u64; BANDS];
         for node in core::iter::once(&self.own).chain(&self.behind) {
@@ -136,25 +148,25 @@ impl Account {
         doubtful
     }
 
-    /// Returns whether the node that copies the stream for this plan has said all that it copied, to the end of the stream; of a
-    /// plan that is not grafted the source counts itself what it gives.
+    /// Returns whether the number of ADUs given is final: always for a plan without graft; for a
+    /// grafted one once the copying node has reported all its copies to the end of the stream.
     pub fn knows_given(&self) -> bool {
         let copies = matches!(self.place, Place::Graft(_));
         !copies || self.behind.first().is_some_and(Entries::has_copied_all)
     }
 
-    /// Returns the counters of all nodes, by their place on the path.
+    /// Returns the counters of all nodes, by place on the path.
     pub(super) fn entries(&self) -> impl Iterator<Item = (usize, u8, u64)> + '_ {
         let nodes = core::iter::once(&self.own).chain(&self.behind);
-        let told = nodes
+        let reported = nodes
             .enumerate()
             .flat_map(|(at, node)| node.all().map(move |(number, count)| (at, number, count)));
-        let untold = Band::all().zip(self.untold());
-        let untold = untold.filter_map(|(band, count)| {
+        let unreported = Band::all().zip(self.unreported());
+        let unreported = unreported.filter_map(|(band, count)| {
             let number = What::Delivered.number(band);
             Some((self.sink().filter(|_| count > 0)?, number, count))
         });
-        told.chain(untold)
+        reported.chain(unreported)
     }
 
     fn ended(&self) -> Ended {
@@ -170,11 +182,11 @@ impl Account {
         Ended { ended, returned }
     }
 
-    /// Returns what is counted twice, beside what has returned by the nodes' own word: places on the path, counters of what was
-    /// dropped, and how many of that.
+    /// Returns the double counts that the nodes have not taken back themselves: place on the path,
+    /// counter, ADUs.
     ///
     /// Cost    O(counters)
-    pub(super) fn twice(&self) -> Vec<(usize, u8, u64)> {
+    pub(super) fn double_counted(&self) -> Vec<(usize, u8, u64)> {
         let (given, Ended { ended, returned }) = (self.given_by_band(), self.ended());
         let mut left: [u64; BANDS] = core::array::from_fn(|at| {
             let ended = ended[at].saturating_sub(returned[at]);
@@ -183,7 +195,8 @@ impl Account {
         if left == [0; BANDS] {
             return Vec::new();
         }
-        // Of each node what depends on the word of a link, and of that what it has not taken back itself.
+        // By node: drops that depend on a link's word, and how many of them the node has not taken
+        // back itself.
         let mut dropped: Vec<[[u64; BANDS]; TAKEN_BACK.len()]> = Vec::new();
         let mut most: Vec<[i128; BANDS]> = Vec::new();
         dropped.resize_with(1 + self.behind.len(), Default::default);
@@ -203,7 +216,7 @@ impl Account {
                 _ => {}
             }
         }
-        let mut twice = Vec::new();
+        let mut double_counted = Vec::new();
         for (which, cause) in TAKEN_BACK.into_iter().enumerate() {
             for (at, most) in most.iter_mut().enumerate() {
                 for band in Band::all() {
@@ -213,10 +226,10 @@ impl Account {
                     *left -= taken;
                     *most -= i128::from(taken);
                     let number = What::Dropped(cause).number(band);
-                    twice.extend((taken > 0).then_some((at, number, taken)));
+                    double_counted.extend((taken > 0).then_some((at, number, taken)));
                 }
             }
         }
-        twice
+        double_counted
     }
 }

@@ -1,8 +1,9 @@
-//! Proves that no ADU is counted twice when a node is killed with what it had not told, and begins anew.
+//! Proves that no ADU is counted twice when a node is killed with unreported counters and
+//! restarted.
 
 use super::*;
 
-/// Sends ADUs that arrive, and lets a node be killed before it has told of them.
+/// Sends ADUs that arrive, then kills a node before it has reported them.
 fn kill(chain: &mut Chain, mark: Mark, adus: u64, killed: usize) {
     for _ in 0..adus {
         chain.carry_with(mark, band(0), Fate::Delivered);
@@ -22,7 +23,7 @@ fn sums(chain: &Chain) -> [u64; 4] {
 }
 
 #[test]
-fn what_a_killed_node_had_passed_on_is_not_lost() {
+fn killed_node_forwarded_adus_are_delivered() {
     for mark in [Mark::NONE, Mark::from_index(1)] {
         for (nodes, killed) in [(3, 1), (4, 1), (4, 2)] {
             let mut chain = Chain::new(nodes);
@@ -36,7 +37,7 @@ fn what_a_killed_node_had_passed_on_is_not_lost() {
 }
 
 #[test]
-fn what_a_killed_node_had_not_passed_on_is_lost_before_it() {
+fn killed_node_kept_adus_are_lost_upstream() {
     let mut chain = Chain::new(3);
     chain.carry(band(0), Fate::Vanished(1));
     chain.carry(band(0), Fate::Vanished(0));
@@ -57,7 +58,7 @@ fn what_a_killed_node_had_not_passed_on_is_lost_before_it() {
 }
 
 #[test]
-fn what_is_taken_back_was_lost_on_the_way_first() {
+fn take_back_charges_path_lost_first() {
     let mut chain = Chain::new(3);
     chain.carry(band(0), Fate::Failed(0, DropCause::Expired));
     chain.carry(band(0), Fate::GivenUp(2, DropCause::Overflow));
@@ -73,7 +74,7 @@ fn what_is_taken_back_was_lost_on_the_way_first() {
 }
 
 #[test]
-fn while_more_is_given_never_more_have_ended_and_after_a_pause_all_is_right() {
+fn restarts_never_end_more_than_given() {
     let mut chain = Chain::new(3);
     for step in 0..100_u64 {
         chain.carry_with(Mark::NONE, band(0), Fate::Delivered);
@@ -89,7 +90,7 @@ fn while_more_is_given_never_more_have_ended_and_after_a_pause_all_is_right() {
 }
 
 #[test]
-fn what_is_over_is_summed_without_what_is_counted_twice() {
+fn closed_plan_omits_double_counts() {
     let mut chain = Chain::new(3);
     chain.carry_with(Mark::NONE, band(0), Fate::Delivered);
     chain.pass(Duration::from_secs(3));
@@ -104,12 +105,12 @@ fn what_is_over_is_summed_without_what_is_counted_twice() {
 }
 
 #[test]
-fn what_a_node_decided_alone_is_not_taken_back_on_the_word_of_another() {
+fn own_drop_is_never_taken_back() {
     let mut chain = Chain::new(2);
     chain.carry(band(0), Fate::GivenUp(0, DropCause::Filtered));
     chain.carry(band(0), Fate::Vanished(0));
     chain.pass(Duration::from_secs(5));
-    // Only one was sent, and no more than that can have arrived; but more is said to be delivered.
+    // Only one was sent, so no more can have arrived; but two are reported as delivered.
     let liar = report(vec![statement(0, 1, &[(What::Delivered, 2)])]);
     chain.deliver(1, &liar);
     let account = &chain.accounts[0];
@@ -119,7 +120,7 @@ fn what_a_node_decided_alone_is_not_taken_back_on_the_word_of_another() {
 }
 
 #[test]
-fn of_a_grafted_plan_what_the_caster_had_not_told_was_given_too() {
+fn graft_counts_unreported_copies_as_given() {
     let mut source = Account::new(Place::Graft(3), 1, Instant::ZERO);
     let told = |since, arrived, delivered| {
         let caster = statement(0, since, &[(What::Arrived(Mark::NONE), arrived)]);
@@ -136,10 +137,10 @@ fn of_a_grafted_plan_what_the_caster_had_not_told_was_given_too() {
 }
 
 proptest! {
-    /// Whoever is killed, and whenever: what was delivered is known, and no ADU is counted twice. What a node had said was there may
-    /// be counted nowhere, if it took what became of it along.
+    /// For any killed node and any time: all deliveries are known, and no ADU is counted twice.
+    /// ADUs that a node had reported as arrived may be missing if their fate was lost with it.
     #[test]
-    fn no_adu_is_counted_twice_whoever_is_killed(
+    fn kill_never_counts_adu_twice(
         adus in vec_of((fates(), any::<u8>(), 0..400_u64, 0..12_usize), 1..60),
     ) {
         let mut chain = Chain::new(4);

@@ -1,8 +1,8 @@
-//! Proves that of a plan whose way is broken neither what came and could not be told stands as lost, nor what was given again.
+//! Proves that on a broken path neither unreported deliveries nor ADUs given again count as lost.
 
 use super::*;
 
-/// Lets time pass while the nodes behind the source have no way to tell anything.
+/// Lets time pass while the nodes downstream of the source cannot report.
 fn pass_alone(chain: &mut Chain, time: Duration) {
     let end = chain.now + time;
     while chain.now < end {
@@ -13,8 +13,8 @@ fn pass_alone(chain: &mut Chain, time: Duration) {
     }
 }
 
-/// Breaks the way after some ADUs were told of and others were not: of these so many came, and the others were lost behind
-/// the first relay, or left the source and are on their way for ever.
+/// Breaks the path after some ADUs were reported. Of the others `came` arrived, and `lost` were
+/// lost after the first relay or left the source and stay in flight for ever.
 fn broken(came: u64, lost: u64) -> Chain {
     let mut chain = Chain::new(3);
     for _ in 0..5 {
@@ -28,7 +28,7 @@ fn broken(came: u64, lost: u64) -> Chain {
         let node = usize::from(at % 2 == 0);
         chain.carry_with(Mark::NONE, band(0), Fate::Vanished(node));
     }
-    // Of what was told before the sink has said the same.
+    // The sink's receipts confirm what was reported before.
     chain.counts[0].had[0] = 5;
     chain.accounts[0].handle_silence(true, chain.now);
     pass_alone(&mut chain, Duration::from_secs(5));
@@ -46,7 +46,7 @@ fn sums(chain: &Chain) -> [u64; 4] {
 }
 
 #[test]
-fn what_a_sink_has_is_delivered_though_it_could_not_tell() {
+fn receipt_counts_unreported_delivery() {
     let mut chain = broken(7, 0);
     let [given, delivered, ..] = sums(&chain);
     assert_eq!(
@@ -61,7 +61,7 @@ fn what_a_sink_has_is_delivered_though_it_could_not_tell() {
 }
 
 #[test]
-fn what_is_given_again_is_given_once() {
+fn resent_adu_is_given_once() {
     let mut chain = broken(7, 6);
     chain.accounts[0].go_by_receipts();
     chain.counts[0].had[0] += 7;
@@ -70,7 +70,7 @@ fn what_is_given_again_is_given_once() {
     let [given, delivered, lost, open] = sums(&chain);
     assert_eq!((given, delivered), (14, 12));
     assert_eq!(lost + open, 2, "what was too late to be given again");
-    // The sums stay what they are when the plan is over.
+    // The sums stay the same when the plan ends.
     let path: Vec<NodeId> = (0..3).map(node).collect();
     let mut book = Book::default();
     book.close(&chain.accounts[0], &path);
@@ -78,14 +78,14 @@ fn what_is_given_again_is_given_once() {
 }
 
 #[test]
-fn what_is_given_again_and_came_all_the_same_was_given_twice() {
+fn resent_adu_that_arrived_is_given_twice() {
     let mut chain = broken(7, 0);
     chain.accounts[0].go_by_receipts();
     chain.counts[0].had[0] += 4;
     chain.counts[0].resent[0] += 3;
     pass_alone(&mut chain, Duration::from_secs(1));
     assert_eq!(sums(&chain), [9, 9, 0, 0]);
-    // The way heals, and what had not been told is told.
+    // The path heals, and the missing counters are reported.
     chain.accounts[0].handle_silence(false, chain.now);
     chain.accounts[1].refresh(chain.now);
     chain.pass(Duration::from_secs(5));
@@ -93,7 +93,7 @@ fn what_is_given_again_and_came_all_the_same_was_given_twice() {
 }
 
 #[test]
-fn what_a_sink_had_and_dropped_is_not_delivered() {
+fn receipted_adu_dropped_by_sink_is_not_delivered() {
     let mut chain = Chain::new(3);
     for fate in [
         Fate::Delivered,
@@ -106,7 +106,7 @@ fn what_a_sink_had_and_dropped_is_not_delivered() {
     let before = chain.reading();
     chain.accounts[0].go_by_receipts();
     chain.counts[0].had[0] = 2;
-    // What a relay dropped was given again, and yet it was dropped.
+    // A relay dropped the ADU that was given again, and that drop stands.
     chain.counts[0].resent[0] = 1;
     pass_alone(&mut chain, Duration::from_secs(1));
     assert_eq!(chain.reading(), before);
@@ -114,7 +114,7 @@ fn what_a_sink_had_and_dropped_is_not_delivered() {
 }
 
 #[test]
-fn while_the_way_is_whole_it_goes_by_what_nodes_tell() {
+fn intact_path_ignores_receipts() {
     let mut chain = broken(7, 6);
     let before = chain.reading();
     chain.counts[0].had[0] += 7;
@@ -124,9 +124,10 @@ fn while_the_way_is_whole_it_goes_by_what_nodes_tell() {
 }
 
 proptest! {
-    /// Whatever had been told when the way broke: all that came is delivered, no more than that, and what was given again is gone.
+    /// Whatever was reported before the break: all that arrived counts as delivered and no more,
+    /// and ADUs given again are no loss.
     #[test]
-    fn the_sums_are_the_truth_after_a_break_whatever_had_been_told(
+    fn sums_hold_after_any_break(
         adus in vec_of((fates(), any::<u8>(), 0..400_u64), 1..60),
         at in any::<proptest::sample::Index>(),
         is_resent in any::<bool>(),
@@ -136,7 +137,7 @@ proptest! {
         let (mut delivered, mut mended) = (0, 0);
         for (index, (fate, importance, wait)) in adus.iter().enumerate() {
             let fate = match fate {
-                // What a node drops alone, and tells nobody, is lost on the way for all that the source can know.
+                // An unreported drop by a node alone looks to the source like a loss on the path.
                 Fate::GivenUp(_, cause) => Fate::Failed(2, *cause),
                 fate => *fate,
             };

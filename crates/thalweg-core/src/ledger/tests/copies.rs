@@ -1,12 +1,12 @@
-//! Proves that of a plan that is grafted on another the sums hold while its caster has not told all that it copied, and that the
-//! source knows when it has.
+//! Proves that for a grafted plan the sums hold while the copying node has unreported copies, and
+//! that the source knows when it has none.
 
 use super::*;
 
-/// How often a publisher looks at its end.
+/// How often a publisher checks for its end.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// Returns a source, a caster, and what is behind that.
+/// Returns a source, a copying node, and the nodes downstream of that.
 fn grafted(nodes: usize) -> Chain {
     let mut chain = Chain::new(nodes);
     chain.accounts[0] = Account::new(Place::Graft(nodes), 0, chain.now);
@@ -18,7 +18,7 @@ fn pass_by(chain: &mut Chain, time: Duration) {
     chain.settle();
 }
 
-/// Looks whether the sums hold; returns how many were given, delivered, lost, and are open.
+/// Checks the sums; returns the ADUs given, delivered, lost and open.
 fn sums(chain: &Chain) -> [u64; 4] {
     let reading = chain.reading();
     let (given, delivered, lost) = (reading.given, reading.delivered, reading.lost());
@@ -28,7 +28,7 @@ fn sums(chain: &Chain) -> [u64; 4] {
     [given, delivered, lost, reading.open()]
 }
 
-/// Carries so many ADUs, 25 a second, each in a band of its own; looks at the sums after each.
+/// Carries `adus` ADUs, 25 a second, in cycling bands; checks the sums after each.
 fn stream(chain: &mut Chain, adus: usize, fates: &[Fate]) {
     for (fate, importance) in fates
         .iter()
@@ -42,7 +42,8 @@ fn stream(chain: &mut Chain, adus: usize, fates: &[Fate]) {
     }
 }
 
-/// Ends the stream; returns the sums as soon as a publisher takes them for all there is, and how long that took.
+/// Ends the stream; returns the sums as soon as a publisher takes them as final, and how long that
+/// took.
 fn end(chain: &mut Chain) -> ([u64; 4], Duration) {
     let began = chain.now;
     assert!(!chain.accounts[0].knows_given());
@@ -64,7 +65,7 @@ fn end(chain: &mut Chain) -> ([u64; 4], Duration) {
 }
 
 #[test]
-fn what_those_behind_have_told_before_the_caster_was_given() {
+fn downstream_report_raises_given() {
     let mut source = Account::new(Place::Graft(3), 0, Instant::ZERO);
     let lost = |cause| What::Dropped(cause);
     let mut sums = |caster: &[(What, u64)], sink: &[(What, u64)]| {
@@ -91,7 +92,7 @@ fn what_those_behind_have_told_before_the_caster_was_given() {
 }
 
 #[test]
-fn a_publisher_that_ends_knows_when_it_knows_all_that_was_copied() {
+fn ended_stream_has_final_sums() {
     let healthy = [Fate::Delivered];
     let losing = [
         Fate::Delivered,
@@ -118,7 +119,7 @@ fn a_publisher_that_ends_knows_when_it_knows_all_that_was_copied() {
 }
 
 #[test]
-fn what_was_overtaken_by_the_end_is_waited_for() {
+fn adu_overtaken_by_end_is_counted() {
     let mut chain = grafted(3);
     stream(&mut chain, 9, &[Fate::Delivered]);
     chain.counts[1].is_end_copied = true;
@@ -138,7 +139,7 @@ fn what_was_overtaken_by_the_end_is_waited_for() {
 }
 
 #[test]
-fn what_a_node_behind_the_caster_had_passed_on_when_it_was_killed_is_not_given_twice() {
+fn killed_node_adus_are_given_once() {
     let mut chain = grafted(4);
     stream(&mut chain, 40, &[Fate::Delivered]);
     chain.pass(Duration::from_secs(2));
@@ -152,7 +153,7 @@ fn what_a_node_behind_the_caster_had_passed_on_when_it_was_killed_is_not_given_t
 }
 
 #[test]
-fn of_a_plan_that_is_not_grafted_the_source_knows_itself_what_it_gave() {
+fn ungrafted_source_knows_given() {
     let chain = Chain::new(3);
     assert!(chain.accounts[0].knows_given());
     assert!(!grafted(3).accounts[0].knows_given());

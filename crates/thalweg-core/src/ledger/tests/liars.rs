@@ -1,9 +1,9 @@
-//! Proves that nobody is believed who says more than can be, and that what is said takes bounded room.
+//! Proves that impossible reports are rejected, and that reports take bounded memory.
 
 use super::*;
 
 #[test]
-fn nobody_is_believed_who_says_more_than_can_be() {
+fn impossible_report_is_rejected() {
     let mut chain = Chain::new(3);
     for _ in 0..5 {
         chain.carry(band(0), Fate::Vanished(0));
@@ -64,7 +64,7 @@ fn nobody_is_believed_who_says_more_than_can_be() {
 }
 
 #[test]
-fn what_is_said_of_nodes_behind_takes_bounded_room() {
+fn downstream_counters_are_bounded() {
     let mut relay = Account::new(Place::Relay, 1, Instant::ZERO);
     let numbers = (0..=255).filter(|number| What::from_number(*number).is_some());
     let entries: Vec<Entry> = numbers.map(|what| Entry { what, count: 1 }).collect();
@@ -72,7 +72,7 @@ fn what_is_said_of_nodes_behind_takes_bounded_room() {
         let statement = |distance| Statement {
             distance,
             since: Some(1),
-            // Not how many arrived, of which nothing was sent.
+            // Without arrivals, as nothing was sent.
             entries: entries
                 .iter()
                 .copied()
@@ -86,7 +86,7 @@ fn what_is_said_of_nodes_behind_takes_bounded_room() {
     assert_eq!(relay.handle_report(&kept(fits), Instant::ZERO), Ok(()));
     let many = relay.handle_report(&kept(fits + 1), Instant::ZERO);
     assert_eq!(many, Err(Disbelief::Many((usize::from(fits) + 1) * each)));
-    // What a later version counts takes no room, and is no error.
+    // Counters of a later version take no memory and are no error.
     let unknown = Statement {
         distance: 0,
         since: Some(1),
@@ -102,7 +102,7 @@ fn what_is_said_of_nodes_behind_takes_bounded_room() {
 }
 
 #[test]
-fn what_is_said_of_more_nodes_than_a_path_has_is_not_passed_on() {
+fn overlong_path_is_not_forwarded() {
     let expired = What::Dropped(DropCause::Expired);
     let all = |nodes: u8| {
         report(
@@ -116,7 +116,7 @@ fn what_is_said_of_more_nodes_than_a_path_has_is_not_passed_on() {
         let mut relay = Account::new(Place::Relay, 1, Instant::ZERO);
         let said = relay.handle_report(&all(nodes), Instant::ZERO);
         assert_eq!(said.is_ok(), is_believed, "{said:?}");
-        // All of it is told with the next lease.
+        // A refresh makes everything due.
         relay.refresh(Instant::ZERO);
         let now = Instant::ZERO + EVERY + SLACK;
         relay.handle_timeout(now);

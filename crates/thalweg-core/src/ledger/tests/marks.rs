@@ -1,4 +1,5 @@
-//! What a source concludes of the hop that it sends over, by marks: what is lost, and when that is known.
+//! Proves what a source concludes by marks about its own hop: which ADUs are lost, and when it
+//! knows.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,7 +15,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A source and what it has counted; the link to the next node has a round trip of 100 ms.
+/// A source and its counts; the link to the next node has a round trip of 100 ms.
 struct Sender {
     account: Account,
     counts: Counts,
@@ -30,7 +31,7 @@ impl Sender {
         Self { account, counts }
     }
 
-    /// So many leave with a mark; the account is told.
+    /// Sends `adus` ADUs with a mark and updates the account.
     fn send(&mut self, mark: Mark, adus: u64, millis: u64) {
         for _ in 0..adus {
             self.counts.arrive(mark, band(0));
@@ -40,7 +41,7 @@ impl Sender {
         self.account.handle_counts(&self.counts, at(millis));
     }
 
-    /// The next node says how many arrived with a mark, and which mark still comes.
+    /// Handles a report with arrivals by mark and the mark left open.
     fn hear(&mut self, arrived: &[(Mark, u64)], open: Mark, millis: u64) {
         let arrived = arrived
             .iter()
@@ -54,7 +55,7 @@ impl Sender {
         assert_eq!(self.account.handle_report(&said, at(millis)), Ok(()));
     }
 
-    /// Time passes; the account is called when it wants to be.
+    /// Lets time pass; the account is called when it asks for it.
     fn pass(&mut self, until_ms: u64) {
         while self.account.poll_timeout() <= at(until_ms) {
             let now = self.account.poll_timeout();
@@ -71,7 +72,7 @@ impl Sender {
 }
 
 #[test]
-fn a_report_condemns_what_had_left_long_enough_and_nothing_younger() {
+fn report_judges_only_old_enough_adus() {
     let [first, ..] = marks();
     // 5/4 · 100 ms + 25 ms.
     for (late, condemned) in [(149, 0), (150, 1)] {
@@ -88,11 +89,11 @@ fn marks() -> [Mark; 3] {
 }
 
 #[test]
-fn what_comes_hides_what_was_lost_with_its_own_mark_only() {
+fn arrivals_hide_losses_of_own_mark_only() {
     let [first, second, _] = marks();
     let mut sender = Sender::new();
     sender.send(first, 10, 1_000);
-    // Of ten one was lost; then ten leave of which all came, the last of them right before the report.
+    // One of ten was lost; then ten leave and all arrive, the last right before the report.
     sender.send(first, 10, 1_190);
     sender.hear(&[(first, 19)], Mark::NONE, 1_200);
     assert_eq!(sender.lost(), 0, "it may be one of the last");
@@ -104,7 +105,7 @@ fn what_comes_hides_what_was_lost_with_its_own_mark_only() {
 }
 
 #[test]
-fn nothing_is_concluded_of_the_mark_that_a_report_leaves_out() {
+fn open_mark_is_not_judged() {
     let [first, second, _] = marks();
     let mut sender = Sender::new();
     sender.send(first, 10, 1_000);
@@ -118,7 +119,7 @@ fn nothing_is_concluded_of_the_mark_that_a_report_leaves_out() {
 }
 
 #[test]
-fn a_mark_that_comes_again_adds_to_what_it_was() {
+fn reused_mark_accumulates() {
     let mut sender = Sender::new();
     let mut arrived = [0; 4];
     for period in 1..10_u64 {
@@ -135,9 +136,9 @@ fn a_mark_that_comes_again_adds_to_what_it_was() {
 }
 
 #[test]
-fn without_a_report_one_is_waited_for_as_long_as_it_may_take() {
+fn missing_report_is_awaited_for_its_longest_time() {
     let [first, ..] = marks();
-    // 650 ms until it is made, 100 ms on the way, and 150 ms for what it tells of.
+    // 650 ms until it is made, 100 ms of transit, and 150 ms for the age of its content.
     let mut sender = Sender::new();
     sender.send(first, 1, 1_000);
     sender.pass(1_899);
@@ -149,7 +150,7 @@ fn without_a_report_one_is_waited_for_as_long_as_it_may_take() {
         Instant::NEVER,
         "all is known"
     );
-    // It came after all, and is not counted twice.
+    // It did arrive, and is not counted twice.
     sender.hear(&[(first, 1)], Mark::NONE, 2_500);
     assert_eq!(sender.lost(), 0);
     sender.pass(9_000);
@@ -157,7 +158,7 @@ fn without_a_report_one_is_waited_for_as_long_as_it_may_take() {
 }
 
 #[test]
-fn what_is_acknowledged_may_wait_to_be_read() {
+fn acknowledged_adu_may_wait_unread() {
     let mut sender = Sender::new();
     sender.send(Mark::NONE, 1, 1_000);
     sender.hear(&[], Mark::NONE, 1_900);
@@ -167,11 +168,12 @@ fn what_is_acknowledged_may_wait_to_be_read() {
 }
 
 #[test]
-fn a_high_round_trip_is_remembered_for_a_while() {
+fn high_round_trip_decays_slowly() {
     let [first, ..] = marks();
     for (late, condemned) in [(139, 0), (141, 1)] {
         let mut sender = Sender::new();
-        // An eighth of the difference is forgotten: 92.5 ms count, and 5/4 of them and 25 ms are 140.6 ms.
+        // An eighth of the difference decays: 92.5 ms count, and 5/4 of that plus 25 ms is 140.6
+        // ms.
         sender.account.handle_rtt(ms(40));
         sender.send(first, 1, 1_000);
         sender.hear(&[], Mark::NONE, 1_000 + late);
@@ -180,7 +182,7 @@ fn a_high_round_trip_is_remembered_for_a_while() {
 }
 
 #[test]
-fn samples_of_the_past_are_few_and_never_say_too_much() {
+fn past_samples_are_few_and_never_exceed_truth() {
     for reach_ms in [50, 200, 800, 2_500] {
         let mut past = Past::new(8);
         for millis in 1..20_000 {
@@ -195,11 +197,11 @@ fn samples_of_the_past_are_few_and_never_say_too_much() {
     }
 }
 
-/// A sink and what it has counted.
+/// A sink and its counts.
 struct Sink {
     account: Account,
     counts: Counts,
-    /// When it said what, and which mark still came.
+    /// Reports: time in ms, open mark, counters.
     said: Vec<(u64, Mark, Vec<What>)>,
 }
 
@@ -216,14 +218,14 @@ impl Sink {
         sink
     }
 
-    /// An ADU comes with a mark.
+    /// Handles the arrival of an ADU with a mark.
     fn come(&mut self, mark: Mark, millis: u64) {
         self.pass(millis);
         self.counts.arrive(mark, band(0));
         self.account.handle_counts(&self.counts, at(millis));
     }
 
-    /// Time passes; the account is called when it wants to be.
+    /// Lets time pass; the account is called when it asks for it.
     fn pass(&mut self, until_ms: u64) {
         while self.account.poll_timeout() <= at(until_ms) {
             let now = self.account.poll_timeout();
@@ -242,7 +244,7 @@ impl Sink {
 }
 
 #[test]
-fn a_sink_speaks_when_a_mark_ends_and_when_none_comes() {
+fn sink_reports_at_mark_end_and_pause() {
     let [first, second, _] = marks();
     let mut sink = Sink::new();
     for millis in [10, 200, 400, 590] {
@@ -251,11 +253,12 @@ fn a_sink_speaks_when_a_mark_ends_and_when_none_comes() {
     sink.come(second, 610);
     sink.pass(3_000);
     let expected = [
-        // All had been told: that they come again is told soon, and nothing else, for the first still comes.
+        // A pause was reported: its end is reported soon, without counters, because the first mark
+        // is open.
         (90, first, vec![]),
-        // 80 ms after the second was seen.
+        // 80 ms after the second mark was seen.
         (690, second, vec![What::Arrived(first)]),
-        // None has come for 250 ms, and the last word is 500 ms old.
+        // None arrived for 250 ms, and the last report is 500 ms old.
         (1_190, Mark::NONE, vec![What::Arrived(second)]),
     ];
     assert_eq!(sink.said, expected);
@@ -263,7 +266,7 @@ fn a_sink_speaks_when_a_mark_ends_and_when_none_comes() {
 }
 
 #[test]
-fn a_sink_that_hears_little_speaks_eight_times_in_three_seconds_at_most() {
+fn sparse_sink_reports_at_most_8_times_in_3_s() {
     for apart_ms in (100..1_100).step_by(20) {
         let mut sink = Sink::new();
         for number in 1..60_000 / apart_ms {
@@ -276,7 +279,7 @@ fn a_sink_that_hears_little_speaks_eight_times_in_three_seconds_at_most() {
 }
 
 #[test]
-fn a_report_that_was_lost_and_repeated_condemns_nothing_that_left_after_it_was_made() {
+fn retransmitted_report_judges_nothing_newer() {
     let [first, ..] = marks();
     let mut sender = Sender::new();
     let said = |arrived: u64, made_ms: u64| Report {
@@ -287,7 +290,7 @@ fn a_report_that_was_lost_and_repeated_condemns_nothing_that_left_after_it_was_m
     sender.account.handle_counts(&sender.counts, at(1_250));
     let heard = sender.account.handle_report(&said(1, 1_200), at(1_250));
     assert_eq!((heard, sender.lost()), (Ok(()), 0));
-    // Made at 1.3 s, before anything else came, and heard 400 ms later than it should be.
+    // Made at 1.3 s, before anything else arrived, and received 400 ms late.
     sender.send(first, 1, 1_400);
     sender.account.handle_counts(&sender.counts, at(1_750));
     let heard = sender.account.handle_report(&said(1, 1_300), at(1_750));
@@ -296,7 +299,7 @@ fn a_report_that_was_lost_and_repeated_condemns_nothing_that_left_after_it_was_m
         (Ok(()), 0),
         "it may have come since"
     );
-    // The same, were it in time.
+    // The same report in time.
     sender.account.handle_counts(&sender.counts, at(1_760));
     let heard = sender.account.handle_report(&said(1, 1_710), at(1_760));
     assert_eq!((heard, sender.lost()), (Ok(()), 1));

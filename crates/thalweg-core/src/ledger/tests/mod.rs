@@ -1,7 +1,8 @@
-//! Proves that the source's sums are the truth however reports are lost, repeated and overtaken, that nodes may begin anew,
-//! and what an account costs on the wire.
+//! Proves that the source's sums are true when reports are lost, repeated or overtaken and when
+//! nodes restart, and how many bytes an account takes on the wire.
 //!
-//! *How.* A [`Chain`] of accounts on virtual time. What becomes of each ADU is decided by the test, so the truth is known.
+//! *How.* A [`Chain`] of accounts on virtual time. The test decides each ADU's fate, so the truth
+//! is known.
 
 mod anew;
 mod broken;
@@ -32,17 +33,17 @@ use crate::wire::control::{self as wire, Message};
 const STREAM: StreamId = StreamId(7);
 const EPOCH: Epoch = Epoch(1);
 
-/// What becomes of an ADU.
+/// An ADU's fate.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Delivered,
-    /// Given up by a node that has it whole, before it is sent or at its sink.
+    /// Dropped by a node that has it completely, before sending or at its sink.
     GivenUp(usize, DropCause),
-    /// Given up by a node while it was sent.
+    /// Given up by a node while sending.
     Failed(usize, DropCause),
-    /// It left a node and did not come to the next.
+    /// Left a node and did not arrive at the next.
     Vanished(usize),
-    /// A node took it for lost, and it came to the next and on to the sink.
+    /// Taken for lost by a node, but arrived at the next and then at the sink.
     Doubted(usize),
 }
 
@@ -51,7 +52,7 @@ struct Chain {
     now: Instant,
     counts: Vec<Counts>,
     accounts: Vec<Account>,
-    /// Reports on their way to the node before, by who sent them.
+    /// Reports in flight to the upstream node, by sender.
     reports: Vec<(usize, Report)>,
     sent: usize,
 }
@@ -109,10 +110,10 @@ impl Chain {
         }
     }
 
-    /// Tells the accounts what was counted, and collects what they report.
+    /// Gives the accounts their counts, and collects their reports.
     fn tell(&mut self) {
         for (at, account) in self.accounts.iter_mut().enumerate() {
-            // The source of a plan that is grafted counts nothing of it.
+            // The source of a grafted plan counts nothing.
             if !matches!(account.place, Place::Graft(_)) {
                 account.handle_counts(&self.counts[at], self.now);
             }
@@ -129,7 +130,7 @@ impl Chain {
         assert_eq!(heard, Ok(()), "an honest node is believed");
     }
 
-    /// Lets time pass, while every report comes at once.
+    /// Lets time pass; every report arrives at once.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
@@ -140,7 +141,7 @@ impl Chain {
 
     fn settle(&mut self) {
         self.tell();
-        // In the order in which they were sent, as on a link.
+        // In sending order, as on a link.
         while !self.reports.is_empty() {
             let (from, report) = self.reports.remove(0);
             self.deliver(from, &report);
@@ -156,7 +157,7 @@ impl Chain {
         reading
     }
 
-    /// A node is restarted: it knows nothing and counts from zero, and the one behind it tells it all.
+    /// Restarts a node: it counts from zero, and the next node reports everything again.
     fn restart(&mut self, at: usize, since: u64) {
         self.counts[at] = Counts::default();
         let place = place(at, self.counts.len());
@@ -167,7 +168,7 @@ impl Chain {
     }
 }
 
-/// Returns losses as numbers: node, cause, first importance, how many.
+/// Returns losses as tuples: node, cause, first importance of the band, ADUs.
 fn losses(reading: &Reading) -> Vec<(u8, DropCause, u8, u64)> {
     let losses = reading.losses.iter();
     let of = |node: Option<NodeId>| node.map_or(255, |node| node.0[0]);
@@ -184,7 +185,7 @@ fn losses(reading: &Reading) -> Vec<(u8, DropCause, u8, u64)> {
 }
 
 #[test]
-fn every_byte_names_one_counter_or_none() {
+fn byte_names_at_most_one_counter() {
     let mut named = 0;
     for number in 0..=255 {
         if let Some((what, band)) = What::from_number(number) {
@@ -199,7 +200,7 @@ fn every_byte_names_one_counter_or_none() {
 }
 
 #[test]
-fn where_why_and_what_is_lost_is_known_after_a_second() {
+fn losses_are_known_after_a_second() {
     let mut chain = Chain::new(4);
     chain.pass(Duration::from_secs(1));
     for _ in 0..10 {
@@ -227,7 +228,7 @@ fn where_why_and_what_is_lost_is_known_after_a_second() {
 }
 
 #[test]
-fn what_leaves_and_does_not_come_is_lost_on_the_way_and_not_before_it_could_have_come() {
+fn vanished_adu_is_path_lost_after_report_time() {
     let mut chain = Chain::new(3);
     let doomed = [Fate::Delivered, Fate::Vanished(1), Fate::Vanished(0)];
     for fate in doomed.into_iter().cycle().take(30) {
@@ -250,7 +251,7 @@ fn at(millis: u64) -> Instant {
 }
 
 #[test]
-fn what_comes_after_all_is_taken_back() {
+fn late_arrival_is_taken_back() {
     let mut chain = Chain::new(3);
     for fate in [
         Fate::Doubted(0),
@@ -264,7 +265,7 @@ fn what_comes_after_all_is_taken_back() {
     let reading = chain.reading();
     assert_eq!((reading.given, reading.delivered), (4, 3));
     assert_eq!(losses(&reading), [(1, DropCause::Expired, 0, 1)]);
-    // A line that stood still for a while: what was taken for lost arrives.
+    // A link stood still for a while: ADUs taken for lost arrive.
     chain.counts[1].send(Mark::NONE, band(0));
     chain.counts[1].leave(Mark::NONE, band(0));
     chain.counts[1].arrive(Mark::NONE, band(0));
@@ -280,7 +281,7 @@ fn what_comes_after_all_is_taken_back() {
 }
 
 #[test]
-fn a_dependant_that_had_left_and_comes_after_all_is_not_taken_for_one_that_was_left_out() {
+fn arrived_dependant_is_not_filtered() {
     let mut chain = Chain::new(2);
     chain.carry(band(0), Fate::GivenUp(0, DropCause::Filtered));
     chain.carry(band(0), Fate::Doubted(0));
@@ -291,7 +292,7 @@ fn a_dependant_that_had_left_and_comes_after_all_is_not_taken_for_one_that_was_l
 }
 
 #[test]
-fn a_node_that_begins_anew_neither_hides_nor_repeats_what_was_lost() {
+fn restart_keeps_losses() {
     for restarted in [1, 2] {
         let mut chain = Chain::new(3);
         for _ in 0..5 {
@@ -321,7 +322,7 @@ fn a_node_that_begins_anew_neither_hides_nor_repeats_what_was_lost() {
 }
 
 #[test]
-fn the_word_of_an_earlier_life_is_passed_over() {
+fn earlier_life_report_is_ignored() {
     let mut chain = Chain::new(2);
     chain.carry(band(0), Fate::GivenUp(1, DropCause::Overflow));
     chain.pass(Duration::from_secs(1));
@@ -364,8 +365,9 @@ fn report(statements: Vec<Statement>) -> Report {
 }
 
 #[test]
-fn an_account_of_a_losing_stream_takes_less_than_a_hundredth_of_a_slow_link() {
-    // Three nodes, five layers in five bands, thirty frames a second, for two minutes: all lose of the upper two.
+fn lossy_stream_account_takes_under_1_percent() {
+    // Three nodes, five layers in five bands, thirty frames a second, two minutes: every node loses
+    // ADUs of the upper two layers.
     let mut chain = Chain::new(3);
     let mut bytes = 0;
     for frame in 0..3_600_u32 {
@@ -382,7 +384,8 @@ fn an_account_of_a_losing_stream_takes_less_than_a_hundredth_of_a_slow_link() {
         chain.tell();
         while let Some((from, report)) = chain.reports.pop() {
             if from == 1 {
-                // Its frame's length and the heads of a QUIC packet and frame, of UDP and IPv4.
+                // With the frame's length prefix and the headers of QUIC packet and frame, UDP and
+                // IPv4.
                 let frame = wire::encode(&Message::Account(report.clone())).len();
                 bytes += frame + 4 + 1 + 8 + 2 + 16 + 6 + 28;
             }
@@ -391,7 +394,7 @@ fn an_account_of_a_losing_stream_takes_less_than_a_hundredth_of_a_slow_link() {
         }
     }
     let per_second = bytes / 120;
-    // A hundredth of 150 kbit/s is 187 bytes.
+    // 1 % of 150 kbit/s is 187 bytes a second.
     assert!(
         (160..=187).contains(&per_second),
         "{per_second} bytes a second"
@@ -404,7 +407,7 @@ fn an_account_of_a_losing_stream_takes_less_than_a_hundredth_of_a_slow_link() {
 }
 
 #[test]
-fn of_many_plans_only_so_many_nodes_are_told_apart_and_nothing_is_lost_from_the_sums() {
+fn node_limit_keeps_totals() {
     let mut book = Book::default();
     for plan in 0..100_u8 {
         let mut counts = Counts::default();
@@ -421,7 +424,7 @@ fn of_many_plans_only_so_many_nodes_are_told_apart_and_nothing_is_lost_from_the_
 }
 
 #[test]
-fn a_losing_stream_is_noted_once_in_a_while() {
+fn loss_is_noted_every_ten_seconds() {
     let mut chain = Chain::new(2);
     let mut book = Book::default();
     let mut noted = Vec::new();
@@ -459,9 +462,9 @@ prop_compose! {
 }
 
 proptest! {
-    /// Whatever happens to reports, after a last one of each node the sums are the truth.
+    /// Whatever happens to reports, the sums are true after one last report of each node.
     #[test]
-    fn sums_are_the_truth_however_reports_travel(
+    fn sums_hold_however_reports_travel(
         adus in vec_of((fates(), any::<u8>(), 0..400_u64), 1..80),
         whims in vec_of((0..4_u8, any::<usize>()), 80),
     ) {
@@ -485,7 +488,7 @@ proptest! {
             }
             let (from, report) = chain.reports[which % chain.reports.len()].clone();
             match whim {
-                // Lost, come twice, overtaken.
+                // Lost, repeated, overtaken.
                 0 => drop(chain.reports.swap_remove(which % chain.reports.len())),
                 1 => chain.deliver(from, &report),
                 2 => {

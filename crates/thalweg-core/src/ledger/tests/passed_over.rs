@@ -1,8 +1,8 @@
-//! Proves which words of nodes explain what a sink lacks, of a plan that keeps the order of its ADUs.
+//! Proves which reports explain what a sink lacks under an order-keeping plan.
 
 use super::*;
 
-/// Returns after how many receipts, a second apart, it is told that something was passed over, and behind which node.
+/// Returns after how many receipts, a second apart, missing ADUs are blamed, and on which node.
 fn told(chain: &mut Chain, missing: u64) -> Option<(u32, usize)> {
     (1..=3).find_map(|receipt| {
         chain.pass(Duration::from_secs(1));
@@ -12,13 +12,13 @@ fn told(chain: &mut Chain, missing: u64) -> Option<(u32, usize)> {
 }
 
 #[test]
-fn what_was_dropped_for_a_reason_is_not_passed_over() {
+fn reasoned_drop_explains_gap() {
     for (cause, is_explained) in [
         (DropCause::Overflow, true),
         (DropCause::Cancelled, true),
-        // The sink has had it, by the way before.
+        // The sink had it before, by the previous path.
         (DropCause::Duplicate, false),
-        // The plan leaves it out, so it is not said to be missing.
+        // The plan filters it, so it does not count as missing.
         (DropCause::Filtered, false),
     ] {
         for at in 0..3 {
@@ -34,7 +34,7 @@ fn what_was_dropped_for_a_reason_is_not_passed_over() {
 }
 
 #[test]
-fn what_the_next_node_never_had_is_no_fault_of_those_before() {
+fn lost_adu_blames_link_before_sink() {
     let mut chain = Chain::new(4);
     chain.pass(Duration::from_secs(1));
     for _ in 0..10 {
