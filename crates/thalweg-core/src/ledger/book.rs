@@ -70,7 +70,7 @@ impl Reading {
         total(self.losses.iter().map(|loss| loss.adus))
     }
 
-    /// Returns the number of ADUs in flight, or whose fate has not been reported yet.
+    /// Returns the number of ADUs in flight or without a reported fate.
     pub fn open(&self) -> u64 {
         let ended = self.delivered.saturating_add(self.lost());
         self.given.saturating_sub(ended)

@@ -13,7 +13,7 @@
 //! found.
 //!
 //! ```text
-//! missing = left, when the window began − answers, when it ends      by 5 % of what left, three times in a row
+//! missing = left, when the window began − answers, when it ends      by 5 % of left, three times in a row
 //! ```
 //!
 //! Where a plan keeps ADUs in order, an ADU that the sink lacks while it has later ones is not in
@@ -336,7 +336,8 @@ mod tests {
     #[test]
     fn silence_is_found_after_patience() {
         let mut passage = Passage::new(Instant::ZERO);
-        let mut see = |left, lost: &[u64], s| passage.check(&snapshot(left, 3, lost), &PATIENCE, at(s));
+        let mut see =
+            |left, lost: &[u64], s| passage.check(&snapshot(left, 3, lost), &PATIENCE, at(s));
         assert_eq!(see(3, &[0, 0, 0], 0), None);
         assert_eq!(see(20, &[0, 0, 0], 1), None);
         assert_eq!(see(60, &[0, 0, 0], 4), None, "a moment before");
@@ -357,7 +358,8 @@ mod tests {
     #[test]
     fn largest_loss_since_last_answer_is_named() {
         let mut passage = Passage::new(Instant::ZERO);
-        let mut see = |left, lost: &[u64], s| passage.check(&snapshot(left, 3, lost), &PATIENCE, at(s));
+        let mut see =
+            |left, lost: &[u64], s| passage.check(&snapshot(left, 3, lost), &PATIENCE, at(s));
         see(3, &[4, 1, 90], 0);
         assert_eq!(see(20, &[4, 1, 90], 1), None);
         assert_eq!(see(70, &[4, 40, 93], 6), Some(1), "not what it lost before");

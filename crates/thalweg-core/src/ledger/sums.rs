@@ -18,7 +18,7 @@
 //! given since; it knows at the next pause, and never reports more ended ADUs than given ones.
 //! Drops that a node decided alone are certain and are not taken back.
 //!
-//! *Of a plan that has ended, or whose path is broken,* downstream nodes may report nothing more.
+//! *Of a plan that has ended or has a broken path,* downstream nodes may report nothing more.
 //! The source then uses the sink's receipts, which name sequences and arrive by any path; and ADUs
 //! that are given again under another plan are no loss of this one:
 //!

@@ -1,26 +1,30 @@
-//! The directory: the newest record of every node, and the ways between them.
+//! The directory: the newest record of every node, and the paths between nodes.
 //!
-//! *The idea.* Each node signs a record of itself and floods it; whoever holds the newest record of everyone holds the
-//! same map. A link counts only if *both* ends list it, so one living end is enough to take a dead link off the map. A
-//! node to which no way has led for a while leaves the map too; nobody need repeat himself to stay on it.
+//! *The idea.* Each node signs a record of itself and floods it, so all nodes hold the same map. A
+//! link counts only if *both* ends list it: one live end suffices to take a dead link off the map.
+//! A node that no path has reached for [`UNREACHED_MAX`] leaves the map too; a reachable node stays
+//! without repeating its record.
 //!
-//! A hub whose record is full names only some of its neighbours. The others name it, and that has to do, but for them alone:
-//! such a *one-sided* link begins or ends a way and is never within it. Who claims one falsely is reached by nobody, and
-//! carries nothing of others.
+//! A hub with a full record lists only some of its neighbours. The listing by those others
+//! suffices, but only for themselves: such a *one-sided* link may begin or end a path and is never
+//! inside one. A node that claims one falsely is reached by no node and carries no other traffic.
 //!
-//! The record of a node that has left is kept out of sight: its number still refuses what is older, and when a way leads
-//! there again, the node is back without a word of it being sent.
+//! The record of a node off the map stays hidden in the directory. Its sequence number still
+//! rejects older records, and when a path leads there again the node is back at once, without a
+//! message.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `gauge` | what a link carries, and when that is worth telling |
-//! | `cadence` | how often a node may speak of itself |
-//! | `pulse` | whether a neighbour answers |
+//! | `gauge` | a link's measured capacity, RTT and loss, and when to announce them |
+//! | `cadence` | how often a node may announce its record |
+//! | `pulse` | detects a neighbour that does not answer |
 //!
-//! *What it does not do.* It checks no signature and sends nothing: the node floods what [`Directory::handle_record`]
-//! calls news. Route choice by cost is the planner's; [`Directory::path`] only finds a way for control messages.
+//! *What it does not do.* It verifies no signature and sends nothing: the node floods what
+//! [`Directory::handle_record`] reports as news. Choosing routes by cost is the planner's task;
+//! [`Directory::path`] finds a path for control messages.
 //!
-//! *Sources.* docs/protocol.md §5; docs/routing.md; link-state routing (OSPF, RFC 2328 §13) without areas.
+//! *Sources.* docs/protocol.md §5; docs/routing.md; link-state routing (OSPF, RFC 2328 §13) without
+//! areas.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -39,41 +43,42 @@ pub mod pulse;
 #[cfg(test)]
 mod tests;
 
-/// After this long without a way to it a node is off the map: a link that breaks and is dialled again is back long before.
+/// A node without a path to it leaves the map after this time; a link that breaks is redialled long
+/// before.
 pub const UNREACHED_MAX: Duration = Duration::from_secs(65);
 
-/// After this long a record that nobody repeated is forgotten: four repetitions at their slowest.
+/// A record that is not repeated expires after this time: four repetitions at the slowest cadence.
 pub const RECORD_AGE_MAX: Duration = Duration::from_nanos(4 * cadence::REFRESH_MAX.as_nanos());
 
-/// The time after which a node leaves the map: right after the last moment of [`UNREACHED_MAX`].
+/// Time until a node leaves the map: the instant after [`UNREACHED_MAX`].
 const UNREACHED: Duration = Duration::from_nanos(UNREACHED_MAX.as_nanos() + 1);
 
-/// The age at which a record goes: right after the last moment of [`RECORD_AGE_MAX`].
-const AGED: Duration = Duration::from_nanos(RECORD_AGE_MAX.as_nanos() + 1);
+/// Age at which a record expires: the instant after [`RECORD_AGE_MAX`].
+const EXPIRY: Duration = Duration::from_nanos(RECORD_AGE_MAX.as_nanos() + 1);
 
-/// What a record's signature and frame add to it on the wire.
+/// Bytes that signature and framing add to a record on the wire.
 const FRAME_BYTES: u64 = SIGNATURE_BYTES as u64 + 8;
 
-/// How long after a change of the map it is looked at who is still on it: changes come in swarms.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
+/// Delay from a change of the map to the next reachability search, as changes come in bursts.
+const SEARCH_DELAY: Duration = Duration::from_secs(1);
 
-/// A record as its node signed it, to be passed on unchanged.
+/// A record as its node signed it, for forwarding unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
     /// The encoded record.
     pub record: Vec<u8>,
-    /// Its node's signature over these bytes.
+    /// The node's signature over these bytes.
     pub signature: [u8; SIGNATURE_BYTES],
 }
 
-/// What a record meant to the directory.
+/// The directory's verdict on a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It changes the map or what is published: flood it, and think again.
+    /// It changes the map or the published streams: flood it and plan again.
     Changed,
-    /// It says nothing new but that its node lives: flood it.
+    /// It only proves that its node is alive: flood it.
     Refreshed,
-    /// It is not newer than what is known: drop it.
+    /// It is not newer than the known record: drop it.
     Old,
     /// The directory is full: drop it.
     Full,
@@ -83,16 +88,16 @@ pub enum News {
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     known: BTreeMap<NodeId, Known>,
-    /// Those of them that publish something: of a large map few.
+    /// The nodes that publish a stream: few, even on a large map.
     publishing: BTreeSet<NodeId>,
-    /// The bytes of all records on the wire.
+    /// Bytes of all records on the wire.
     size: DataSize,
-    /// When the map changed first since it was looked at who is on it.
+    /// The earliest change of the map since the last reachability search.
     changed: Option<Instant>,
-    /// How many are out of sight.
+    /// Number of nodes off the map.
     hidden: usize,
-    /// When to look at that again although nothing changes.
-    look: Due,
+    /// When to search again without any change.
+    search_at: Due,
 }
 
 #[derive(Clone, Debug)]
@@ -100,19 +105,19 @@ struct Known {
     record: Record,
     signed: Signed,
     heard: Instant,
-    /// What its links carried that it says so no more of, as long as it has them: it knows no better, so that is to be tried where
-    /// there is nothing else.
+    /// Rates that the node announced earlier for links that it still has but now lists with an
+    /// unknown rate. The planner tries these where there is no other path.
     former: Vec<(NodeId, Bitrate)>,
-    /// Since when no way leads to it.
+    /// Since when no path leads to the node.
     unreached: Option<Instant>,
-    /// It is off the map.
+    /// The node is off the map.
     is_hidden: bool,
 }
 
 impl Directory {
-    /// Takes in a record whose signature the caller has checked.
+    /// Takes in a record with a verified signature.
     ///
-    /// Cost    O(log nodes) and a comparison with the record before; of a full directory O(nodes)
+    /// Cost    O(log nodes) and a comparison with the previous record; O(nodes) if the directory is full
     pub fn handle_record(&mut self, record: Record, signed: Signed, now: Instant) -> News {
         let is_room = self.known.len() < RECORDS_MAX
             || self.known.contains_key(&record.node)
@@ -124,13 +129,13 @@ impl Directory {
             _ => News::Changed,
         };
         let before = self.known.get(&record.node);
-        // What links are like says nothing of where they lead.
-        let is_elsewhere =
-            |known: &Known| known.is_hidden || !has_same_ends(&known.record, &record);
-        if news == News::Changed && before.is_none_or(is_elsewhere) {
+        // Only the link ends affect reachability; their rates do not.
+        let ends_differ =
+            |known: &Known| known.is_hidden || !lists_same_neighbours(&known.record, &record);
+        if news == News::Changed && before.is_none_or(ends_differ) {
             self.changed.get_or_insert(now);
         }
-        // What was out of sight is not for being heard again: a way must lead there.
+        // A new record alone does not bring a hidden node back: a path must lead there.
         let known = Known {
             heard: now,
             former: before.map_or_else(Vec::new, |known| known.former(&record)),
@@ -147,33 +152,33 @@ impl Directory {
             (true, false) => _ = self.publishing.remove(&node),
             _ => {}
         }
-        self.look.handle(now + AGED);
+        self.search_at.handle(now + EXPIRY);
         if let Some(before) = self.known.insert(node, known) {
             self.size = self.size.saturating_sub(before.size());
         }
         news
     }
 
-    /// Looks to whom a way leads from `own`: who was without one for [`UNREACHED_MAX`] is taken off the map, and comes back
-    /// when there is one; says whether the map has changed.
+    /// Searches the nodes reachable from `own`: one unreached for [`UNREACHED_MAX`] leaves the map
+    /// and returns when there is a path again. Returns whether the map has changed.
     ///
     /// Cost    O(1) before [`Directory::poll_timeout`], then O(nodes + links)
     pub fn handle_timeout(&mut self, own: NodeId, now: Instant) -> bool {
         if now < self.poll_timeout() {
             return false;
         }
-        let reached = self.reached(own);
+        let reachable = self.reachable(own);
         let since = self.changed.take().unwrap_or(now);
         let mut has_changed = false;
         let mut next = Instant::NEVER;
         self.known.retain(|node, known| {
             let was_hidden = known.is_hidden;
             known.unreached = match known.unreached {
-                _ if reached.contains(node) => None,
+                _ if reachable.contains(node) => None,
                 before => before.or(Some(since)),
             };
             let gone = known.unreached.map(|since| since + UNREACHED);
-            let aged = known.heard + AGED;
+            let aged = known.heard + EXPIRY;
             known.is_hidden = gone.is_some_and(|gone| gone <= now);
             has_changed |= known.is_hidden != was_hidden;
             if *node == own {
@@ -190,11 +195,11 @@ impl Directory {
         has_changed |= size != self.size;
         self.size = size;
         self.hidden = self.known.values().filter(|known| known.is_hidden).count();
-        self.look = Due::new(next);
+        self.search_at = Due::new(next);
         has_changed
     }
 
-    /// Forgets a node that does not belong here any more.
+    /// Removes a node that does not belong to the network any more.
     pub fn remove(&mut self, node: NodeId) {
         if let Some(known) = self.known.remove(&node) {
             self.publishing.remove(&node);
@@ -203,7 +208,7 @@ impl Directory {
         }
     }
 
-    /// Forgets a node that is off the map, of several the one that has been for the longest; says whether there was one.
+    /// Removes the node that has been off the map for longest; returns whether there was one.
     fn make_room(&mut self) -> bool {
         let hidden = self.known.iter().filter(|(_, known)| known.is_hidden);
         let longest = hidden.min_by_key(|(_, known)| known.unreached);
@@ -214,23 +219,26 @@ impl Directory {
         })
     }
 
-    /// Returns when [`Directory::handle_timeout`] may have something to do, `NEVER` while nobody else is known.
+    /// Returns when [`Directory::handle_timeout`] may have work; `NEVER` while no other node is
+    /// known.
     pub fn poll_timeout(&self) -> Instant {
-        // Who comes back is wanted at once.
-        let after = [Duration::ZERO, LOOK_AFTER][usize::from(self.hidden == 0)];
+        // A hidden node may have come back: search at once.
+        let after = [Duration::ZERO, SEARCH_DELAY][usize::from(self.hidden == 0)];
         let changed = self.changed.map(|changed| changed + after);
-        changed.map_or(self.look.at(), |changed| changed.min(self.look.at()))
+        changed.map_or(self.search_at.at(), |changed| {
+            changed.min(self.search_at.at())
+        })
     }
 
-    /// Returns what all records take on the wire, each once.
+    /// Returns the bytes that all records take on the wire, each once.
     pub const fn size(&self) -> DataSize {
         self.size
     }
 
-    /// Returns those to whom ways lead, also over nodes that were off the map until now.
-    fn reached(&self, own: NodeId) -> BTreeSet<NodeId> {
+    /// Returns the nodes that paths lead to, also through nodes that were off the map until now.
+    fn reachable(&self, own: NodeId) -> BTreeSet<NodeId> {
         let record = |node: NodeId| self.known.get(&node).map(|known| &known.record);
-        let mut reached = BTreeSet::from([own]);
+        let mut reachable = BTreeSet::from([own]);
         let mut queue = VecDeque::from([own]);
         while let Some(near) = queue.pop_front() {
             for there in record(near).into_iter().flat_map(|near| &near.neighbours) {
@@ -238,46 +246,46 @@ impl Directory {
                     continue;
                 };
                 let is_joined = far.neighbour(near).is_some() || (near == own && far.is_full());
-                if is_joined && reached.insert(there.node) {
+                if is_joined && reachable.insert(there.node) {
                     queue.push_back(there.node);
                 }
             }
         }
-        // Over a link that only its far end names nobody is reached but that end.
-        let is_full = |node| reached.contains(&node) && record(node).is_some_and(Record::is_full);
+        // A link that only its far end lists reaches no node but that end.
+        let is_full = |node| reachable.contains(&node) && record(node).is_some_and(Record::is_full);
         let ends = self.known.iter().filter(|(node, known)| {
-            !reached.contains(node) && known.record.neighbours.iter().any(|hub| is_full(hub.node))
+            !reachable.contains(node) && known.record.neighbours.iter().any(|hub| is_full(hub.node))
         });
         let ends: Vec<NodeId> = ends.map(|(node, _)| *node).collect();
-        reached.extend(ends);
-        reached
+        reachable.extend(ends);
+        reachable
     }
 
-    /// Returns the records of all who are on the map, ordered by key.
+    /// Returns the records on the map, ordered by key.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         let on_map = self.known.values().filter(|known| !known.is_hidden);
         on_map.map(|known| &known.record)
     }
 
-    /// Returns whether a node's record is kept as it was signed here, to the byte.
+    /// Returns whether exactly this signed record is held for the node.
     pub fn has(&self, node: NodeId, signed: &Signed) -> bool {
         self.known
             .get(&node)
             .is_some_and(|known| known.signed == *signed)
     }
 
-    /// Returns all records as they were signed, also of who is off the map, for a new neighbour.
+    /// Returns all signed records, those off the map included, for a new neighbour.
     pub fn signed(&self) -> impl Iterator<Item = &Signed> {
         self.known.values().map(|known| &known.signed)
     }
 
-    /// Returns whose records are kept, and their numbers.
+    /// Returns the key and sequence number of every record.
     pub fn sequences(&self) -> impl Iterator<Item = (NodeId, u64)> {
         let known = self.known.iter();
         known.map(|(node, known)| (*node, known.record.sequence))
     }
 
-    /// Returns the records, as they were signed, of all whose keys begin so, and their numbers.
+    /// Returns the signed records with this key prefix, and their sequence numbers.
     ///
     /// Cost    O(log nodes)
     pub fn signed_of(&self, prefix: Prefix) -> impl Iterator<Item = (&Signed, u64)> {
@@ -289,26 +297,27 @@ impl Directory {
             .map(|(_, known)| (&known.signed, known.record.sequence))
     }
 
-    /// Returns the record of a node that is on the map.
+    /// Returns the record of a node on the map.
     pub fn record(&self, node: NodeId) -> Option<&Record> {
         let known = self.known.get(&node).filter(|known| !known.is_hidden);
         known.map(|known| &known.record)
     }
 
-    /// Returns what a node has said that its link to another carries, if it has and says now that it does not know.
+    /// Returns the rate that a node announced for a link before it announced the rate as unknown.
     pub fn former_rate(&self, from: NodeId, to: NodeId) -> Option<Bitrate> {
         let former = &self.known.get(&from)?.former;
         let (_, rate) = former.iter().find(|(node, _)| *node == to)?;
         Some(*rate)
     }
 
-    /// Returns the node that publishes a stream of this name; of several, the one of the smallest key.
+    /// Returns the node that publishes a stream of this name; of several, the one with the smallest
+    /// key.
     pub fn publisher(&self, name: &StreamName) -> Option<(NodeId, &Announced)> {
         self.publishers(name).next()
     }
 
-    /// Returns the nodes that publish a stream of this name, ordered by key, each with every stream of the
-    /// name that it announces, in its record's order: the open one first, then those that drain.
+    /// Returns the nodes that publish a stream of this name, ordered by key, with every stream of
+    /// that name in the order of the record: the open one first, then those that drain.
     pub fn publishers(&self, name: &StreamName) -> impl Iterator<Item = (NodeId, &Announced)> {
         self.publishing.iter().flat_map(move |node| {
             let streams = self.record(*node).map(|record| &record.streams[..]);
@@ -318,19 +327,19 @@ impl Directory {
         })
     }
 
-    /// Returns the links on the map, each once, with what each end says of it.
+    /// Returns the links on the map, each once, with both ends' entries.
     ///
-    /// Cost    O(links), and of each link O(neighbours)
+    /// Cost    O(links), and per link O(neighbours)
     pub fn links(&self) -> impl Iterator<Item = Joint<'_>> {
         self.records().flat_map(move |near| {
             near.neighbours.iter().filter_map(move |there| {
                 let far = self.record(there.node)?;
                 let back = far.neighbour(near.node);
-                let is_it = match back {
+                let is_listing_end = match back {
                     Some(_) => near.node < far.node,
                     None => far.is_full(),
                 };
-                is_it.then_some(Joint {
+                is_listing_end.then_some(Joint {
                     near,
                     far,
                     there,
@@ -340,14 +349,15 @@ impl Directory {
         })
     }
 
-    /// Returns a way of the fewest hops from `from` to `to`, both included.
+    /// Returns a path with the fewest hops from `from` to `to`, both included.
     ///
     /// Cost    O(nodes + links)
     pub fn path(&self, from: NodeId, to: NodeId) -> Option<Vec<NodeId>> {
         self.path_by(from, to, |_| true)
     }
 
-    /// Returns a way of the fewest hops from `from` to `to`, both included, by these links only, each said from the near end.
+    /// Returns a path with the fewest hops from `from` to `to`, both included, over links that
+    /// `is_taken` accepts, each given near end first.
     ///
     /// Cost    O(nodes + links)
     pub fn path_by(
@@ -356,38 +366,40 @@ impl Directory {
         to: NodeId,
         is_taken: impl Fn([NodeId; 2]) -> bool,
     ) -> Option<Vec<NodeId>> {
-        let mut came_from = BTreeMap::from([(from, from)]);
+        let mut previous = BTreeMap::from([(from, from)]);
         if from == to {
-            return walk_back(&came_from, from, to);
+            return walk_back(&previous, from, to);
         }
         let end = self.record(to)?;
         let mut queue = VecDeque::from([from]);
         while let Some(node) = queue.pop_front() {
-            // The end is asked first, who mostly has few links: of a hub's hundreds no other is looked at then. And one that a
-            // full record does not name is found here only.
+            // Search from the target first: it usually has few links, which avoids scanning a hub's
+            // hundreds. And a link that a full record does not list is found only here.
             let is_end = if end.neighbour(node).is_some() {
                 self.lists(node, to) || self.is_full(node)
             } else {
                 node == from && end.is_full() && self.lists(node, to)
             };
             if is_end && is_taken([node, to]) {
-                came_from.insert(to, node);
-                return walk_back(&came_from, from, to);
+                previous.insert(to, node);
+                return walk_back(&previous, from, to);
             }
-            // Who was met already is not asked for his side: a node of many links would be searched once for each of them.
+            // A node that was visited is skipped before its own list is searched: one with many
+            // links would be searched once per link.
             for next in self.neighbours(node).filter(|next| *next != to) {
                 let is_joined = || self.lists(next, node) || (node == from && self.is_full(next));
-                if came_from.contains_key(&next) || !is_joined() || !is_taken([node, next]) {
+                if previous.contains_key(&next) || !is_joined() || !is_taken([node, next]) {
                     continue;
                 }
-                came_from.insert(next, node);
+                previous.insert(next, node);
                 queue.push_back(next);
             }
         }
         None
     }
 
-    /// Returns whether two nodes have a link: both name the other, or one does and the other's record is full.
+    /// Returns whether two nodes have a link: both list it, or one does and the other's record is
+    /// full.
     pub fn is_joined(&self, near: NodeId, far: NodeId) -> bool {
         match (self.lists(near, far), self.lists(far, near)) {
             (true, true) => true,
@@ -397,18 +409,18 @@ impl Directory {
         }
     }
 
-    /// Returns whether a node says that it has a link with another.
+    /// Returns whether a node lists a link to another.
     fn lists(&self, from: NodeId, to: NodeId) -> bool {
         self.record(from)
             .is_some_and(|record| record.neighbour(to).is_some())
     }
 
-    /// Returns whether a node may have more links than its record names.
+    /// Returns whether a node may have more links than its record can list.
     fn is_full(&self, node: NodeId) -> bool {
         self.record(node).is_some_and(Record::is_full)
     }
 
-    /// Returns with whom a node says that it has a link.
+    /// Returns the neighbours that a node lists.
     fn neighbours(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
         let record = self.record(node);
         let neighbours = record.map_or(&[][..], |record| &record.neighbours);
@@ -419,32 +431,28 @@ impl Directory {
 /// A link on the map.
 #[derive(Clone, Copy, Debug)]
 pub struct Joint<'a> {
-    /// The end that says [`Joint::there`].
+    /// The end that lists [`Joint::there`].
     pub near: &'a Record,
     /// The other end.
     pub far: &'a Record,
-    /// What the near end says of it.
+    /// The near end's entry.
     pub there: &'a Neighbour,
-    /// What the far end says of it; nothing if its record is full and does not name this link.
+    /// The far end's entry; `None` if its record is full and does not list this link.
     pub back: Option<&'a Neighbour>,
 }
 
 impl Joint<'_> {
-    /// Returns whether a way between two nodes may lead over it: always if both ends name it, else only if it is the end that
-    /// does where the way begins or ends.
+    /// Returns whether a path between `ends` may use the link: always if both ends list it, else
+    /// only if the path begins or ends at the listing end.
     pub fn is_for(&self, ends: [NodeId; 2]) -> bool {
         self.back.is_some() || ends.contains(&self.near.node)
     }
 }
 
-fn walk_back(
-    came_from: &BTreeMap<NodeId, NodeId>,
-    from: NodeId,
-    to: NodeId,
-) -> Option<Vec<NodeId>> {
+fn walk_back(previous: &BTreeMap<NodeId, NodeId>, from: NodeId, to: NodeId) -> Option<Vec<NodeId>> {
     let mut path = Vec::from([to]);
     while path[path.len() - 1] != from {
-        path.push(came_from[&path[path.len() - 1]]);
+        path.push(previous[&path[path.len() - 1]]);
         if path.len() > PATH_NODES_MAX {
             return None;
         }
@@ -458,9 +466,9 @@ impl Known {
         DataSize::from_bytes(self.signed.record.len() as u64 + FRAME_BYTES)
     }
 
-    /// Returns what links carried of which the next record does not say it any more.
+    /// Returns the rates that the next record lists as unknown, from this record or an earlier one.
     ///
-    /// Cost    O(links whose rates are not known · links)
+    /// Cost    O(links with unknown rates · links)
     fn former(&self, next: &Record) -> Vec<(NodeId, Bitrate)> {
         let unknown = next.neighbours.iter();
         let unknown = unknown.filter(|link| link.rate == Bitrate::ZERO);
@@ -476,16 +484,16 @@ impl Known {
     }
 }
 
-/// Returns whether two records of a node differ in nothing but their numbers.
-///
-/// What a node says of its links it says only when it has changed for good (`gauge`), so every difference counts.
-/// Returns whether two records of a node name the same neighbours.
-fn has_same_ends(before: &Record, after: &Record) -> bool {
+/// Returns whether two records of a node list the same neighbours.
+fn lists_same_neighbours(before: &Record, after: &Record) -> bool {
     let ends = [before, after].map(|record| record.neighbours.iter().map(|link| link.node));
     let [before, after] = ends;
     before.eq(after)
 }
 
+/// Returns whether two records of a node differ in nothing but their sequence numbers.
+///
+/// A node announces measurements only after a lasting change (`gauge`), so every difference counts.
 fn is_same(before: &Record, after: &Record) -> bool {
     (&before.name, before.slots, before.box_key) == (&after.name, after.slots, after.box_key)
         && (&before.neighbours, &before.streams) == (&after.neighbours, &after.streams)

@@ -1,8 +1,9 @@
-//! Proves that the newest record wins, that a link needs both ends, and that who has no way leaves the map and comes back.
+//! Proves that the newest record wins, that a link needs both ends, and that an unreached node
+//! leaves the map and returns.
 
 use alloc::vec::Vec;
 
-use super::{AGED, Directory, LOOK_AFTER, News, Signed, UNREACHED_MAX};
+use super::{Directory, EXPIRY, News, SEARCH_DELAY, Signed, UNREACHED_MAX};
 use crate::id::NodeId;
 use crate::limits::NEIGHBOURS_MAX;
 use crate::time::{Duration, Instant};
@@ -45,7 +46,7 @@ fn learn(directory: &mut Directory, record: Record, now: Instant) -> News {
 }
 
 #[test]
-fn only_newer_records_are_news_and_a_repetition_is_no_change() {
+fn only_newer_record_is_news() {
     let mut directory = Directory::default();
     assert_eq!(
         learn(&mut directory, record(1, 5, &[2]), Instant::ZERO),
@@ -73,7 +74,7 @@ fn only_newer_records_are_news_and_a_repetition_is_no_change() {
 }
 
 #[test]
-fn a_link_needs_both_ends() {
+fn link_needs_both_ends() {
     let mut directory = Directory::default();
     learn(&mut directory, record(1, 1, &[2]), Instant::ZERO);
     learn(&mut directory, record(2, 1, &[3]), Instant::ZERO);
@@ -91,7 +92,7 @@ fn a_link_needs_both_ends() {
 
 const HUB: u8 = 250;
 
-/// Returns the record of a hub that names these and so many of whom nobody has a record.
+/// Returns the record of a hub that lists `named` and `others` neighbours without a record.
 fn hub(number: u8, named: &[u8], others: usize) -> Record {
     let mut hub = record(number, 1, named);
     let pattern = record(number, 1, &[0]).neighbours[0];
@@ -108,7 +109,7 @@ fn hub(number: u8, named: &[u8], others: usize) -> Record {
     hub
 }
 
-/// A hub with a source and, unnamed by it, two sinks, each of which has a node behind it.
+/// A hub with a source and, unlisted by it, two sinks, each of which has a node behind it.
 fn crowd(others: usize) -> Directory {
     let mut directory = Directory::default();
     learn(&mut directory, hub(HUB, &[1], others), Instant::ZERO);
@@ -124,25 +125,25 @@ fn crowd(others: usize) -> Directory {
     directory
 }
 
-fn way(directory: &Directory, from: u8, to: u8) -> Option<Vec<NodeId>> {
+fn path(directory: &Directory, from: u8, to: u8) -> Option<Vec<NodeId>> {
     directory.path(node(from), node(to))
 }
 
 #[test]
-fn who_is_not_named_by_a_full_record_is_reached_by_his_own_word_and_carries_for_nobody() {
+fn one_sided_link_ends_paths_only() {
     let full = crowd(NEIGHBOURS_MAX - 1);
     let over = |ends: [u8; 2]| Some([ends[0], HUB, ends[1]].map(node).to_vec());
-    assert_eq!(way(&full, 1, 2), over([1, 2]));
-    assert_eq!(way(&full, 2, 1), over([2, 1]));
-    assert_eq!(way(&full, 2, 4), over([2, 4]));
-    assert_eq!(way(&full, HUB, 2).map(|way| way.len()), Some(2));
-    assert_eq!(way(&full, 2, HUB).map(|way| way.len()), Some(2));
+    assert_eq!(path(&full, 1, 2), over([1, 2]));
+    assert_eq!(path(&full, 2, 1), over([2, 1]));
+    assert_eq!(path(&full, 2, 4), over([2, 4]));
+    assert_eq!(path(&full, HUB, 2).map(|path| path.len()), Some(2));
+    assert_eq!(path(&full, 2, HUB).map(|path| path.len()), Some(2));
     assert!(full.is_joined(node(2), node(HUB)) && full.is_joined(node(HUB), node(2)));
-    // Behind an end is nobody.
-    assert_eq!(way(&full, 1, 3), None);
-    assert_eq!(way(&full, 3, 1), None);
-    assert_eq!(way(&full, HUB, 3), None);
-    assert_eq!(way(&full, 2, 3).map(|way| way.len()), Some(2));
+    // Nothing is reachable through the end of a one-sided link.
+    assert_eq!(path(&full, 1, 3), None);
+    assert_eq!(path(&full, 3, 1), None);
+    assert_eq!(path(&full, HUB, 3), None);
+    assert_eq!(path(&full, 2, 3).map(|path| path.len()), Some(2));
 
     let one_sided: Vec<_> = full.links().filter(|link| link.back.is_none()).collect();
     assert_eq!(one_sided.len(), 2);
@@ -155,16 +156,16 @@ fn who_is_not_named_by_a_full_record_is_reached_by_his_own_word_and_carries_for_
 }
 
 #[test]
-fn a_record_with_room_names_all_that_its_node_has() {
+fn record_with_room_has_no_one_sided_links() {
     let room = crowd(NEIGHBOURS_MAX - 2);
-    assert_eq!(way(&room, 1, 2), None);
-    assert_eq!(way(&room, 2, 1), None);
+    assert_eq!(path(&room, 1, 2), None);
+    assert_eq!(path(&room, 2, 1), None);
     assert!(!room.is_joined(node(2), node(HUB)) && !room.is_joined(node(HUB), node(2)));
     assert!(room.links().all(|link| link.back.is_some()));
 }
 
 #[test]
-fn an_end_of_a_full_hub_stays_on_the_map_and_what_is_behind_it_does_not() {
+fn one_sided_end_stays_on_map() {
     for (own, last) in [(1, 4), (2, 4)] {
         let mut directory = crowd(NEIGHBOURS_MAX - 1);
         directory.handle_timeout(node(own), directory.poll_timeout());
@@ -177,21 +178,21 @@ fn an_end_of_a_full_hub_stays_on_the_map_and_what_is_behind_it_does_not() {
 }
 
 #[test]
-fn two_full_hubs_that_do_not_name_each_other_carry_nothing_between_them() {
+fn two_full_hubs_share_no_one_sided_path() {
     let mut directory = crowd(NEIGHBOURS_MAX - 1);
     let mut other = hub(200, &[6], NEIGHBOURS_MAX - 1);
     learn(&mut directory, record(6, 1, &[200]), Instant::ZERO);
     learn(&mut directory, other.clone(), Instant::ZERO);
-    assert_eq!(way(&directory, 1, 6), None);
-    // One that names the other does not do: who does is not at the way's end.
+    assert_eq!(path(&directory, 1, 6), None);
+    // A listing by the hub alone does not suffice: it is not at the end of the path.
     other.sequence = 2;
     other.neighbours[1].node = node(HUB);
     learn(&mut directory, other, Instant::ZERO);
-    assert_eq!(way(&directory, 1, 6), None);
-    assert_eq!(way(&directory, 200, 1).map(|way| way.len()), Some(3));
+    assert_eq!(path(&directory, 1, 6), None);
+    assert_eq!(path(&directory, 200, 1).map(|path| path.len()), Some(3));
 }
 
-/// Three in a row, seen from the first, whose map was looked at once.
+/// Three nodes in a row, seen from the first, after the first search.
 fn row() -> Directory {
     let mut directory = Directory::default();
     learn(&mut directory, record(1, 1, &[2]), Instant::ZERO);
@@ -203,23 +204,23 @@ fn row() -> Directory {
 }
 
 #[test]
-fn who_is_reached_need_not_repeat_himself_until_his_record_is_old() {
+fn reached_record_stays_until_it_expires() {
     let mut directory = row();
-    assert_eq!(directory.poll_timeout(), Instant::ZERO + AGED);
-    assert!(directory.handle_timeout(node(1), Instant::ZERO + AGED));
+    assert_eq!(directory.poll_timeout(), Instant::ZERO + EXPIRY);
+    assert!(directory.handle_timeout(node(1), Instant::ZERO + EXPIRY));
     assert!(directory.record(node(1)).is_some(), "oneself stays");
     assert!(directory.record(node(2)).is_none());
 }
 
 #[test]
-fn a_node_without_a_way_leaves_the_map_at_its_time_and_comes_back_with_the_way() {
+fn unreached_node_leaves_and_returns() {
     let mut directory = row();
     let cut = Instant::ZERO + Duration::from_secs(100);
     assert_eq!(
         learn(&mut directory, record(2, 2, &[1]), cut),
         News::Changed
     );
-    assert!(!directory.handle_timeout(node(1), cut + LOOK_AFTER));
+    assert!(!directory.handle_timeout(node(1), cut + SEARCH_DELAY));
     let edge = cut + UNREACHED_MAX;
     assert!(!directory.handle_timeout(node(1), edge) && directory.record(node(3)).is_some());
     assert!(directory.handle_timeout(node(1), edge + Duration::from_nanos(1)));
@@ -235,13 +236,13 @@ fn a_node_without_a_way_leaves_the_map_at_its_time_and_comes_back_with_the_way()
     assert_eq!(directory.poll_timeout(), heal, "who comes back is wanted");
     assert!(directory.handle_timeout(node(1), heal));
     assert_eq!(
-        directory.path(node(1), node(3)).map(|way| way.len()),
+        directory.path(node(1), node(3)).map(|path| path.len()),
         Some(3)
     );
 }
 
 #[test]
-fn its_size_is_that_of_its_records() {
+fn size_is_sum_of_records() {
     let mut directory = row();
     let sum = |directory: &Directory| {
         let sizes = directory.signed();
@@ -255,7 +256,7 @@ fn its_size_is_that_of_its_records() {
 }
 
 #[test]
-fn what_a_link_carried_is_remembered_while_it_is_not_known_and_the_link_there() {
+fn former_rate_is_kept_while_link_is_unknown() {
     let mut directory = Directory::default();
     let mut sequence = 0;
     let mut tell = |kbps: Option<u64>| {

@@ -8,7 +8,7 @@ use crate::units::DataSize;
 const RECORD_BYTES: u64 = 390;
 
 #[test]
-fn repetitions_of_any_number_of_nodes_stay_under_their_share() {
+fn repetitions_stay_under_share() {
     for nodes in [3, 10, 100, 1_000, 10_000] {
         let every = interval(DataSize::from_bytes(nodes * RECORD_BYTES));
         assert!(every >= REFRESH_MIN);
@@ -18,7 +18,7 @@ fn repetitions_of_any_number_of_nodes_stay_under_their_share() {
 }
 
 #[test]
-fn so_many_are_told_at_once_and_then_one_each_interval() {
+fn burst_is_followed_by_one_per_interval() {
     let every = Duration::from_secs(60);
     for (urgency, burst) in [(Urgency::Stream, 4), (Urgency::Planner, 1)] {
         let mut cadence = Cadence::default();
@@ -35,7 +35,7 @@ fn so_many_are_told_at_once_and_then_one_each_interval() {
 }
 
 #[test]
-fn what_nobody_wants_to_know_waits_for_an_interval_from_the_first_on() {
+fn nobody_gets_no_burst() {
     let every = Duration::from_secs(60);
     let mut cadence = Cadence::default();
     let mut told = Instant::ZERO;
@@ -48,7 +48,7 @@ fn what_nobody_wants_to_know_waits_for_an_interval_from_the_first_on() {
 }
 
 #[test]
-fn what_may_not_be_told_for_itself_may_be_for_a_stream() {
+fn stream_may_announce_before_planner() {
     let every = Duration::from_secs(60);
     let mut cadence = Cadence::default();
     let now = Instant::from_nanos(1_000_000_000_000);

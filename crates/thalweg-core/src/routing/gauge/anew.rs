@@ -1,87 +1,90 @@
-//! The round trip of a link whose neighbour was silent, measured from the silence on.
+//! The round-trip time of a link after its neighbour was silent, measured from the silence on.
 //!
-//! *The idea.* The shortest round trip of the last ten seconds is what a queue does not spoil, and for ten seconds after the
-//! path has become longer it is that of before. A stream that has left a silent link would come back on it. So after a silence
-//! each answer's own round trip counts. The first of them may have been half way when the path changed, or have waited while it
-//! stood still: they are no more than a beginning, and the shortest of later ones stands.
+//! *The idea.* The minimum RTT of the last ten seconds is unaffected by queues, but for ten seconds
+//! after the path has become longer it is still the old one, and a stream that left the silent link
+//! would return on it. So after a silence each answer's own RTT counts. The first answers may have
+//! been in flight when the path changed, or have waited while it was down: they are only a
+//! beginning, and the minimum of the later ones counts.
 //!
 //! ```text
-//! silence ─── first answer ── 1 s: the newest ──┬── the shortest ─────────► for 60 s: no less than that is believed
-//!                                               └─ 3 s: told, if it is outside the band
+//! silence ─── first answer ── 1 s: the newest ──┬── the minimum ────────────► for 60 s: the lower bound
+//!                                               └─ 3 s: announced, if it is outside the band
 //! ```
 //!
-//! *What it does not do.* It finds no fall: for that the shortest of late is soon enough.
+//! *What it does not do.* It detects no fall of the RTT: for that the ten-second minimum is fast
+//! enough.
 //!
 //! *Sources.* docs/routing.md §1; RFC 9000 §13.2.1 (how long an acknowledgement may be held back).
 
 use super::Sample;
 use crate::time::{Duration, Instant};
 
-/// For so long after the first answer those come that were under way when the path changed.
-const UNDER_WAY: Duration = Duration::from_secs(1);
+/// How long after the first answer there are answers that were in flight when the path changed.
+const IN_FLIGHT: Duration = Duration::from_secs(1);
 
-/// How long after the first answer a longer round trip is told, well before a stream may come back.
-const DECIDED: Duration = Duration::from_secs(3);
+/// How long after the first answer a longer RTT is announced: well before a stream may return.
+const ANNOUNCE_AFTER: Duration = Duration::from_secs(3);
 
-/// How long after the first answer less is not believed: as long as a link at rest takes to find its smoothed round trip.
-const BELIEVED: Duration = Duration::from_secs(60);
+/// How long the lower bound applies after the first answer: as long as an idle link's smoothed RTT
+/// takes to converge.
+const BOUND_FOR: Duration = Duration::from_secs(60);
 
-/// What an answer may have been held back.
+/// Longest time that an answer may have been held back.
 const ACK_DELAY: Duration = Duration::from_millis(25);
 
-/// What the answers after a silence say.
+/// RTT measurement after a silence.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Anew {
-    /// The count of answers when it was looked first.
+pub(super) struct RttAfterSilence {
+    /// The answer counter at the first sample.
     heard: Option<u64>,
-    /// When the first answer since was seen.
+    /// When the first answer after that was seen.
     first: Option<Instant>,
     early: Option<Duration>,
     late: Option<Duration>,
-    is_told: bool,
+    is_announced: bool,
 }
 
-impl Anew {
-    /// Takes in that there is silence (again): what has come since the one before stands until it was told.
+impl RttAfterSilence {
+    /// Starts again after a (further) silence, unless a result is still to be announced.
     pub(super) fn handle_silence(&mut self) {
-        if self.is_told || self.first.is_none() {
+        if self.is_announced || self.first.is_none() {
             *self = Self::default();
         }
     }
 
-    /// Takes in a sample; returns whether it is over.
+    /// Takes in a sample; returns whether the measurement is over.
     pub(super) fn handle_sample(&mut self, sample: &Sample, now: Instant) -> bool {
-        // What the first sample finds may have come before the silence.
+        // Answers found by the first sample may be from before the silence.
         if self.heard.replace(sample.heard).unwrap_or(sample.heard) != sample.heard {
             let first = *self.first.get_or_insert(now);
-            if now.saturating_since(first) < UNDER_WAY {
+            if now.saturating_since(first) < IN_FLIGHT {
                 self.early = Some(sample.latest);
             } else {
                 let late = self.late.unwrap_or(sample.latest);
                 self.late = Some(late.min(sample.latest));
             }
         }
-        self.first.is_some_and(|first| first + BELIEVED <= now)
+        self.first.is_some_and(|first| first + BOUND_FOR <= now)
     }
 
-    /// Returns what the round trip is at least, as far as is known.
+    /// Returns the lower bound of the round-trip time, as far as is known.
     pub(super) fn least(&self) -> Duration {
         let known = self.late.or(self.early).unwrap_or(Duration::ZERO);
         known.saturating_sub(ACK_DELAY)
     }
 
-    /// Returns when it is to be told.
+    /// Returns when the result is to be announced.
     pub(super) fn poll_timeout(&self) -> Instant {
-        let first = self.first.filter(|_| !self.is_told);
-        first.map_or(Instant::NEVER, |first| first + DECIDED)
+        let first = self.first.filter(|_| !self.is_announced);
+        first.map_or(Instant::NEVER, |first| first + ANNOUNCE_AFTER)
     }
 
-    /// Returns what is to be told, if it is time.
+    /// Returns the result if it is due.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Duration> {
         if now < self.poll_timeout() {
             return None;
         }
-        self.is_told = true;
+        self.is_announced = true;
         Some(self.least())
     }
 }

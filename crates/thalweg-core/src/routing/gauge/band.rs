@@ -1,41 +1,43 @@
-//! A value that is told, and the band within which it is not told anew.
+//! An announced value, and the band around it within which no change is announced.
 //!
-//! *The idea.* A change is told when the value has been outside for as long as that side of the band asks. Of a value that has
-//! gone out below, the last is told, and above, the least of the second half of that time: a rise that was not steady is told
-//! for what of it was, and one that took its time for where it led.
+//! *The idea.* A change is announced when the value has been outside the band for as long as that
+//! side requires. After a fall the last value is announced; after a rise the minimum over the
+//! second half of the hold time, so an unsteady rise counts for its steady part, and a slow one for
+//! where it led.
 //!
-//! A value that is smoothed is slow to arrive: told half way, it may end within the band around that. So where it matters where it
-//! ends, that is told once more ([`Settling`]).
+//! A smoothed value arrives slowly: announced half-way, its final value may lie within the new
+//! band. Where that matters, the final value is announced once more ([`Settling`]).
 //!
-//! *What it does not do.* It does not know what the value is, or whether more is better.
+//! *What it does not do.* It does not know what the value means, or whether more is better.
 
 use crate::time::{Duration, Instant};
 
-/// What was told of a value.
+/// An announced value and the state of its band.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
-    told: f64,
-    /// Since when it is below.
+    announced: f64,
+    /// Since when the value is below the band.
     below: Option<Instant>,
     above: Option<Above>,
 }
 
-/// A value that is above.
+/// A value above the band.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Above {
     since: Instant,
-    /// The least of this half of the time.
+    /// The minimum over this half of the hold time.
     least: f64,
     is_second_half: bool,
 }
 
-/// Where a value ends that was told while it changed: there it stays, for as long as is asked, within a twentieth of the band.
+/// Finds the final value of a change that was announced while it went on: within a twentieth of the
+/// band for the hold time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Settling {
     held: Option<Held>,
 }
 
-/// The least and the most of a value since then.
+/// The minimum and maximum of the value since `since`.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     since: Instant,
@@ -43,7 +45,7 @@ struct Held {
 }
 
 impl Settling {
-    /// Begins with a value that was told just now.
+    /// Starts with a value that was announced just now.
     pub(super) const fn begin(value: f64, now: Instant) -> Self {
         let range = [value; 2];
         let since = now;
@@ -52,7 +54,8 @@ impl Settling {
         }
     }
 
-    /// Takes in the present value, the bounds of the band and how long it must stay; returns what is to be told, once.
+    /// Takes in the current value, the band's bounds and the hold time; returns the value to
+    /// announce, once.
     pub(super) fn handle_value(
         &mut self,
         value: f64,
@@ -72,29 +75,29 @@ impl Settling {
             return None;
         }
         self.held = None;
-        // The band is as wide above what was told as below.
+        // The band extends equally above and below the announced value.
         let told = f64::midpoint(low, high);
         (value < told - near || value > told + near).then_some(value)
     }
 }
 
 impl Band {
-    /// Returns a value as it is told first.
+    /// Returns the band of a value that is announced now.
     pub const fn new(told: f64) -> Self {
         Self {
-            told,
+            announced: told,
             below: None,
             above: None,
         }
     }
 
-    /// Returns what was last told.
+    /// Returns the last announced value.
     pub const fn told(&self) -> f64 {
-        self.told
+        self.announced
     }
 
-    /// Takes in the present value, the bounds of the band, and how long it must be below and above; returns whether there
-    /// is something else to tell.
+    /// Takes in the current value, the band's bounds, and the hold times below and above; returns
+    /// whether there is a new value to announce.
     pub fn handle_value(
         &mut self,
         value: f64,

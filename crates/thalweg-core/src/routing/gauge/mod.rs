@@ -1,34 +1,43 @@
-//! What a link carries, found out from the traffic that is there anyway, and when that is worth telling.
+//! Estimates a link's capacity, RTT and loss from existing traffic, and decides when to announce
+//! them.
 //!
-//! *The idea.* What leaves over two seconds says what the path carries only while more waits all that time; otherwise it
-//! says what was asked of it. So a **filled** window sets the capacity, up or down, and any other may only raise it. What the
-//! operator says is believed until it is refuted, and is never exceeded.
+//! *The idea.* Bytes that leave over two seconds equal the path's capacity only while more bytes
+//! wait all that time; otherwise they equal the demand. So a **filled** window sets the capacity,
+//! up or down, and any other may only raise it. The operator's rate is used until it is refuted,
+//! and is an upper bound.
 //!
-//! While the neighbour acknowledges nothing, what leaves are the probes of the transport, and they say nothing of what the path
-//! carries when it carries anything. So a window is looked at only when there was an answer since the last sample, and after
-//! a **silence** a new one begins. How long that is depends on the link: where one packet takes a second, so does its answer.
+//! While the neighbour acknowledges nothing, only the transport's probes leave, which say nothing
+//! about capacity. So a window is evaluated only if there was an answer since the last sample, and
+//! a **silence** starts a new window. How long a silence is depends on the link: where one packet
+//! takes a second, so does its answer.
 //!
-//! What is told stands in the node's record, and others plan by it. It changes only when the measured value has left a band
-//! around it for a while; worse is told sooner than better ([`Band`]). So what trembles by a fifth is told once. A round trip that
-//! was told while it changed is told once more when it has settled, and that of a link that was silent is measured anew.
+//! Announced values are in the node's record, and other nodes plan with them. They change only when
+//! the measured value has left a band around them for a while, sooner for the worse than for the
+//! better ([`Band`]). So a fluctuation by a fifth is announced at most once. An RTT that was
+//! announced during a change is announced once more when it has settled, and after a silence it is
+//! measured from new samples.
 //!
 //! ```text
-//! sample each 250 ms ─► window of 2 s ─┬─ something waited all the time ─► capacity = what left
+//! sample each 250 ms ─► window of 2 s ─┬─ bytes waited all the time ─► capacity = what left
 //!                                      └─ else ─► capacity = max(capacity, what left)
-//! capacity below 3/4 of what is told for 2 s + 4 · RTT ─► told = capacity
-//! capacity above 5/4 of what is told for 10 s          ─► told = the least of the last 5 s
+//! capacity below 3/4 of announced for 2 s + 4 · RTT ─► announced = capacity
+//! capacity above 5/4 of announced for 10 s          ─► announced = minimum of the last 5 s
 //! ```
 //!
-//! A link that was told to be slow is avoided, so nothing is sent that could show it mended. It is taken at its old word
-//! again after [`DOUBT`] without a filled window, and each time that this is refuted, after twice as long: the next stream is
-//! the probe, and on a link that stays bad there are at most five of them in the first quarter of an hour and four an hour after.
-//! Where the operator says nothing, its old word is the most that was ever measured; if that is no more, or is not refuted for
-//! [`DOUBT`] either, what it carries is **unknown** again, as of a link that was never full: what was measured is long ago.
+//! A link announced as slow is avoided, so no traffic can show its recovery. Without a filled
+//! window for [`DOUBT`] its former capacity is announced again, and after each refutation the wait
+//! doubles. The next stream is the probe; a link that stays bad is probed at most five times in the
+//! first quarter of an hour and four times an hour later. Without an operator's rate the former
+//! capacity is the largest ever measured. If that is no larger, or is not refuted within another
+//! [`DOUBT`], the capacity is **unknown** again, as for a link that was never full: the measurement
+//! is too old.
 //!
-//! *What it does not do.* It sends nothing: an idle link's round trip is that of the transport's own keep-alives. It knows one
-//! direction, from this node to the other; the other end measures its own.
+//! *What it does not do.* It sends nothing: an idle link's RTT comes from the transport's
+//! keep-alives. It measures one direction, from this node to the neighbour; the other end measures
+//! its own.
 //!
-//! *Sources.* docs/routing.md; RFC 2328 §13 (what is flooded), Cardwell et al., "BBR" (2016), §"application-limited".
+//! *Sources.* docs/routing.md; RFC 2328 §13 (what is flooded), Cardwell et al., "BBR" (2016),
+//! §"application-limited".
 
 mod anew;
 mod band;
@@ -37,140 +46,146 @@ mod tests;
 
 use alloc::collections::VecDeque;
 
-use self::anew::Anew;
+use self::anew::RttAfterSilence;
 pub use self::band::Band;
 use self::band::Settling;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize, Ratio};
 
-/// How often a sample is worth taking; more often changes nothing.
+/// Sampling interval; more frequent samples are ignored.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 
-/// Over how long a rate is taken: the frames of a video, its key frames apart, are even over it.
+/// Length of a rate window: video frame sizes, even key frames, average out over it.
 pub const WINDOW: Duration = Duration::from_secs(2);
 
-/// Samples of a window, with the one that it begins at, if they come as often as they should.
+/// Samples per window at the regular interval, including the one at its start.
 const WINDOW_SAMPLES: usize = 9;
 
-/// So many samples without an answer are remembered at most, so that a window without one is a silence whatever was before.
+/// Upper bound of the remembered silence, in samples, so that a window without an answer always
+/// counts as a silence.
 const QUIET_MAX: usize = (WINDOW_SAMPLES - 2) / 2;
 
-/// What waits fills the path if it is at least what leaves in this time: a frame that is just leaving does not count.
+/// A window is filled if more waits than leaves in this time; a frame that is just leaving does not
+/// count.
 const FILLED: Duration = Duration::from_millis(50);
 
-/// So many samples of a filled window may find nothing waiting: between room and its use there is a task to be woken.
+/// Samples of a filled window that may find nothing waiting: a task must wake before freed credit
+/// is used.
 const IDLE_MAX: usize = 1;
 
-/// How long a fall must last to be told, with [`FALL_ROUNDS`]: a transport has found its rate by then.
+/// How long a fall must last, in addition to [`FALL_ROUNDS`]; the transport has found its rate by
+/// then.
 const FALL_HOLD: Duration = Duration::from_secs(2);
 
-/// The round trips that are added to [`FALL_HOLD`].
+/// Round trips added to [`FALL_HOLD`].
 const FALL_ROUNDS: u64 = 4;
 
-/// How long a rise must last to be told.
+/// How long a rise must last.
 const RISE_HOLD: Duration = Duration::from_secs(10);
 
-/// How long a change of losses must last: longer than the ten seconds over which drivers count them, so that one packet is
-/// no change.
+/// How long a change of the loss must last: longer than the ten seconds over which drivers count,
+/// so that one packet is no change.
 const LOSS_HOLD: Duration = Duration::from_secs(12);
 
-/// A change of the round trip below this is a scheduler's, not a path's.
+/// A smaller change of the RTT is caused by the scheduler.
 const RTT_MARGIN: Duration = Duration::from_millis(5);
 
-/// A change of the share of lost packets below this is chance.
+/// A smaller change of the loss share is chance.
 const LOSS_MARGIN: f64 = 0.03;
 
-/// Of fewer packets than this, what was lost is a share of so many: a link at rest sends some ten in ten seconds, and two of them
-/// that come late are no news to a whole network.
+/// Smallest denominator of a loss share, in packets. An idle link sends about ten in ten seconds;
+/// two late ones among them are no reason to flood a record.
 const LOSS_PACKETS: u64 = 100;
 
-/// How long a capacity that has fallen is believed without a filled window, the first time.
+/// How long a reduced capacity is kept without a filled window, the first time.
 pub const DOUBT: Duration = Duration::from_secs(30);
 
-/// How often that is doubled at most: 16 minutes.
+/// Maximum number of doublings: 16 minutes.
 const DOUBLINGS_MAX: u32 = 5;
 
-/// What a driver reads off a link.
+/// A driver's reading of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// The shortest round trip of late, or the smoothed one where that is not known.
+    /// The recent minimum RTT, or the smoothed one if that is unknown.
     pub rtt: Duration,
-    /// The round trip of the last packet that was acknowledged, with what its acknowledgement was held back, or the smoothed one
-    /// where that is not known.
+    /// The RTT of the last acknowledged packet, acknowledgement delay included, or the smoothed one
+    /// if that is unknown.
     pub latest: Duration,
-    /// The share of packets lost of late, as [`weigh`] has it.
+    /// The recent share of lost packets, from [`weigh`].
     pub loss: Ratio,
-    /// All bytes that have left on it since it is up.
+    /// All bytes that have left on the link since it is up.
     pub sent: DataSize,
-    /// What is to be sent over it and waits because its path takes no more, not what has yet to arrive here; and what was given up
-    /// for the same reason since the sample before.
+    /// Bytes that wait because the path takes no more (not those that have yet to arrive here), and
+    /// bytes dropped for that reason since the last sample.
     pub waiting: DataSize,
-    /// Another number whenever the neighbour has acknowledged anything since the last.
+    /// A counter that differs whenever the neighbour has acknowledged anything since the last
+    /// sample.
     pub heard: u64,
 }
 
-/// What is known of one direction of a link.
+/// The current estimates of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// The round trip.
+    /// Round-trip time.
     pub rtt: Duration,
-    /// How far a round trip is from the one before, in the mean.
+    /// Mean difference of successive round-trip times.
     pub jitter: Duration,
-    /// The share of packets lost.
+    /// Share of lost packets.
     pub loss: Ratio,
-    /// What it carries: measured, or what the operator says; none if neither is known.
+    /// Measured capacity or the operator's rate; `None` if neither is known.
     pub capacity: Option<Bitrate>,
-    /// What it was measured to carry, also where the operator says less.
+    /// Measured capacity, even where the operator's rate is lower.
     pub measured: Option<Bitrate>,
-    /// What left over the last window.
+    /// Rate that left and arrived over the last window.
     pub used: Bitrate,
-    /// What is left of the capacity.
+    /// Capacity less the rate used.
     pub headroom: Option<Bitrate>,
 }
 
-/// What others are told of one direction of a link.
+/// The announced values of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Told {
-    /// The round trip.
+    /// Round-trip time.
     pub rtt: Duration,
-    /// The share of packets lost.
+    /// Share of lost packets.
     pub loss: Ratio,
-    /// What it carries, in even numbers of bits a second, as a record has it; none if it is not known.
+    /// Capacity, an even number of bit/s as in the record; `None` if unknown.
     pub rate: Option<Bitrate>,
-    /// Whether that was measured, and the operator says nothing or more.
+    /// The rate was measured, and the operator configured none or a higher one.
     pub is_measured: bool,
 }
 
-/// Measures one direction of a link, and holds what is told of it.
+/// Measures one direction of a link, and holds its announced values.
 #[derive(Clone, Debug)]
 pub struct Gauge {
-    /// What the operator says it carries.
+    /// The operator's rate.
     ceiling: Option<Bitrate>,
     window: VecDeque<Point>,
     heard: u64,
-    /// How many samples in a row found no answer, now and before the last answer.
+    /// Samples in a row without an answer: since the last answer, and before it.
     quiet: [usize; 2],
     rtt: Duration,
-    /// The round trip since a silence.
-    anew: Option<Anew>,
+    /// The RTT measurement after a silence.
+    rtt_after_silence: Option<RttAfterSilence>,
     jitter_nanos: f64,
     loss: Ratio,
     used: Bitrate,
-    /// What was measured, if that is not refuted or out of date.
+    /// Measured capacity, unless refuted or too old.
     capacity: Option<Bitrate>,
-    /// The most that was ever measured: what it comes back to first where the operator says nothing.
+    /// Largest capacity ever measured: the first to be tried again where the operator configured no
+    /// rate.
     best: Option<Bitrate>,
-    /// When a capacity that has fallen is doubted, and how often it was already.
-    doubt: Instant,
-    doubts: u32,
-    /// When it was doubted last.
-    doubted: Option<Instant>,
-    told_rtt: Band,
-    /// Where a round trip has led that was told while it changed.
+    /// When a reduced capacity is given up next, and the number of doublings so far.
+    retry_at: Instant,
+    retries: u32,
+    /// When a reduced capacity was last given up.
+    retried: Option<Instant>,
+    announced_rtt: Band,
+    /// Final value of an RTT that was announced during a change.
     settling: Settling,
-    told_loss: Band,
-    /// Without bound while it is not known.
-    told_rate: Band,
+    announced_loss: Band,
+    /// Infinite while unknown.
+    announced_rate: Band,
 }
 
 /// A sample of the window.
@@ -182,7 +197,7 @@ struct Point {
 }
 
 impl Gauge {
-    /// Returns the gauge of a link that is up since now, with what its operator says it carries.
+    /// Returns the gauge of a link that is up since `now`, with the operator's rate.
     pub fn new(ceiling: Option<Bitrate>, sample: Sample, now: Instant) -> Self {
         let mut gauge = Self {
             ceiling,
@@ -190,101 +205,111 @@ impl Gauge {
             heard: sample.heard,
             quiet: [0; 2],
             rtt: sample.rtt,
-            anew: None,
+            rtt_after_silence: None,
             jitter_nanos: 0.0,
             loss: sample.loss,
             used: Bitrate::ZERO,
             capacity: None,
             best: None,
-            doubt: Instant::NEVER,
-            doubts: 0,
-            doubted: None,
-            told_rtt: Band::new(sample.rtt.as_secs_f64()),
+            retry_at: Instant::NEVER,
+            retries: 0,
+            retried: None,
+            announced_rtt: Band::new(sample.rtt.as_secs_f64()),
             settling: Settling::default(),
-            told_loss: Band::new(sample.loss.as_f64()),
-            told_rate: band_of(ceiling),
+            announced_loss: Band::new(sample.loss.as_f64()),
+            announced_rate: band_of(ceiling),
         };
         gauge.push(sample, now);
         gauge
     }
 
-    /// Takes in what the operator says now that the link carries; returns whether others are to be told something else.
+    /// Replaces the operator's rate; returns whether the announced rate changes.
     pub fn set_ceiling(&mut self, ceiling: Option<Bitrate>) -> bool {
         let before = self.told().rate;
         self.ceiling = ceiling;
-        self.told_rate = band_of(self.reading().capacity);
+        self.announced_rate = band_of(self.reading().capacity);
         self.told().rate != before
     }
 
-    /// Takes in a sample; returns whether others are to be told something else.
+    /// Takes in a sample; returns whether an announced value changes.
     ///
     /// Cost    O(samples of a window), no allocation once warm
     pub fn handle_sample(&mut self, sample: Sample, now: Instant) -> bool {
         let last = self.window.back();
-        // A sample may come a little early, for timers are shared.
+        // Timers are shared, so a sample may come a little early.
         let soon = SAMPLE_EVERY.as_nanos() * 3 / 4;
         if last.is_some_and(|last| now.saturating_since(last.at).as_nanos() < soon) {
             return false;
         }
-        let anew = self.anew.as_mut();
-        if anew.is_some_and(|anew| anew.handle_sample(&sample, now)) {
-            self.anew = None;
+        let measurement = self.rtt_after_silence.as_mut();
+        if measurement.is_some_and(|it| it.handle_sample(&sample, now)) {
+            self.rtt_after_silence = None;
         }
-        let least = self.anew.as_ref().map_or(Duration::ZERO, Anew::least);
+        let least = self
+            .rtt_after_silence
+            .as_ref()
+            .map_or(Duration::ZERO, RttAfterSilence::least);
         let rtt = sample.rtt.max(least);
         let step = rtt.as_secs_f64() - self.rtt.as_secs_f64();
         // RFC 3550 §6.4.1: a sixteenth of each difference.
         self.jitter_nanos += (step.max(-step) * 1e9 - self.jitter_nanos) / 16.0;
         (self.rtt, self.loss) = (rtt, sample.loss);
-        self.listen(sample.heard);
+        self.handle_answers(sample.heard);
         self.push(sample, now);
         self.measure(now);
-        let is_longer = self.tell_anew(now);
-        self.tell(now) | is_longer
+        let is_longer = self.announce_rtt_after_silence(now);
+        self.announce_changes(now) | is_longer
     }
 
-    /// Takes in that the neighbour does not answer: the path may have become longer, so it is measured anew, and told at once.
+    /// Takes in that the neighbour is silent: the path may have become longer, so the RTT is
+    /// measured from new samples.
     pub fn handle_silence(&mut self) {
-        self.anew.get_or_insert_default().handle_silence();
+        self.rtt_after_silence
+            .get_or_insert_default()
+            .handle_silence();
     }
 
-    /// Takes a link that was told to be slow at its old word again, or what it carries for unknown, and tells how long one has become
-    /// that was silent, if it is time; returns whether others are to be told.
+    /// Restores a slow link's former capacity or sets it to unknown, and announces the RTT after a
+    /// silence, when due; returns whether an announced value changes.
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
-        self.tell_anew(now) | self.take_at_old_word(now)
+        self.announce_rtt_after_silence(now) | self.retry_former_capacity(now)
     }
 
-    fn take_at_old_word(&mut self, now: Instant) -> bool {
-        if now < self.doubt {
+    fn retry_former_capacity(&mut self, now: Instant) -> bool {
+        if now < self.retry_at {
             return false;
         }
-        self.doubt = Instant::NEVER;
+        self.retry_at = Instant::NEVER;
         let before = self.told().rate;
-        let is_tried = |at: Instant| now < at + DOUBT + DOUBT;
-        // What was never told is no fall, and what is taken for the most that it ever carried was doubted already.
-        let is_first = before.is_some() && !self.doubted.is_some_and(is_tried);
+        let is_recent = |at: Instant| now < at + DOUBT + DOUBT;
+        // A capacity that was never announced is no fall, and one at its recorded maximum was
+        // already counted as a trial.
+        let is_first = before.is_some() && !self.retried.is_some_and(is_recent);
         if self.ceiling.is_some() || is_first {
-            self.doubts = (self.doubts + 1).min(DOUBLINGS_MAX);
-            self.doubted = Some(now);
+            self.retries = (self.retries + 1).min(DOUBLINGS_MAX);
+            self.retried = Some(now);
         }
         let known = self.capacity;
         let is_more = |best: &Bitrate| known.is_some_and(|known| is_low(known, *best));
         self.capacity = self.best.filter(|_| self.ceiling.is_none());
         self.capacity = self.capacity.filter(is_more);
         if self.capacity.is_some() {
-            self.doubt = now + DOUBT;
+            self.retry_at = now + DOUBT;
         }
-        self.told_rate = band_of(self.reading().capacity);
+        self.announced_rate = band_of(self.reading().capacity);
         self.told().rate != before
     }
 
-    /// Returns when [`Gauge::handle_timeout`] has something to do.
+    /// Returns when [`Gauge::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Instant {
-        let anew = self.anew.as_ref().map(Anew::poll_timeout);
-        self.doubt.min(anew.unwrap_or(Instant::NEVER))
+        let measurement = self
+            .rtt_after_silence
+            .as_ref()
+            .map(RttAfterSilence::poll_timeout);
+        self.retry_at.min(measurement.unwrap_or(Instant::NEVER))
     }
 
-    /// Returns what is known now.
+    /// Returns the current estimates.
     pub fn reading(&self) -> Reading {
         let capacity = match (self.capacity, self.ceiling) {
             (Some(measured), Some(ceiling)) => Some(measured.min(ceiling)),
@@ -302,40 +327,40 @@ impl Gauge {
         }
     }
 
-    /// Returns what the operator says it carries.
+    /// Returns the operator's rate.
     pub const fn ceiling(&self) -> Option<Bitrate> {
         self.ceiling
     }
 
-    /// Returns what others are told.
+    /// Returns the announced values.
     pub fn told(&self) -> Told {
-        let rate = self.told_rate.told();
+        let rate = self.announced_rate.told();
         let rate = rate.is_finite().then(|| Bitrate::from_bps(rate as u64));
         let is_below = |ceiling: Bitrate| rate.is_some_and(|rate| rate < ceiling);
         Told {
-            rtt: Duration::from_secs_f64(self.told_rtt.told()),
-            loss: Ratio::new(self.told_loss.told()).unwrap_or(Ratio::ONE),
+            rtt: Duration::from_secs_f64(self.announced_rtt.told()),
+            loss: Ratio::new(self.announced_loss.told()).unwrap_or(Ratio::ONE),
             rate: rate.map(|rate| Bitrate::from_bps(rate.as_bps() & !1)),
             is_measured: self.ceiling.map_or(rate.is_some(), is_below),
         }
     }
 
-    /// Takes in whether there was an answer since the last sample; what lies before one that was long in coming is forgotten.
-    fn listen(&mut self, heard: u64) {
+    /// Takes in the answer counter; an answer after a silence clears the window.
+    fn handle_answers(&mut self, heard: u64) {
         let [quiet, before] = self.quiet;
         if core::mem::replace(&mut self.heard, heard) == heard {
             self.quiet[0] = quiet.saturating_add(1);
             return;
         }
         self.quiet = [0, quiet.min(QUIET_MAX)];
-        // Answers that come evenly are up to twice as many samples apart as they were before.
+        // Regular answers are at most twice as many samples apart as the previous ones.
         if quiet > 2 * before + 1 {
             self.window.clear();
         }
     }
 
     fn push(&mut self, sample: Sample, now: Instant) {
-        // After a pause the samples of before say nothing of now.
+        // Samples from before a pause say nothing about now.
         if self
             .window
             .back()
@@ -353,20 +378,20 @@ impl Gauge {
         });
     }
 
-    /// Draws from the window what it says of the capacity.
+    /// Updates the capacity from the window.
     fn measure(&mut self, now: Instant) {
         let (Some(first), Some(last)) = (self.window.front(), self.window.back()) else {
             return;
         };
         let over = last.at.saturating_since(first.at);
-        // A window of fewer samples than its time is worth would call a pause full.
+        // With fewer samples than the time requires, a pause would count as filled.
         if over < Duration::from_nanos(WINDOW.as_nanos() * 3 / 4) || self.window.len() < 6 {
             return;
         }
         let left = last.sent.saturating_sub(first.sent) / over;
         let arrived = left.as_bps() as f64 * (1.0 - self.loss.as_f64());
         self.used = Bitrate::from_bps(arrived as u64);
-        // Whether somebody is there is for the pulse to find out.
+        // Whether the neighbour is there at all is decided by `pulse`.
         if self.used == Bitrate::ZERO || self.quiet[0] > 0 {
             return;
         }
@@ -376,110 +401,110 @@ impl Gauge {
         if is_filled {
             self.capacity = Some(self.used);
             self.best = self.best.max(Some(self.used));
-            self.doubt_later(now);
+            self.schedule_retry(now);
         } else if self.capacity.is_some_and(|known| self.used > known) {
             self.capacity = Some(self.used);
             self.best = self.best.max(Some(self.used));
         }
     }
 
-    /// Says when the capacity that was just measured is doubted, if it is less than it should be: where nobody says what that is,
-    /// any may be.
-    fn doubt_later(&mut self, now: Instant) {
+    /// Schedules the end of the capacity just measured if it is below the operator's rate; without
+    /// such a rate any capacity may be too low.
+    fn schedule_retry(&mut self, now: Instant) {
         match self.ceiling {
             Some(ceiling) if !is_low(self.used, ceiling) => {
-                self.doubt = Instant::NEVER;
-                self.doubts = 0;
+                self.retry_at = Instant::NEVER;
+                self.retries = 0;
                 return;
             }
-            // Whom nothing has refuted for so long did not fail when it was tried.
+            // Not refuted for twice the wait: the last trial succeeded.
             None if self
-                .doubted
+                .retried
                 .is_none_or(|at| at + self.patience() + self.patience() < now) =>
             {
-                self.doubts = 0;
+                self.retries = 0;
             }
             _ => {}
         }
-        self.doubt = now + self.patience();
+        self.retry_at = now + self.patience();
     }
 
-    /// Returns how long a capacity is believed without a filled window.
+    /// Returns how long a capacity is kept without a filled window.
     const fn patience(&self) -> Duration {
-        Duration::from_nanos(DOUBT.as_nanos() << self.doubts)
+        Duration::from_nanos(DOUBT.as_nanos() << self.retries)
     }
 
-    /// Moves what is told after what was measured, where that has lasted.
-    fn tell(&mut self, now: Instant) -> bool {
+    /// Moves the announced values to the measured ones where a difference has lasted.
+    fn announce_changes(&mut self, now: Instant) -> bool {
         let rounds = Duration::from_nanos(self.rtt.as_nanos().saturating_mul(FALL_ROUNDS));
         let fall = FALL_HOLD + rounds;
-        let mut is_news = false;
+        let mut has_changed = false;
         if self.capacity.is_some()
             && let Some(capacity) = self.reading().capacity
         {
-            let told = self.told_rate.told();
+            let told = self.announced_rate.told();
             let bounds = [told * 0.75, told * 1.25];
             let (rate, holds) = (capacity.as_bps() as f64, [fall, RISE_HOLD]);
-            is_news |= self.told_rate.handle_value(rate, bounds, holds, now);
+            has_changed |= self.announced_rate.handle_value(rate, bounds, holds, now);
         }
-        is_news |= self.tell_rtt(fall, now);
-        let told = self.told_loss.told();
+        has_changed |= self.announce_rtt(fall, now);
+        let told = self.announced_loss.told();
         let margin = (told / 2.0).max(LOSS_MARGIN);
         let bounds = [told - margin, told + margin];
         let loss = self.loss.as_f64();
-        is_news |= self
-            .told_loss
+        has_changed |= self
+            .announced_loss
             .handle_value(loss, bounds, [LOSS_HOLD; 2], now);
-        is_news
+        has_changed
     }
 
-    /// The same of the round trip, of which what is larger is worse.
-    fn tell_rtt(&mut self, fall: Duration, now: Instant) -> bool {
+    /// Does the same for the RTT, where larger is worse.
+    fn announce_rtt(&mut self, fall: Duration, now: Instant) -> bool {
         let (rtt, bounds) = (self.rtt.as_secs_f64(), self.rtt_bounds());
         let holds = [RISE_HOLD, fall];
-        if self.told_rtt.handle_value(rtt, bounds, holds, now) {
+        if self.announced_rtt.handle_value(rtt, bounds, holds, now) {
             self.settling = Settling::begin(rtt, now);
             return true;
         }
         let settled = self.settling.handle_value(rtt, bounds, RISE_HOLD, now);
-        self.told_rtt = settled.map_or(self.told_rtt, Band::new);
+        self.announced_rtt = settled.map_or(self.announced_rtt, Band::new);
         settled.is_some()
     }
 
-    /// Tells how long a link has become that was silent, if it is time.
-    fn tell_anew(&mut self, now: Instant) -> bool {
-        let anew = self.anew.as_mut();
-        let Some(least) = anew.and_then(|anew| anew.handle_timeout(now)) else {
+    /// Announces the RTT measured after a silence, if it is due.
+    fn announce_rtt_after_silence(&mut self, now: Instant) -> bool {
+        let measurement = self.rtt_after_silence.as_mut();
+        let Some(least) = measurement.and_then(|it| it.handle_timeout(now)) else {
             return false;
         };
         let (least, [_, high]) = (least.as_secs_f64(), self.rtt_bounds());
         if least > high {
-            self.told_rtt = Band::new(least);
+            self.announced_rtt = Band::new(least);
             self.settling = Settling::begin(least, now);
         }
         least > high
     }
 
-    /// Returns the bounds of the band around the round trip that was told.
+    /// Returns the bounds of the band around the announced RTT.
     fn rtt_bounds(&self) -> [f64; 2] {
-        let (told, margin) = (self.told_rtt.told(), RTT_MARGIN.as_secs_f64());
+        let (told, margin) = (self.announced_rtt.told(), RTT_MARGIN.as_secs_f64());
         [told * 0.75 - margin, told * 1.25 + margin]
     }
 }
 
-/// Returns the share of packets lost as a gauge wants it, from that of so many: of few it says little.
+/// Returns a loss share for a [`Sample`]: reduced if measured over few packets.
 pub fn weigh(loss: Ratio, packets: u64) -> Ratio {
     let share = packets.min(LOSS_PACKETS) as f64 / LOSS_PACKETS as f64;
-    // Of a share a share is one.
+    // The product of two shares is a share.
     Ratio::new(loss.as_f64() * share).unwrap_or(loss)
 }
 
-/// Returns whether a rate is less than a link should carry, by more than one that trembles by a fifth.
+/// Returns whether a rate is below 3/4 of the expected one: more than a fluctuation by a fifth.
 const fn is_low(rate: Bitrate, should: Bitrate) -> bool {
     rate.as_bps().saturating_mul(4) < should.as_bps().saturating_mul(3)
 }
 
-/// Returns a rate as it is told, without bound if it is not known.
+/// Returns the band of an announced rate, infinite if unknown.
 fn band_of(rate: Option<Bitrate>) -> Band {
     Band::new(rate.map_or(f64::INFINITY, |rate| rate.as_bps() as f64))
 }

@@ -1,6 +1,8 @@
-//! Proves that a link is told for what it carries, each direction for itself, once, and not for what was asked of it.
+//! Proves that a link's capacity is announced, per direction and once, and that demand is never
+//! mistaken for it.
 //!
-//! *How.* A link of one rate, in steps of 250 ms, is offered traffic: what it carries leaves, with noise, and the rest waits.
+//! *How.* A link of one rate is offered traffic in steps of 250 ms: what it can carry leaves, with
+//! noise, and the rest waits.
 
 use alloc::vec::Vec;
 
@@ -13,27 +15,27 @@ use crate::units::{Bitrate, DataSize, Ratio};
 
 const RTT: Duration = Duration::from_millis(40);
 
-/// Within this time of a fall by half, by less than which it is not told, others are told.
-const FALL_TOLD_MAX: Duration = Duration::from_millis(4_750);
+/// A fall by half is announced within this time.
+const FALL_ANNOUNCED_MAX: Duration = Duration::from_millis(4_750);
 
-/// What waits above this is dropped, as deadlines do.
+/// Bytes that wait above this are dropped, as deadlines do.
 const QUEUE_MAX: u64 = 500_000;
 
-/// One direction of a link, and what measures it.
+/// One direction of a link, and its gauge.
 struct Direction {
     gauge: Gauge,
     now: Instant,
     sent: u64,
     waiting: u64,
     rtt: Duration,
-    /// In how many steps it answers once; in none if zero.
+    /// Steps per answer; 0 for no answers.
     pause: u64,
     heard: u64,
     steps: u64,
-    dice: SplitMix,
-    /// How far rates and round trips are off at the most, in percent.
+    rng: SplitMix,
+    /// Maximum deviation of rates and round trips, in percent.
     noise: u64,
-    /// What it could carry in each step.
+    /// Bytes that the link could carry in each step.
     carried: Vec<u64>,
 }
 
@@ -50,18 +52,18 @@ impl Direction {
             pause: 1,
             heard: 0,
             steps: 0,
-            dice: SplitMix::new(seed),
+            rng: SplitMix::new(seed),
             noise,
             carried: Vec::new(),
         }
     }
 
     fn noisy(&mut self, value: u64) -> u64 {
-        let percent = 100 - self.noise + self.dice.next_below(2 * self.noise + 1);
+        let percent = 100 - self.noise + self.rng.next_below(2 * self.noise + 1);
         value * percent / 100
     }
 
-    /// Lets time pass on a link of this rate that is offered that much; returns how often others were to be told.
+    /// Lets time pass at a link rate and an offered load; returns the number of announcements.
     fn pass(&mut self, kbps: u64, offered_kbps: u64, time: Duration) -> usize {
         let steps = time.as_nanos() / SAMPLE_EVERY.as_nanos();
         let bytes = |kbps: u64| kbps * 1_000 / 8 / 4;
@@ -85,7 +87,7 @@ impl Direction {
         (0..steps).filter(|_| step(self)).count()
     }
 
-    /// Returns by what share of its rate it was off in the worst of all windows.
+    /// Returns the largest relative deviation from the rate over all windows.
     fn off_by(&self, kbps: u64) -> f64 {
         let steps = (WINDOW.as_nanos() / SAMPLE_EVERY.as_nanos()) as usize;
         let due = (kbps * 1_000 / 8 / 4) as f64 * steps as f64;
@@ -115,7 +117,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 proptest! {
     #[test]
-    fn noise_of_a_fifth_is_never_told_where_the_rate_is_configured(
+    fn noise_is_never_announced_with_configured_rate(
         kbps in 100_u64..50_000, share in 10_u64..300, seed: u64,
     ) {
         let mut link = Direction::new(Some(kbps), 20, seed);
@@ -125,12 +127,13 @@ proptest! {
     }
 
     #[test]
-    fn noise_of_a_fifth_is_told_once_at_most_where_it_is_not(
+    fn noise_is_announced_at_most_once(
         kbps in 100_u64..50_000, share in 130_u64..300, seed: u64,
     ) {
         let mut link = Direction::new(None, 20, seed);
         prop_assert_eq!(link.pass(kbps, kbps * share / 100, LONG), 1);
-        // Noise of a fifth may be as much for all of a window, once in ten thousand: then that is what the line carried.
+        // Once in ten thousand cases the noise is a fifth over a whole window: then the link did
+        // carry that.
         prop_assume!(link.off_by(kbps) < 0.14);
         let told = link.told_kbps().expect("it was full");
         prop_assert!((told / kbps as f64 - 1.0).abs() < 0.15, "{}", told);
@@ -138,10 +141,10 @@ proptest! {
     }
 
     #[test]
-    fn a_fall_by_half_is_told_in_time_and_a_rise_later(kbps in 200_u64..50_000, seed: u64) {
+    fn fall_is_announced_in_time_and_rise_later(kbps in 200_u64..50_000, seed: u64) {
         let mut link = Direction::new(Some(kbps), 20, seed);
         link.pass(kbps, kbps * 9 / 10, Duration::from_secs(10));
-        prop_assert_eq!(link.pass(kbps / 2, kbps * 9 / 10, FALL_TOLD_MAX), 1);
+        prop_assert_eq!(link.pass(kbps / 2, kbps * 9 / 10, FALL_ANNOUNCED_MAX), 1);
         let told = link.told_kbps().expect("it is configured");
         prop_assert!((told / (kbps / 2) as f64 - 1.0).abs() < 0.25, "{}", told);
         prop_assert!(link.gauge.told().is_measured, "the operator says more");
@@ -152,14 +155,14 @@ proptest! {
     }
 
     #[test]
-    fn a_link_that_is_cut_and_heals_is_what_it_was(
+    fn cut_link_recovers_its_rate(
         kbps in 2_200_u64..50_000, before in 2_u64..20, cut in 2_u64..60, silences in 1_u64..4, seed: u64,
     ) {
         let steps = |count| Duration::from_nanos(SAMPLE_EVERY.as_nanos() * count);
         let mut link = Direction::new(Some(kbps), 10, seed);
         for _ in 0..silences {
             prop_assert_eq!(link.pass(kbps, 2_000, steps(before)), 0);
-            // All that leaves are the probes of its transport.
+            // Only the transport's probes leave.
             link.pause = 0;
             prop_assert_eq!(link.pass(30, 2_000, steps(cut)), 0);
             link.pause = 1;
@@ -171,22 +174,22 @@ proptest! {
     }
 
     #[test]
-    fn a_link_that_is_so_slow_that_answers_are_rare_is_told(
+    fn slow_link_with_rare_answers_is_announced(
         kbps in 2_200_u64..50_000, pause in 1_u64..8, seed: u64,
     ) {
         let mut link = Direction::new(Some(kbps), 10, seed);
         link.pass(kbps, 2_000, Duration::from_secs(10));
-        // Packets of 1,400 B, each of which is answered.
+        // Packets of 1,400 B, each of them answered.
         let slow = 1_400 * 8 / (pause * 250);
         link.pause = pause;
         let first = Duration::from_nanos(SAMPLE_EVERY.as_nanos() * 2 * pause);
-        prop_assert_eq!(link.pass(slow, 2_000, FALL_TOLD_MAX + first), 1);
+        prop_assert_eq!(link.pass(slow, 2_000, FALL_ANNOUNCED_MAX + first), 1);
         let told = link.told_kbps().expect("it is configured");
         prop_assert!(told < 2.0 * slow as f64, "{} of {}", told, slow);
     }
 
     #[test]
-    fn what_is_asked_of_it_lowers_nothing(kbps in 200_u64..50_000, share in 1_u64..70, seed: u64) {
+    fn low_demand_lowers_nothing(kbps in 200_u64..50_000, share in 1_u64..70, seed: u64) {
         let mut link = Direction::new(None, 10, seed);
         link.pass(kbps, kbps * 2, Duration::from_secs(20));
         let told = link.told_kbps();
@@ -196,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn any_samples_are_borne(
+    fn any_samples_are_accepted(
         read in proptest::collection::vec(
             ((any::<u64>(), 0_u64..3), any::<u64>(), any::<u64>(), any::<u64>(), 0.0..=1.0), 0..60,
         ),
@@ -214,7 +217,7 @@ proptest! {
 }
 
 #[test]
-fn each_direction_is_measured_for_itself() {
+fn directions_are_measured_separately() {
     let mut there = Direction::new(Some(8_000), 5, 1);
     let mut back = Direction::new(Some(8_000), 5, 2);
     there.pass(8_000, 6_000, LONG);
@@ -225,13 +228,13 @@ fn each_direction_is_measured_for_itself() {
 }
 
 #[test]
-fn a_link_that_fell_is_taken_at_its_word_again_each_time_after_twice_as_long() {
+fn fallen_link_is_retried_with_doubling_wait() {
     let mut link = Direction::new(Some(4_000), 0, 1);
     let mut patience = DOUBT;
     for _ in 0..4 {
         assert_eq!(link.pass(1_000, 3_000, Duration::from_secs(10)), 1);
         assert_eq!(link.told_kbps(), Some(1_000.0));
-        // The stream goes another way; nothing is left to send.
+        // The stream takes another path; nothing is left to send.
         link.waiting = 0;
         link.pass(1_000, 0, Duration::from_secs(5));
         let doubt = link.gauge.poll_timeout();
@@ -246,7 +249,7 @@ fn a_link_that_fell_is_taken_at_its_word_again_each_time_after_twice_as_long() {
 }
 
 #[test]
-fn a_round_trip_is_told_when_it_has_changed_for_good() {
+fn lasting_rtt_change_is_announced() {
     let mut link = Direction::new(Some(4_000), 20, 3);
     assert_eq!(link.pass(4_000, 100, LONG), 0);
     link.rtt = Duration::from_millis(120);
@@ -259,7 +262,7 @@ fn a_round_trip_is_told_when_it_has_changed_for_good() {
 }
 
 #[test]
-fn of_few_packets_a_loss_is_a_share_of_more() {
+fn loss_of_few_packets_is_scaled_down() {
     let share = |share| Ratio::new(share).expect("it is a share");
     for (lost, packets, weighed) in [
         (3.0, 20, 0.03),
@@ -278,7 +281,7 @@ fn of_few_packets_a_loss_is_a_share_of_more() {
 }
 
 #[test]
-fn what_is_left_of_it_is_known() {
+fn headroom_is_capacity_less_use() {
     let mut link = Direction::new(Some(4_000), 0, 1);
     link.pass(4_000, 1_000, LONG);
     let reading = link.gauge.reading();
@@ -287,17 +290,17 @@ fn what_is_left_of_it_is_known() {
     assert_eq!((reading.rtt, reading.jitter), (RTT, Duration::ZERO));
 }
 
-/// A link of 20 ms at rest that is read four times a second, as a driver reads it.
+/// An idle link of 20 ms, sampled four times a second as a driver does.
 struct Stretched {
     gauge: Gauge,
     now: Instant,
     heard: u64,
-    /// What acknowledgements are held back, which the smoothed round trip is without.
+    /// Acknowledgement delay, which the smoothed RTT excludes.
     held_back: u64,
     smoothed: f64,
-    /// What is read: the shortest of the smoothed round trips of ten seconds.
+    /// Smoothed RTTs; the driver reads the minimum of the last ten seconds.
     read: Vec<f64>,
-    /// When others were to be told, since it began.
+    /// Times of announcements since the start.
     told: Vec<Duration>,
 }
 
@@ -316,7 +319,7 @@ impl Stretched {
         }
     }
 
-    /// Lets an answer come that took so long.
+    /// Lets an answer arrive with this round trip.
     fn answer(&mut self, milliseconds: u64) {
         self.heard += 1;
         self.smoothed += (milliseconds as f64 - self.smoothed) / 8.0;
@@ -340,7 +343,7 @@ impl Stretched {
         }
     }
 
-    /// Lets one answer come in so many looks, for so long.
+    /// Lets one answer arrive per `every` samples.
     fn pass(&mut self, milliseconds: u64, every: u64, time: Duration) {
         for step in 0..time.as_nanos() / SAMPLE_EVERY.as_nanos() {
             if step.is_multiple_of(every) {
@@ -361,10 +364,10 @@ const fn seconds(count: u64) -> Duration {
 }
 
 #[test]
-fn a_silent_link_that_has_become_longer_is_told_before_a_stream_may_come_back() {
+fn longer_path_is_announced_before_streams_return() {
     let mut link = Stretched::new();
     link.gauge.handle_silence();
-    // The first answers were half way when it became so.
+    // The first answers were in flight when the path became longer.
     link.look(20);
     link.answer(410);
     link.pass(806, 4, seconds(8));
@@ -373,11 +376,11 @@ fn a_silent_link_that_has_become_longer_is_told_before_a_stream_may_come_back() 
     };
     assert!(told < seconds(5), "{told:?}");
     assert!((770.0..=806.0).contains(&link.told_ms()));
-    // What is read of late is still that of before, and then on its way there: nobody is told that it is better.
+    // The ten-second minimum is the old RTT at first and then rises: no improvement is announced.
     link.pass(806, 20, LONG + LONG);
     assert!(link.told.len() <= 2, "{:?}", link.told);
     assert!((770.0..=806.0).contains(&link.told_ms()));
-    // It is as it was.
+    // The path is as before.
     let before = link.told.len();
     link.pass(20, 1, seconds(9));
     assert_eq!(link.told.len(), before);
@@ -390,12 +393,12 @@ fn a_silent_link_that_has_become_longer_is_told_before_a_stream_may_come_back() 
 }
 
 #[test]
-fn a_silent_link_that_is_as_it_was_is_not_told() {
+fn unchanged_path_is_not_announced() {
     let mut link = Stretched::new();
     link.held_back = 25;
     for _ in 0..5 {
         link.gauge.handle_silence();
-        // What waited while it stood still.
+        // Answers that waited while the path was down.
         link.look(20);
         link.answer(400);
         link.pass(20, 1, seconds(15));
@@ -404,7 +407,7 @@ fn a_silent_link_that_is_as_it_was_is_not_told() {
 }
 
 #[test]
-fn a_link_that_falls_silent_again_and_again_is_told_all_the_same() {
+fn repeated_silence_is_still_announced() {
     let mut link = Stretched::new();
     for _ in 0..6 {
         link.gauge.handle_silence();
@@ -415,7 +418,7 @@ fn a_link_that_falls_silent_again_and_again_is_told_all_the_same() {
 }
 
 #[test]
-fn what_was_told_is_told_by_the_clock_where_nothing_is_read_any_more() {
+fn result_is_announced_without_samples() {
     let mut link = Stretched::new();
     link.gauge.handle_silence();
     assert!(link.gauge.poll_timeout().is_never(), "nothing has come");
@@ -429,8 +432,8 @@ fn what_was_told_is_told_by_the_clock_where_nothing_is_read_any_more() {
 }
 
 #[test]
-fn what_was_told_on_its_way_is_told_once_more_where_it_ends() {
-    // Answers are rare, so the smoothed round trip takes its time, and there is no silence.
+fn early_rtt_is_announced_again_when_settled() {
+    // Answers are rare, so the smoothed RTT converges slowly, and there is no silence.
     for every in [2, 4, 8, 20] {
         let mut link = Stretched::new();
         link.pass(806, every, seconds(300));
@@ -446,7 +449,7 @@ fn what_was_told_on_its_way_is_told_once_more_where_it_ends() {
 }
 
 #[test]
-fn a_link_that_was_full_when_it_was_slow_alone_is_unknown_again_each_time_after_twice_as_long() {
+fn link_full_once_returns_to_unknown() {
     let mut link = Direction::new(None, 0, 1);
     let mut patience = DOUBT;
     for _ in 0..4 {
@@ -463,7 +466,7 @@ fn a_link_that_was_full_when_it_was_slow_alone_is_unknown_again_each_time_after_
         assert!(link.gauge.poll_timeout().is_never(), "there is no more");
         (link.now, patience) = (doubt, patience + patience);
     }
-    // It bears what comes, for longer than was waited twice: the next fall is another.
+    // The link carries the load for longer than twice the wait: the next fall is a new one.
     assert_eq!(link.pass(2_000, 400, patience + patience), 0);
     assert_eq!(link.pass(200, 400, Duration::from_secs(15)), 1);
     let waits = link.gauge.poll_timeout().saturating_since(link.now);
@@ -471,7 +474,7 @@ fn a_link_that_was_full_when_it_was_slow_alone_is_unknown_again_each_time_after_
 }
 
 #[test]
-fn a_link_that_carried_more_is_taken_for_that_first_and_then_for_unknown() {
+fn better_link_is_tried_before_unknown() {
     let mut link = Direction::new(None, 0, 1);
     assert_eq!(link.pass(1_000, 3_000, Duration::from_secs(20)), 1);
     assert_eq!(link.pass(300, 3_000, Duration::from_secs(20)), 1);
@@ -482,7 +485,7 @@ fn a_link_that_carried_more_is_taken_for_that_first_and_then_for_unknown() {
     let second = link.gauge.poll_timeout();
     assert_eq!(second, first + DOUBT);
     assert!(link.gauge.handle_timeout(second) && link.told_kbps().is_none());
-    // Both together are one doubt.
+    // Both together count as one trial.
     (link.now, link.waiting) = (second, 0);
     assert_eq!(link.pass(300, 3_000, Duration::from_secs(10)), 1);
     let waits = link.gauge.poll_timeout().saturating_since(link.now);
@@ -490,11 +493,11 @@ fn a_link_that_carried_more_is_taken_for_that_first_and_then_for_unknown() {
 }
 
 #[test]
-fn a_link_that_was_full_for_a_moment_is_not_said_to_be_slow_and_has_not_failed() {
+fn briefly_full_link_is_not_slow() {
     let mut link = Direction::new(None, 0, 1);
     for _ in 0..4 {
         assert_eq!(link.pass(300, 1_000, Duration::from_secs(3)), 0);
-        // Then nothing is sent, and so nothing is read.
+        // Then nothing is sent, and nothing is read.
         (link.now, link.waiting) = (link.gauge.poll_timeout(), 0);
         assert!(!link.gauge.handle_timeout(link.now) && link.told_kbps().is_none());
     }
@@ -503,14 +506,14 @@ fn a_link_that_was_full_for_a_moment_is_not_said_to_be_slow_and_has_not_failed()
 }
 
 #[test]
-fn a_link_that_is_full_is_not_doubted() {
+fn full_link_keeps_its_capacity() {
     let mut link = Direction::new(None, 20, 1);
     assert_eq!(link.pass(300, 400, Duration::from_secs(600)), 1);
     assert!(link.gauge.poll_timeout() > link.now + DOUBT - WINDOW);
 }
 
 #[test]
-fn rate_that_is_configured_later_is_told_at_once() {
+fn late_configured_rate_is_announced_at_once() {
     let mut link = Direction::new(Some(8_000), 0, 1);
     link.pass(8_000, 100, Duration::from_secs(4));
     let rate = Bitrate::from_kbps(2_000);

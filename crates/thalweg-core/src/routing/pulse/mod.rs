@@ -1,26 +1,31 @@
-//! Whether a neighbour answers: found out from traffic that is there anyway, long before its connection is given up.
+//! Detects a neighbour that does not answer, from existing traffic and long before its connection
+//! times out.
 //!
-//! *The idea.* What QUIC has sent and must be acknowledged is answered within a round trip and the time that an
-//! acknowledgement may be held back. So while bytes are in flight and nothing at all comes, every further round trip makes
-//! it less likely that the neighbour is there. After [`Pulse::doubt`] it is **doubted**, so that another way is made ready;
-//! after [`Pulse::patience`] it is taken for **silent**; the first byte that comes ends either. A false alarm costs a change of
-//! the way, never an ADU, so the patience is short; a false doubt costs a few messages, so it comes sooner.
+//! *The idea.* What QUIC has sent is acknowledged within one round trip and the acknowledgement
+//! delay. So while bytes are in flight and nothing at all arrives, each further round trip makes it
+//! less likely that the neighbour is alive. After [`Pulse::doubt`] it is **doubtful**, so that
+//! another path is prepared; after [`Pulse::patience`] it is **silent**; any received byte ends
+//! either state. A false alarm costs a change of path and never an ADU, so the patience is short. A
+//! false doubt costs a few messages, so it comes sooner.
 //!
 //! ```text
-//! sent ──► look every 25 ms while bytes are in flight ──► nothing came for max(3 · RTT, 75 ms): doubted
-//!          and when either is due                     ├─► nothing came for max(4 · RTT + 25 ms, 150 ms): silent
-//!                                                     └─► something came: neither, wait anew
+//! sent ──► check every 25 ms while bytes are in flight ──► nothing for max(3 · RTT, 75 ms): doubtful
+//!          and when either is due                      ├─► nothing for max(4 · RTT + 25 ms, 150 ms): silent
+//!                                                      └─► something arrived: answering, restart the wait
 //! ```
 //!
-//! A look sees that something came, not when. For an acknowledgement the transport knows, and for the first packet after it;
-//! so what is due is due from then, and not from the look after.
+//! A check sees that something arrived, not when. The transport knows the time of the last
+//! acknowledgement, and of the first packet sent after it; the wait counts from there and not from
+//! the next check.
 //!
-//! A look that comes late by more than another says that this node was away, not its neighbour: by so much more is waited.
+//! A check that runs late shows that this node was suspended, not its neighbour: the wait is
+//! extended by the excess.
 //!
-//! *What it does not do.* An idle link is not asked: what has nothing to carry loses nothing. It ends no connection.
+//! *What it does not do.* It does not probe an idle link: a link without traffic loses nothing. It
+//! closes no connection.
 //!
-//! *Sources.* RFC 9000 §13.2.1 and RFC 9002 §6.2.1 (25 ms by which an acknowledgement may be held back); spec BM-R2: the
-//! old system delayed 7 packets of 40 ms.
+//! *Sources.* RFC 9000 §13.2.1 and RFC 9002 §6.2.1 (25 ms by which an acknowledgement may be held
+//! back); spec BM-R2: the old system delayed 7 packets of 40 ms.
 
 use crate::time::{Duration, Instant};
 use crate::units::DataSize;
@@ -28,60 +33,63 @@ use crate::units::DataSize;
 #[cfg(test)]
 mod tests;
 
-/// How often it is looked at least while bytes are in flight: a sixth of the least patience.
+/// Longest interval between checks while bytes are in flight: a sixth of the minimum patience.
 pub const LOOK: Duration = Duration::from_millis(25);
 
 /// How long an acknowledgement may be held back: QUIC's default.
 const ACK_DELAY: Duration = Duration::from_millis(25);
 
-/// The least patience: below it a scheduler's hiccup or one lost packet with its probe would count.
+/// Minimum patience: a shorter one would be exceeded by a scheduling delay, or by one lost packet
+/// and its probe.
 const PATIENCE_MIN: Duration = Duration::from_millis(150);
 
-/// Round trips without a word.
+/// Round trips without any data until a neighbour is silent.
 const ROUNDS: u64 = 4;
 
-/// Round trips without a word until a neighbour is doubted: a probe goes after one, its deviation and [`ACK_DELAY`] (RFC 9002
-/// §6.2.1), and is answered after another.
+/// Round trips without any data until a neighbour is doubtful: a probe is sent after one RTT, its
+/// deviation and [`ACK_DELAY`] (RFC 9002 §6.2.1), and is answered one RTT later.
 const DOUBT_ROUNDS: u64 = 3;
 
-/// The least time until then: half of the least patience, so that the other half is there to make a way ready.
+/// Minimum time until a neighbour is doubtful: half of the minimum patience, which leaves the other
+/// half to prepare a path.
 const DOUBT_MIN: Duration = Duration::from_millis(75);
 
-/// One neighbour's signs of life.
+/// The liveness of one neighbour.
 #[derive(Clone, Copy, Debug)]
 pub struct Pulse {
-    /// Bytes that had come at the last look; none if nobody asked.
+    /// Bytes received until the last check; `None` if the driver did not read it.
     received: Option<DataSize>,
-    /// Since when nothing has come of what was waited for.
+    /// Since when an answer is outstanding.
     since: Instant,
-    /// When it was looked last.
-    looked: Instant,
-    look: Instant,
+    /// Time of the last check.
+    checked: Instant,
+    check_at: Instant,
     hearing: Hearing,
 }
 
-/// What a neighbour is taken for.
+/// A neighbour's liveness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hearing {
     /// It answers, or has nothing to answer.
     Answering,
-    /// It has not answered for long enough to make ready for its silence.
+    /// It has not answered for long enough to prepare another path.
     Doubtful,
     /// It does not answer.
     Silent,
 }
 
-/// What is seen of a link at a look.
+/// A driver's reading of a link at a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sign {
-    /// All bytes that have come over it; none if that was not asked: the neighbour is not silent, and nothing is in flight, or it is
-    /// waited for a shorter time than [`LOOK`].
+    /// All bytes received over the link; `None` if not read, which is allowed while the neighbour
+    /// is not silent and nothing is in flight or the wait is shorter than [`LOOK`].
     pub received: Option<DataSize>,
-    /// What is neither acknowledged nor given up as lost, and what is lost and to be sent again.
+    /// Bytes neither acknowledged nor lost, and lost bytes to be retransmitted.
     pub in_flight: DataSize,
-    /// When the last acknowledgement came, or the first of what is in flight was sent if that was later; none if that is not known.
+    /// When the last acknowledgement arrived or the oldest packet in flight was sent, whichever is
+    /// later; `None` if unknown.
     pub waiting_since: Option<Instant>,
-    /// The smoothed round trip; zero if what has come was not asked, for then nothing is due.
+    /// Smoothed RTT; zero if `received` was not read, as nothing is due then.
     pub rtt: Duration,
 }
 
@@ -90,59 +98,62 @@ impl Default for Pulse {
         Self {
             received: Some(DataSize::ZERO),
             since: Instant::ZERO,
-            looked: Instant::ZERO,
-            look: Instant::NEVER,
+            checked: Instant::ZERO,
+            check_at: Instant::NEVER,
             hearing: Hearing::Answering,
         }
     }
 }
 
 impl Pulse {
-    /// Returns how long nothing may come over a link of this round trip.
+    /// Returns the time without any data after which a neighbour with this RTT is silent.
     pub fn patience(rtt: Duration) -> Duration {
         (rounds(rtt, ROUNDS) + ACK_DELAY).max(PATIENCE_MIN)
     }
 
-    /// Returns how long nothing may come until the neighbour is doubted; always less than the patience.
+    /// Returns the time without any data after which a neighbour is doubtful; always below the
+    /// patience.
     pub fn doubt(rtt: Duration) -> Duration {
         rounds(rtt, DOUBT_ROUNDS).max(DOUBT_MIN)
     }
 
-    /// Takes in that something is sent, which will be acknowledged.
+    /// Takes in that bytes are sent that will be acknowledged.
     pub const fn handle_sent(&mut self, now: Instant) {
-        if self.look.is_never() {
+        if self.check_at.is_never() {
             self.since = now;
-            self.look = Instant::from_nanos(now.as_nanos().saturating_add(LOOK.as_nanos()));
+            self.check_at = Instant::from_nanos(now.as_nanos().saturating_add(LOOK.as_nanos()));
         }
     }
 
-    /// Looks; returns what the neighbour is taken for, if that has changed.
+    /// Checks; returns the neighbour's liveness if it has changed.
     pub fn handle_look(&mut self, sign: Sign, now: Instant) -> Option<Hearing> {
-        // What came between a look that did not ask and the next one ends no waiting: that began with the first of them.
+        // Bytes that arrived between a check without a reading and the next one end no wait: the
+        // wait began with the first of them.
         let has_come = self
             .received
             .zip(sign.received)
             .is_some_and(|(before, now)| before != now);
         self.received = sign.received;
-        let looked = core::mem::replace(&mut self.looked, now);
+        let checked = core::mem::replace(&mut self.checked, now);
         let known = sign.waiting_since.map(|since| since.min(now));
         self.since = match known {
             _ if sign.in_flight == DataSize::ZERO => now,
-            // What came was an acknowledgement, so it is known when; of anything else only that it has come by now.
-            Some(known) if has_come && known > looked => known,
+            // If an acknowledgement arrived, its time is known; of other data only that it has
+            // arrived by now.
+            Some(known) if has_come && known > checked => known,
             _ if has_come => now,
             Some(known) => self.since.max(known),
             None => self.since,
         };
-        let away = now.saturating_since(self.look);
-        if away > LOOK {
-            self.since = (self.since + away).min(now);
+        let delay = now.saturating_since(self.check_at);
+        if delay > LOOK {
+            self.since = (self.since + delay).min(now);
         }
         let is_idle = sign.in_flight == DataSize::ZERO && (has_come || !self.is_silent());
         let (doubt, patience) = (Self::doubt(sign.rtt), Self::patience(sign.rtt));
         let due = [doubt, patience].map(|wait| self.since + wait);
         let soonest = due.into_iter().filter(|due| *due > now);
-        self.look = if is_idle {
+        self.check_at = if is_idle {
             Instant::NEVER
         } else {
             soonest.fold(now + LOOK, Instant::min)
@@ -160,18 +171,18 @@ impl Pulse {
         has_changed.then_some(hearing)
     }
 
-    /// Returns whether the neighbour is taken for silent.
+    /// Returns whether the neighbour is silent.
     pub fn is_silent(&self) -> bool {
         self.hearing == Hearing::Silent
     }
 
-    /// Returns when to look.
+    /// Returns when to check.
     pub const fn poll_timeout(&self) -> Instant {
-        self.look
+        self.check_at
     }
 }
 
-/// Returns so many round trips.
+/// Returns `count` round trips.
 const fn rounds(rtt: Duration, count: u64) -> Duration {
     Duration::from_nanos(rtt.as_nanos().saturating_mul(count))
 }

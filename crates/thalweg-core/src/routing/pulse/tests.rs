@@ -1,5 +1,5 @@
-//! Proves when a neighbour is doubted and when it is taken for silent: after so long, to the moment where it is known since when
-//! it is waited, and only while something is waited for.
+//! Proves when a neighbour becomes doubtful and silent: to the instant if the start of the wait is
+//! known, and only while an answer is outstanding.
 
 use alloc::vec::Vec;
 
@@ -22,7 +22,7 @@ fn ms(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-/// Looks whenever it is time, until then; returns what the neighbour was taken for, and from when on.
+/// Checks whenever due, until `until`; returns the changes of liveness and their times.
 fn looked(
     pulse: &mut Pulse,
     until: Instant,
@@ -42,7 +42,7 @@ fn looked(
 }
 
 #[test]
-fn patience_is_four_round_trips_and_a_held_back_acknowledgement_and_has_a_least() {
+fn patience_is_four_rtts_with_minimum() {
     assert_eq!(Pulse::patience(RTT), Duration::from_millis(225));
     assert_eq!(Pulse::patience(Duration::ZERO), Duration::from_millis(150));
     let long = Pulse::patience(Duration::from_millis(600));
@@ -51,8 +51,7 @@ fn patience_is_four_round_trips_and_a_held_back_acknowledgement_and_has_a_least(
 }
 
 #[test]
-fn a_neighbour_is_doubted_a_round_trip_before_its_silence_and_no_later_than_half_of_the_least_patience()
- {
+fn doubt_precedes_silence_by_a_round_trip() {
     assert_eq!(Pulse::doubt(RTT), Duration::from_millis(150));
     assert_eq!(Pulse::doubt(Duration::ZERO), Duration::from_millis(75));
     for rtt in [0, 1, 20, 25, 37, 50, 600, 5_000].map(Duration::from_millis) {
@@ -66,7 +65,7 @@ fn a_neighbour_is_doubted_a_round_trip_before_its_silence_and_no_later_than_half
 }
 
 #[test]
-fn a_neighbour_that_never_answers_is_doubted_and_silent_to_the_moment() {
+fn dead_neighbour_is_doubtful_then_silent() {
     let mut pulse = Pulse::default();
     assert!(pulse.poll_timeout().is_never());
     let sent = Instant::from_nanos(7);
@@ -84,10 +83,10 @@ fn a_neighbour_that_never_answers_is_doubted_and_silent_to_the_moment() {
 }
 
 #[test]
-fn it_is_waited_from_the_last_acknowledgement_or_the_first_packet_and_not_from_the_look_after() {
+fn wait_starts_at_last_acknowledgement() {
     let mut pulse = Pulse::default();
     pulse.handle_sent(ms(0));
-    // What was put into the link at 0 left it at 9; what was acknowledged at 61 was seen at 75.
+    // A packet sent at 0 ms left at 9 ms; an acknowledgement at 61 ms was seen at 75 ms.
     let of = |now: Instant| {
         let (received, since) = if now < ms(61) { (0, 9) } else { (40, 61) };
         Sign {
@@ -102,7 +101,7 @@ fn it_is_waited_from_the_last_acknowledgement_or_the_first_packet_and_not_from_t
         (Hearing::Silent, ms(61) + patience),
     ];
     assert_eq!(heard, expected);
-    // Something else than an acknowledgement has come by a look, nobody knows when.
+    // Data other than an acknowledgement has arrived by a check, at an unknown time.
     let mut pulse = Pulse::default();
     pulse.handle_sent(ms(0));
     let of = |now: Instant| Sign {
@@ -114,7 +113,7 @@ fn it_is_waited_from_the_last_acknowledgement_or_the_first_packet_and_not_from_t
 }
 
 #[test]
-fn what_is_late_and_comes_ends_the_doubt() {
+fn late_answer_ends_doubt() {
     let mut pulse = Pulse::default();
     pulse.handle_sent(ms(0));
     let back = ms(0) + Pulse::doubt(RTT) + Duration::from_millis(10);
@@ -127,7 +126,7 @@ fn what_is_late_and_comes_ends_the_doubt() {
 }
 
 #[test]
-fn what_was_not_asked_while_nothing_was_in_flight_prolongs_no_patience() {
+fn unread_idle_bytes_extend_no_patience() {
     let mut pulse = Pulse::default();
     let mut now = Instant::from_nanos(7);
     pulse.handle_sent(now);
@@ -140,11 +139,11 @@ fn what_was_not_asked_while_nothing_was_in_flight_prolongs_no_patience() {
         assert_eq!(pulse.handle_look(unasked, now), None);
         pulse.handle_sent(now);
     }
-    // Something came meanwhile; then nothing any more.
+    // Something arrived meanwhile; then nothing more.
     let asked = |_| sign(9_000, 1_200);
     let heard = looked(&mut pulse, now + Duration::from_secs(3), asked);
     assert_eq!(heard[1], (Hearing::Silent, now + Pulse::patience(RTT)));
-    // And a byte that comes is one more than those.
+    // One received byte makes a difference.
     assert_eq!(
         pulse.handle_look(sign(9_001, 0), pulse.poll_timeout()),
         Some(Hearing::Answering)
@@ -152,10 +151,10 @@ fn what_was_not_asked_while_nothing_was_in_flight_prolongs_no_patience() {
 }
 
 #[test]
-fn what_was_not_asked_while_answers_came_costs_no_moment_of_what_follows() {
+fn unread_answers_cost_no_time_later() {
     let mut pulse = Pulse::default();
     pulse.handle_sent(ms(0));
-    // Something is always in flight, and answered each 7 ms; then nothing comes any more.
+    // Bytes are always in flight and answered every 7 ms; then nothing arrives any more.
     let last = ms(7 * 200);
     let of = |now: Instant| {
         let answered = Instant::from_nanos(now.as_nanos() / 7_000_000 * 7_000_000).min(last);
@@ -179,7 +178,7 @@ fn what_was_not_asked_while_answers_came_costs_no_moment_of_what_follows() {
 }
 
 #[test]
-fn one_byte_ends_the_silence_and_an_idle_link_is_not_looked_at() {
+fn one_byte_ends_silence_and_idle_is_unchecked() {
     let mut pulse = Pulse::default();
     pulse.handle_sent(Instant::ZERO);
     let back = Instant::ZERO + Duration::from_secs(2);
@@ -199,11 +198,11 @@ fn one_byte_ends_the_silence_and_an_idle_link_is_not_looked_at() {
 }
 
 #[test]
-fn who_answers_now_and_then_or_has_nothing_to_answer_is_not_silent() {
+fn sparse_answers_are_not_silence() {
     let mut pulse = Pulse::default();
     pulse.handle_sent(Instant::ZERO);
     let until = Instant::ZERO + Duration::from_secs(10);
-    // A full queue: something comes every 200 ms, where the patience is 225 and the doubt 150.
+    // A full queue: data every 200 ms, where the patience is 225 ms and the doubt 150 ms.
     let of = |now: Instant| sign(now.as_nanos() / 200_000_000, 50_000);
     let heard = looked(&mut pulse, until, of);
     assert!(heard.iter().all(|(hearing, _)| *hearing != Hearing::Silent));
@@ -218,11 +217,11 @@ fn who_answers_now_and_then_or_has_nothing_to_answer_is_not_silent() {
 }
 
 #[test]
-fn what_this_node_was_away_does_not_count_as_silence() {
+fn own_suspension_is_not_silence() {
     let mut pulse = Pulse::default();
     pulse.handle_sent(Instant::ZERO);
     let late = Instant::ZERO + Duration::from_secs(2);
-    // That it is known since when it is waited changes nothing.
+    // A known start of the wait changes nothing.
     let of = |_| Sign {
         waiting_since: Some(Instant::ZERO),
         ..sign(0, 1_200)
