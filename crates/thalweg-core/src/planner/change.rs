@@ -1,9 +1,10 @@
-//! From one plan to the next: what would have to be done, and whether that is worth it.
+//! The steps from one plan to the next, and whether they pay.
 //!
-//! *The idea.* A plan costs while it is in force, a change costs once. So both are put in one unit, cost × time: a plan
-//! is replaced if what it would save until the session ends, or until the network is expected to change again, exceeds
-//! what its steps take. That keeps a plan through small changes, and lets a short session keep the plan that was quick
-//! to make. A plan that has come to break something is replaced whatever it takes.
+//! *The idea.* A plan costs while it is in force, a change costs once. Both are compared in one
+//! unit, cost × time: a plan is replaced if what the new one saves until the session ends, or until
+//! the network is expected to change again, exceeds the price of the steps. So a plan survives
+//! small changes, and a short session keeps the plan that was quick to find. A plan that breaks a
+//! constraint is replaced at any price.
 //!
 //! *Sources.* docs/planner.md §11; PA-19, PA-27.
 
@@ -18,41 +19,41 @@ use super::{Policy, plan};
 use crate::model::{Adapter, Edge, LinkIndex, NodeName, Snapshot};
 use crate::time::Duration;
 
-/// One thing to be done on one node.
+/// One step on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// The node becomes part of the path.
+    /// The node joins the path.
     Join {
-        /// Which.
+        /// The node.
         node: NodeName,
     },
-    /// The node is no longer part of the path.
+    /// The node leaves the path.
     Leave {
-        /// Which.
+        /// The node.
         node: NodeName,
     },
-    /// An adapter starts, so that it runs at this place of the node's new chain.
+    /// An adapter starts at this position of the node's new chain.
     Start {
-        /// Where.
+        /// The node.
         node: NodeName,
-        /// Which.
+        /// The adapter.
         adapter: Adapter,
-        /// Its place in the chain.
+        /// Its position in the chain.
         at: usize,
     },
-    /// An adapter stops, which runs at this place of the node's old chain.
+    /// An adapter stops at this position of the node's old chain.
     Stop {
-        /// Where.
+        /// The node.
         node: NodeName,
-        /// Which.
+        /// The adapter.
         adapter: Adapter,
-        /// Its place in the chain.
+        /// Its position in the chain.
         at: usize,
     },
     /// The node sends over another link from now on.
     Send {
-        /// Which.
+        /// The node.
         node: NodeName,
         /// The far end of the link.
         to: NodeName,
@@ -61,40 +62,40 @@ pub enum Step {
     },
 }
 
-/// What changes cost.
+/// Prices of changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Switching {
-    /// Cost × seconds of one step.
+    /// Price of one step, in cost × seconds.
     pub step: f64,
-    /// How long a network is expected to stay as it is.
+    /// How long the network is expected to stay unchanged.
     pub horizon: Duration,
-    /// How long the session still lasts, if that is known.
+    /// Remaining duration of the session, if known.
     pub session: Duration,
 }
 
-/// What is to become of a plan.
+/// The decision about a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// It stays: nothing better was found, or what is better would not pay.
+    /// It stays: no better plan was found, or the better one does not pay.
     Keep {
         /// What the better plan would save, in cost × seconds.
         gain: f64,
-        /// What changing to it would take, in cost × seconds.
+        /// The price of changing to it, in cost × seconds.
         price: f64,
     },
     /// It is replaced.
     Replace {
-        /// By this one.
+        /// The new plan.
         plan: Plan,
-        /// Through these steps.
+        /// The steps to it.
         steps: Vec<Step>,
-        /// What this one does not satisfy.
+        /// What the new plan does not satisfy.
         shortfalls: Vec<Shortfall>,
     },
 }
 
 impl Default for Switching {
-    /// A step is worth one cost unit for a second; a network stays as it is for a minute.
+    /// A step is worth one cost unit for a second; a network stays unchanged for a minute.
     fn default() -> Self {
         Self {
             step: 1.0,
@@ -116,10 +117,11 @@ impl fmt::Display for Step {
     }
 }
 
-/// Returns the least set of steps that make one plan of another.
+/// Returns the smallest set of steps from one plan to another.
 ///
-/// Nodes of the new path come first, from the sink on, then those that leave: what is to receive is ready before
-/// anything is sent to it. Chains differ by a longest common subsequence, so no adapter is stopped to be started again.
+/// Nodes of the new path come first, from the sink upstream, then those that leave: each receiver
+/// is ready before anything is sent to it. Chains are compared by their longest common subsequence,
+/// so no adapter is stopped to be restarted.
 ///
 /// Cost    O(path · adapters²)
 pub fn diff(old: &Plan, new: &Plan) -> Vec<Step> {
@@ -128,7 +130,7 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Step> {
         if !old.path.contains(node) {
             steps.push(Step::Join { node: node.clone() });
         }
-        differ(
+        diff_chain(
             node,
             old.adapters_at(node),
             new.adapters_at(node),
@@ -151,9 +153,9 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Step> {
     steps
 }
 
-/// Adds the steps that make one chain of another.
-fn differ(node: &NodeName, old: &[Adapter], new: &[Adapter], steps: &mut Vec<Step>) {
-    // common[i][j]: the longest common subsequence of old[i..] and new[j..].
+/// Adds the steps that turn one chain into another.
+fn diff_chain(node: &NodeName, old: &[Adapter], new: &[Adapter], steps: &mut Vec<Step>) {
+    // common[i][j]: length of the longest common subsequence of old[i..] and new[j..].
     let mut common = vec![vec![0usize; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {
@@ -188,8 +190,8 @@ fn differ(node: &NodeName, old: &[Adapter], new: &[Adapter], steps: &mut Vec<Ste
     }
 }
 
-/// Returns whether a plan that was best stays so when one link changes: it does not use the link, and the link has
-/// nothing that it had not before. No plan anew is needed then.
+/// Returns whether a best plan stays best when one link changes: it does not use the link, and the
+/// link is no better than before. Then no new plan is needed.
 ///
 /// Cost    O(path)
 pub fn stays_best(plan: &Plan, link: LinkIndex, before: &Edge, after: &Edge) -> bool {
@@ -202,9 +204,9 @@ pub fn stays_best(plan: &Plan, link: LinkIndex, before: &Edge, after: &Edge) -> 
     plan.feasible && unused && no_better
 }
 
-/// Decides what is to become of a plan in a network that may have changed.
+/// Decides whether a plan stays in a network that may have changed.
 ///
-/// A plan that breaks something now is replaced. Another is replaced if, for as long as things stay,
+/// A plan that breaks a constraint now is replaced. Any other is replaced if
 ///
 /// ```text
 /// (cost of the old − cost of the new) · min(session, horizon) > steps · price of a step

@@ -1,13 +1,13 @@
-//! Cost as whole quanta of 10⁻¹⁵, so that sums do not depend on their order.
+//! Cost in whole quanta of 10⁻¹⁵, so that sums do not depend on their order.
 //!
-//! *The idea.* Every term of the cost is rounded once; after that only integers are added, so the difference of two
-//! labels stays what it is however both go on, on every machine. What is equal on paper (⅓ + ⅓ and ⅔) may still differ
-//! by the rounding of its terms; so costs within [`TIE`] count as equal, which is far above that rounding and far below
-//! the 10⁻⁹ that anyone looks at.
+//! *The idea.* Every term is rounded once and only integers are added. So the difference of two
+//! labels is the same on every machine, however both continue. Costs that are equal on paper (⅓ + ⅓
+//! and ⅔) may still differ by the rounding of their terms. Costs within [`TIE`] therefore count as
+//! equal: far above that rounding, and far below the 10⁻⁹ that users see.
 
 use core::ops::{Add, AddAssign};
 
-/// Quanta in one cost unit.
+/// Quanta per cost unit.
 const QUANTA: f64 = 1e15;
 
 /// Costs that differ by no more than this are equal: 10⁻¹² units.
@@ -19,16 +19,16 @@ pub(super) struct Cost(u128);
 
 impl Cost {
     pub(super) const ZERO: Self = Self(0);
-    /// No way at all; sums stop here.
+    /// No path; sums saturate here.
     pub(super) const MAX: Self = Self(u128::MAX);
-    /// One term is capped here, so that no sum of a plan's terms overflows.
+    /// Cap of one term, so that no sum of a plan's terms overflows.
     const TERM_MAX: Self = Self(1 << 100);
 
-    /// Rounds to the nearest quantum; below zero and not-a-number are zero.
+    /// Rounds to the nearest quantum; negative values and NaN become zero.
     pub(super) fn from_f64(units: f64) -> Self {
         let quanta = units * QUANTA + 0.5;
-        // Below 2^64 the conversion is one instruction, which the innermost loop feels. `as` saturates and maps
-        // not-a-number to zero.
+        // Below 2^64 the conversion is one instruction, which matters in the innermost loop. `as`
+        // saturates and maps NaN to zero.
         if quanta < 1.8e19 {
             return Self(u128::from(quanta as u64));
         }
@@ -39,17 +39,17 @@ impl Cost {
         Self(quanta as u128)
     }
 
-    /// Returns the quanta, or the most that fit.
+    /// Returns the quanta, saturated to 64 bits.
     pub(super) fn quanta(self) -> u64 {
         u64::try_from(self.0).unwrap_or(u64::MAX)
     }
 
-    /// Returns so many quanta so many times.
+    /// Returns `quanta` times `times`.
     pub(super) fn product(quanta: u64, times: u64) -> Self {
         Self(u128::from(quanta) * u128::from(times))
     }
 
-    /// Returns how many quanta each of so many get.
+    /// Returns the quanta of one share among `among`.
     pub(super) fn shared(self, among: u64) -> u64 {
         Self(self.0 / u128::from(among.max(1))).quanta()
     }
@@ -58,7 +58,7 @@ impl Cost {
         self.0 as f64 / QUANTA
     }
 
-    /// Returns whether this is more than `other` by more than rounding.
+    /// Returns whether this exceeds `other` by more than rounding.
     pub(super) fn exceeds(self, other: Self) -> bool {
         self.0 > other.0.saturating_add(TIE)
     }

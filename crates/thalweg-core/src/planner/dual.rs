@@ -1,4 +1,5 @@
-//! The bounds that a search asks for: cost alone, and cost with prices on the sums that bind.
+//! The lower bounds that guide a search: on cost alone, and on cost with prices for the sums that
+//! bind.
 //!
 //! *The idea.* With a price λ on delay, no walk in time costs less than
 //!
@@ -6,10 +7,10 @@
 //! L(λ) = min over walks of (cost + λ · delay) − λ · T
 //! ```
 //!
-//! and the same, from a label on, bounds what that label can still come to. L is concave and piecewise linear; the best
-//! λ is found by cutting planes: the next one is where the lines of the cheapest late walk and the cheapest walk in time
-//! cross. A price on hops bounds the length in the same way. The bound need not be tight for the search to be exact,
-//! only for it to be short.
+//! and the same expression, from a label on, bounds what that label can still reach. L is concave
+//! and piecewise linear. The best λ is found by cutting planes: the next λ is where the lines of
+//! the cheapest late walk and of the cheapest walk in time intersect. A price on hops bounds the
+//! length in the same way. A loose bound makes the search longer, but never inexact.
 //!
 //! *Sources.* docs/planner.md §4; Handler and Zang 1980; Jüttner et al. 2001 (LARAC).
 
@@ -24,29 +25,31 @@ use super::potential::{Alive, Potential, Prices, Sums, Values};
 use super::problem::{Arc, Problem};
 use super::reach::{Near, Reach};
 
-/// How many prices are tried for one sum. Each costs a sweep; the gap seldom closes further.
+/// Maximum number of prices tried per sum: each costs a sweep, and the gap seldom closes further.
 const PRICES_MAX: usize = 10;
 
-/// Lower bounds on what a label can come to.
+/// Lower bounds on the final cost of a label.
 pub(super) struct Guides<'p, 'a> {
     problem: &'p Problem<'a>,
     reach: &'p Reach,
     stop: Stop<'p>,
-    /// Without prices.
+    /// The bound without prices.
     plain: Potential<'p, 'a>,
-    /// With prices, and what the bounds on the sums are worth at these prices.
+    /// The prices, the bound with them, and the worth of the sums' limits at these prices.
     priced: Option<(Prices, Potential<'p, 'a>, Cost)>,
-    /// The least delay to delivery, if the deadline is watched.
+    /// The minimum delay to delivery, if the deadline is watched.
     quickest: Option<Potential<'p, 'a>>,
-    /// Places through which a walk can be in time, if the deadline is watched; the potential with prices knows no other.
+    /// Places on some walk in time, if the deadline is watched; the bound with prices is restricted
+    /// to them.
     alive: Option<Alive>,
-    /// The fewest hops to the sink by node, if the length is watched.
+    /// The minimum hops to the sink by node, if the length is watched.
     shortest: Option<Reach>,
-    /// How far beyond a label's bound the potential is raised; grows when it was not far enough.
-    ahead: Cost,
+    /// How far beyond a label's bound the potential is raised; doubles whenever that was too
+    /// little.
+    lookahead: Cost,
 }
 
-/// Bounds apart from the problem: what is kept of them from one snapshot to the next.
+/// The bounds without the problem, kept from one snapshot to the next.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     plain: Values,
@@ -56,7 +59,7 @@ pub(super) struct Kept {
     shortest: Option<Reach>,
 }
 
-/// A sum with a bound.
+/// A sum with a limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bounded {
     Delay,
@@ -93,8 +96,7 @@ fn deadline_of(problem: &Problem<'_>) -> Cost {
     Cost::from_quanta(problem.deadline().as_nanos())
 }
 
-/// Returns the places through which a walk can be in time, those that are `held` to be so included, and the nodes of
-/// those that are not held.
+/// Returns the places on some walk in time, including those `held`, and the nodes of the others.
 fn in_time(
     problem: &Problem<'_>,
     quickest: &Potential<'_, '_>,
@@ -120,13 +122,13 @@ fn in_time(
     (alive.into(), nodes)
 }
 
-/// Returns how far ahead to look at first, if all costs so much.
+/// Returns the initial `lookahead` for a minimum cost.
 fn ahead_of(least: Cost) -> Cost {
     Cost::from_quanta(least.shared(1024))
 }
 
 impl<'p, 'a> Guides<'p, 'a> {
-    /// Returns the bound on cost, `None` if no walk leads to delivery at all.
+    /// Returns the bound on cost; `None` if no walk leads to delivery.
     pub(super) fn new(problem: &'p Problem<'a>, reach: &'p Reach, stop: Stop<'p>) -> Option<Self> {
         let mut plain = Potential::new(problem, reach, Prices::COST, stop);
         let least = plain.at_start()?;
@@ -139,11 +141,11 @@ impl<'p, 'a> Guides<'p, 'a> {
             quickest: None,
             alive: None,
             shortest: None,
-            ahead: ahead_of(least),
+            lookahead: ahead_of(least),
         })
     }
 
-    /// Returns the bound on cost for a search that begins in many places; no sum is priced.
+    /// Returns the bound on cost for a search from many places; no sum is priced.
     pub(super) fn from_everywhere(problem: &'p Problem<'a>, nowhere: &'p Reach) -> Self {
         Self {
             problem,
@@ -154,12 +156,13 @@ impl<'p, 'a> Guides<'p, 'a> {
             quickest: None,
             alive: None,
             shortest: None,
-            ahead: Cost::from_f64(1e-3),
+            lookahead: Cost::from_f64(1e-3),
         }
     }
 
-    /// Goes on with bounds of an earlier problem: the links and nodes at `changed` have changed since, and `before` are
-    /// the sums of those nodes whose sums have fallen. `None` if a node has come within reach.
+    /// Continues with the bounds of an earlier problem: links and nodes at `changed` have changed
+    /// since, and `before` has the former sums of nodes with reduced sums. `None` if a node has
+    /// become reachable.
     pub(super) fn resume(
         problem: &'p Problem<'a>,
         reach: &'p Reach,
@@ -168,37 +171,37 @@ impl<'p, 'a> Guides<'p, 'a> {
         changed: &[u32],
         stop: Stop<'p>,
     ) -> Option<Self> {
-        let mended = |values: Values| {
+        let repaired = |values: Values| {
             let mut potential = Potential::resume(problem, reach, values, stop);
-            potential.mend(before, changed);
+            potential.repair(before, changed);
             potential
         };
         let mut shortest = kept.shortest;
         if let Some(shortest) = &mut shortest {
             shortest.lower(problem, changed)?;
         }
-        let mut quickest = kept.quickest.map(mended);
+        let mut quickest = kept.quickest.map(repaired);
         let mut alive = kept.alive;
-        let mut woken = changed.to_vec();
+        let mut affected = changed.to_vec();
         if let (Some(quickest), Some(held)) = (&mut quickest, &alive) {
             quickest.raise(deadline_of(problem) + Cost::from_quanta(1));
             let (now, nodes) = in_time(problem, quickest, Some(held));
-            // Neighbours have offered nothing to places that were of no use.
+            // Neighbours have offered nothing to places that were not alive.
             for node in nodes {
-                woken.push(node);
-                woken.extend(problem.arcs_from(node).iter().map(|arc| arc.to));
+                affected.push(node);
+                affected.extend(problem.arcs_from(node).iter().map(|arc| arc.to));
             }
             alive = Some(now);
         }
-        woken.sort_unstable();
-        woken.dedup();
+        affected.sort_unstable();
+        affected.dedup();
         let priced = kept.priced.map(|(prices, values, worth)| {
             let mut potential = Potential::resume(problem, reach, values, stop);
             potential = potential.among(alive.clone());
-            potential.mend(before, &woken);
+            potential.repair(before, &affected);
             (prices, potential, worth)
         });
-        let plain = mended(kept.plain);
+        let plain = repaired(kept.plain);
         let least = plain.at(problem.source as u32, problem.states.start());
         Some(Self {
             problem,
@@ -209,7 +212,7 @@ impl<'p, 'a> Guides<'p, 'a> {
             quickest,
             alive,
             shortest,
-            ahead: ahead_of(least),
+            lookahead: ahead_of(least),
         })
     }
 
@@ -225,7 +228,7 @@ impl<'p, 'a> Guides<'p, 'a> {
         }
     }
 
-    /// Returns a lower bound of what any plan over an arc costs.
+    /// Returns a lower bound on the cost of any plan over an arc.
     pub(super) fn through(&self, from: u32, arc: &Arc) -> Cost {
         let plain = self.plain.through(from, arc);
         match &self.priced {
@@ -236,21 +239,21 @@ impl<'p, 'a> Guides<'p, 'a> {
         }
     }
 
-    /// Returns how many places the bounds that are kept have settled.
+    /// Returns the number of places settled in the kept bounds.
     pub(super) fn settled(&self) -> u32 {
         let priced = self.priced.as_ref();
         self.plain.steps() + priced.map_or(0, |(_, potential, _)| potential.steps())
     }
 
-    /// Looks as far as a plan of this cost needs.
-    pub(super) fn look(&mut self, cost: Cost) {
+    /// Raises the bounds as far as a plan of this cost needs.
+    pub(super) fn raise_to(&mut self, cost: Cost) {
         self.plain.raise(cost);
         if let Some((_, potential, worth)) = &mut self.priced {
             potential.raise(cost + *worth);
         }
     }
 
-    /// Prunes by the sums that are watched, without prices.
+    /// Prunes by the watched sums, without prices.
     pub(super) fn prune(&mut self, watch: &Watch) {
         let problem = self.problem;
         if watch.deadline && self.quickest.is_none() {
@@ -264,12 +267,12 @@ impl<'p, 'a> Guides<'p, 'a> {
         }
     }
 
-    /// Returns what the cheapest walk without slots sums up to.
+    /// Returns the sums of the cheapest walk without slots.
     pub(super) fn cheapest(&self) -> Sums {
         self.plain.walk()
     }
 
-    /// Prices the sums that are watched; returns whether any walk can keep them.
+    /// Prices the watched sums; returns whether any walk can keep them.
     pub(super) fn watch(&mut self, watch: &Watch) -> bool {
         let problem = self.problem;
         if watch.deadline && self.quickest.is_none() {
@@ -278,7 +281,8 @@ impl<'p, 'a> Guides<'p, 'a> {
             if quickest.at_start().is_none_or(|least| deadline < least) {
                 return false;
             }
-            // Beyond the deadline nobody asks: what is not settled now cannot be in time.
+            // Nothing beyond the deadline is queried: a place that is not settled now cannot be in
+            // time.
             quickest.raise(deadline + Cost::from_quanta(1));
             self.alive = Some(in_time(problem, &quickest, None).0);
             self.quickest = Some(quickest);
@@ -302,7 +306,7 @@ impl<'p, 'a> Guides<'p, 'a> {
         true
     }
 
-    /// Looks for the price at which the bound is highest, the prices of other sums being given, and keeps it.
+    /// Finds the price with the highest bound, given the prices of the other sums, and keeps it.
     fn ascend(&mut self, base: Prices, bounded: Bounded) -> Prices {
         let most = bounded.most(self.problem);
         let (mut beyond, mut within): (Option<Sums>, Option<Sums>) = (None, None);
@@ -324,7 +328,7 @@ impl<'p, 'a> Guides<'p, 'a> {
                 highest = Some((bound, prices));
                 self.priced = Some((prices, potential, worth));
             }
-            // The dual is solved where a walk that is known already comes out again.
+            // The dual is solved once a known walk is the cheapest again.
             let known = [beyond, within].into_iter().flatten();
             let mut known = known.map(|sums| prices.sum(sums.cost, sums.delay_ns, sums.hops));
             if known.any(|sum| sum == least) {
@@ -356,7 +360,7 @@ impl<'p, 'a> Guides<'p, 'a> {
         highest.map_or(base, |(_, prices)| prices)
     }
 
-    /// Returns what the bounds on the sums are worth at these prices.
+    /// Returns what the sums' limits are worth at these prices.
     fn worth(&self, prices: Prices) -> Cost {
         let deadline = if prices.delay > 0 {
             self.problem.deadline().as_nanos()
@@ -371,7 +375,7 @@ impl<'p, 'a> Guides<'p, 'a> {
         prices.sum(Cost::ZERO, deadline, hops)
     }
 
-    /// Returns a lower bound of what a label comes to; the largest if it comes to nothing.
+    /// Returns a lower bound on a label's final cost; `Cost::MAX` if it cannot reach delivery.
     pub(super) fn bound(&self, sums: &Sums, node: u32, state: u16) -> Cost {
         let problem = self.problem;
         if let Some(quickest) = &self.quickest {
@@ -399,15 +403,15 @@ impl<'p, 'a> Guides<'p, 'a> {
         plain.max(paid.saturating_sub(*worth))
     }
 
-    /// Returns the bound of a label whose bound was `held`, after looking further if that may raise it.
+    /// Returns a label's bound, formerly `held`, after raising the potential where that may help.
     pub(super) fn raised(&mut self, sums: &Sums, node: u32, state: u16, held: Cost) -> Cost {
         match &mut self.priced {
-            None => self.plain.raise(held + self.ahead),
-            Some((_, potential, worth)) => potential.raise(held + *worth + self.ahead),
+            None => self.plain.raise(held + self.lookahead),
+            Some((_, potential, worth)) => potential.raise(held + *worth + self.lookahead),
         }
         let raised = self.bound(sums, node, state);
         if raised > held {
-            self.ahead += self.ahead;
+            self.lookahead += self.lookahead;
         }
         raised
     }

@@ -1,45 +1,45 @@
-//! How far a search may go, and what it knows when it may go no further.
+//! Limits of a search, and its result when it reaches one.
 //!
-//! *The idea.* A search ends early for one of two reasons: it keeps too many labels, or whoever called it says that it is
-//! time. It is asked again and again, but seldom enough that asking costs nothing; and what a best-first search has not
-//! looked at costs no less than what it would look at next, so an early end still leaves a bound.
+//! *The idea.* A search ends early when it keeps too many labels or when its caller asks it to
+//! stop. It polls the caller at intervals at which polling costs nothing. A best-first search
+//! leaves a lower bound even then: unexplored labels cost no less than the next one.
 //!
-//! *What it does not do.* It reads no clock: the caller's function may.
+//! *What it does not do.* It reads no clock; the caller's function may.
 //!
 //! *Sources.* docs/planner.md §4.
 
 use super::cost::Cost;
 use super::problem::{Exhausted, Route};
 
-/// A search asks whether it is to stop after so many labels or settled places.
+/// Labels or settled places between two polls of the caller.
 pub(super) const STEPS_BETWEEN: u32 = 256;
 
-/// Says whether to stop; once it has, it says so for ever.
+/// Returns whether to stop; true for ever after the first time.
 pub(super) type Stop<'s> = &'s dyn Fn() -> bool;
 
-/// How far a search may go.
+/// Limits of a search.
 #[derive(Clone, Copy)]
 pub(super) struct Effort<'s> {
-    /// How many labels it may keep.
+    /// Maximum number of labels.
     pub(super) labels_max: u32,
-    /// Whether it is to stop.
+    /// Whether to stop.
     pub(super) stop: Stop<'s>,
-    /// What a plan that is known already costs: nothing dearer is looked for.
+    /// Cost of a known plan: dearer ones are not searched.
     pub(super) known: Cost,
 }
 
 /// A search that ended early.
 pub(super) struct Cut {
-    /// Labels it kept.
+    /// Labels that it kept.
     pub(super) labels: u32,
-    /// No plan costs less.
+    /// Lower bound on the cost of any plan.
     pub(super) bound: Cost,
-    /// The best way to delivery among its labels, simple, in time and short enough, and what it costs.
+    /// The cheapest label at the goal with a simple route, in time and short enough, and its cost.
     pub(super) best: Option<(Cost, Route)>,
 }
 
 impl Effort<'static> {
-    /// Returns that only labels are counted.
+    /// Returns a limit on labels only.
     pub(super) fn of(labels_max: u32) -> Self {
         Self {
             labels_max,
@@ -50,7 +50,7 @@ impl Effort<'static> {
 }
 
 impl Cut {
-    /// Returns the same with a bound that is no lower than another that holds as well.
+    /// Raises the bound to another valid one.
     pub(super) fn raised(mut self, bound: Cost) -> Self {
         self.bound = self.bound.max(bound);
         self

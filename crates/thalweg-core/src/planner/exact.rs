@@ -1,10 +1,11 @@
 //! The exact planner: relax, search, tighten what was broken, search again.
 //!
-//! *The idea.* Two constraints make labels incomparable and searches long, and seldom bind: that a path visits a node
-//! once (a second visit would find fresh slots, so the best *walk* may be cheaper than the best path), and bounds on
-//! sums: the deadline, and the length of a path. So these are left out at first. The best walk of a relaxed problem that
-//! breaks none is the best plan; one that does tells exactly what to watch: a sum, or the nodes it visited twice. Each
-//! round watches more, so the rounds end.
+//! *The idea.* Two kinds of constraints make labels incomparable and searches long, yet seldom
+//! bind. One is that a path visits a node at most once (a second visit would find fresh slots, so
+//! the best *walk* may be cheaper than the best path). The other is bounds on sums: the deadline
+//! and the length of the path. Both are left out at first. If the best walk of the relaxed problem
+//! breaks none, it is the best plan; otherwise it shows what to watch: a sum, or the nodes that it
+//! visited twice. Each round watches more, so the rounds end.
 //!
 //! *Sources.* docs/planner.md §4; Righini and Salani 2008 (decremental state-space relaxation).
 
@@ -18,16 +19,16 @@ use super::problem::{Exhausted, Move, Problem, Route};
 use super::reach::Reach;
 use super::search::{self, Seed, Walk};
 
-/// What a search has to watch beyond cost, rates, slots and trust.
+/// The constraints that a search enforces in addition to cost, rates, slots and trust.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
-    /// Whether the deadline binds.
+    /// The deadline is enforced.
     pub(super) deadline: bool,
-    /// Whether the number of hops is bounded.
+    /// The number of hops is enforced.
     pub(super) length: bool,
-    /// By node: its bit among the nodes that may be visited once only.
+    /// By node: its bit among the nodes that may be visited only once.
     pub(super) once: Vec<Option<u32>>,
-    /// How many have a bit.
+    /// Number of such nodes.
     pub(super) once_count: u32,
 }
 
@@ -41,7 +42,7 @@ impl Watch {
         }
     }
 
-    /// Watches nodes that were visited twice.
+    /// Forbids second visits to these nodes.
     fn visit_once(&mut self, twice: Vec<usize>) {
         for node in twice {
             let bit = &mut self.once[node];
@@ -54,13 +55,13 @@ impl Watch {
     }
 }
 
-/// Returns the best route, or `None` if there is none.
+/// Returns the best route; `None` if there is none.
 pub(super) fn solve(problem: &Problem<'_>, labels_max: u32) -> Result<Option<Route>, Exhausted> {
     Ok(solve_within(problem, Effort::of(labels_max))?)
 }
 
-/// Returns the best route that costs no more than what is known, or `None` if there is none; the error says how far it
-/// got.
+/// Returns the best route that costs no more than `effort.known`; `None` if there is none. The
+/// error is the state of a search that ended early.
 pub(super) fn solve_within(
     problem: &Problem<'_>,
     effort: Effort<'_>,
@@ -74,7 +75,7 @@ pub(super) fn solve_within(
     Ok(best.map(|walk| walk.route))
 }
 
-/// Searches with bounds that are there already, and watches more until the best walk is a plan.
+/// Searches with existing bounds, and watches more until the best walk is a plan.
 pub(super) fn tighten<'p, 'a>(
     problem: &'p Problem<'a>,
     guides: &mut Guides<'p, 'a>,
@@ -82,7 +83,8 @@ pub(super) fn tighten<'p, 'a>(
     effort: Effort<'_>,
 ) -> Result<Option<Walk>, Cut> {
     let seeds = [Seed::source(problem)];
-    // What the cheapest walk without slots breaks, the cheapest with slots most likely breaks too.
+    // A sum that the cheapest walk without slots exceeds, the cheapest with slots most likely
+    // exceeds too.
     let walk = guides.cheapest();
     let mut late = !watch.deadline && walk.delay_ns > problem.deadline().as_nanos();
     let mut long = !watch.length && walk.hops > problem.hops_max();
@@ -111,7 +113,7 @@ pub(super) fn tighten<'p, 'a>(
     }
 }
 
-/// Returns the best route that goes on from any of several places; nodes that are closed are not entered.
+/// Returns the best route from any of several places; closed nodes are not entered.
 pub(super) fn solve_from(
     problem: &Problem<'_>,
     seeds: &[Seed],
@@ -139,7 +141,7 @@ pub(super) fn solve_from(
     }
 }
 
-/// Returns the nodes that a route visits more than once, each once.
+/// Returns the nodes that a route visits more than once, without repetition.
 pub(super) fn visited_twice(problem: &Problem<'_>, route: &Route) -> Vec<usize> {
     let mut seen: Vec<usize> = vec![problem.source];
     for step in &route.moves {

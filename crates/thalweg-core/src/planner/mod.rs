@@ -1,27 +1,29 @@
-//! Joins what a stream needs with what links and nodes can give.
+//! Plans the path and the adapters of a stream from its needs and the capabilities of links and
+//! nodes.
 //!
-//! *The idea.* A pure function: [`plan`] takes a [`Snapshot`] and a [`Policy`], and returns the cheapest [`Plan`] (path
-//! and adapters together) and, when nothing satisfies all needs, [`Shortfall`]s that say what would. It does not fail.
+//! *The idea.* A pure function: [`plan`] takes a [`Snapshot`] and a [`Policy`], and returns the
+//! cheapest [`Plan`] (path and adapters together). Where no plan satisfies all needs, it also
+//! returns [`Shortfall`]s: each names a change that would suffice. It does not fail.
 //!
-//! | room | what it does |
+//! | module | what it does |
 //! |---|---|
 //! | `states` | layers × transforms of one stream, and the steps that adapters make between them |
-//! | `problem` | the snapshot as dense arrays: links by node, what a node may see, what a hop costs |
-//! | `reach`, `potential`, `dual` | what the rest of the way costs at least, as far as anyone asks |
-//! | `search` | best-first over Pareto labels, on walks |
+//! | `problem` | the snapshot as dense arrays: links by node, what a node may see, the cost of a hop |
+//! | `reach`, `potential`, `dual` | lower bounds on the cost of the rest of a path, computed on demand |
+//! | `search` | best-first search over Pareto labels, on walks |
 //! | `exact` | tightens the walks to simple paths, and the deadline, until the best one is a plan |
-//! | `chain` | the other planners: heuristic, exhaustive and incremental, for one path at a time |
+//! | `chain` | the other planners: heuristic, exhaustive and incremental, one path at a time |
 //! | `many` | many streams on one network, by importance |
 //! | `tree` | one stream to several sinks, one copy on each link |
-//! | `shortfall` | lifts one constraint after another and reports what each would take |
-//! | `replan` | plans again after a change, with the bounds that still hold |
-//! | `until` | the exact planner for as long as there is time, with what is proven by then |
-//! | `effort` | how far a search may go |
-//! | `change` | what leads from one plan to the next, and whether it is worth it |
-//! | `check` | verifies a plan against its snapshot by other means than the search |
+//! | `shortfall` | lifts one constraint after another and reports the least breach of each |
+//! | `replan` | plans again after a change, reusing the bounds that still hold |
+//! | `until` | the exact planner with a time limit, and the bound that is proven by then |
+//! | `effort` | limits of a search |
+//! | `change` | the steps from one plan to the next, and whether they pay |
+//! | `check` | verifies a plan against its snapshot, independently of the search |
 //! | [`report`], `explain` | the plan as JSON and in words |
 //!
-//! *What it does not do.* It reads no clock; who wants to know the time taken measures around it.
+//! *What it does not do.* It reads no clock; callers measure the planning time themselves.
 //!
 //! *Sources.* docs/planner.md.
 
@@ -71,9 +73,9 @@ use problem::{Problem, Relaxation};
 
 /// Plans one stream to its one sink.
 ///
-/// The shortfalls are empty exactly if the plan is feasible. If it is not, the plan is the least bad one that still
-/// shows no plaintext where none may be seen, or an empty one; each shortfall is one way out. A strict policy takes no
-/// least bad plan: it is always empty then.
+/// The plan is feasible exactly if there are no shortfalls. Otherwise it is the plan with the least
+/// breach that shows no plaintext where it is forbidden, or an empty plan; each shortfall is one
+/// way out. Under a strict policy an infeasible plan is always empty.
 ///
 /// Cost    docs/planner.md §5
 /// Source  docs/planner.md §1 to §4
@@ -85,7 +87,7 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> (Plan, Vec<Shortfall>) {
     (plan, shortfalls)
 }
 
-/// Plans; what is not feasible is the least bad plan.
+/// Plans; if no plan is feasible, returns the one with the least breach.
 fn plan_or_least_bad(snapshot: &Snapshot, policy: Policy) -> (Plan, Vec<Shortfall>) {
     let ends = match ends_of(snapshot) {
         Ok(ends) => ends,
@@ -105,7 +107,8 @@ fn plan_or_least_bad(snapshot: &Snapshot, policy: Policy) -> (Plan, Vec<Shortfal
     }
 }
 
-/// Plans with one of the planners that are given paths. What the best of their plans breaks is the shortfall.
+/// Plans with one of the planners that work on given paths; the shortfall lists what their best
+/// plan breaks.
 fn plan_on_paths(
     snapshot: &Snapshot,
     problem: &Problem<'_>,
@@ -131,7 +134,7 @@ fn plan_on_paths(
     }
 }
 
-/// Looks up source and sink, and refuses a stream that no planner of paths can plan.
+/// Looks up source and sink, and rejects a stream that the path planners cannot plan.
 fn ends_of(snapshot: &Snapshot) -> Result<[usize; 2], Violation> {
     let stream = &snapshot.stream;
     let layers = stream.layers.len();
@@ -156,7 +159,7 @@ fn ends_of(snapshot: &Snapshot) -> Result<[usize; 2], Violation> {
     Ok([find(&stream.from)?, find(sink)?])
 }
 
-/// Returns all orders of a few things.
+/// Returns all permutations of a few elements.
 fn permutations(of: &[usize]) -> Vec<Vec<usize>> {
     if of.is_empty() {
         return vec![Vec::new()];

@@ -1,4 +1,4 @@
-//! Which planner is to plan, and how.
+//! The choice of planner and its limits.
 
 use alloc::string::String;
 use core::fmt;
@@ -11,11 +11,11 @@ use crate::limits::PLAN_LABELS_MAX;
 /// How to plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Which planner.
+    /// The planner to use.
     pub planner: Planner,
-    /// How many labels one search may keep, or combinations one enumeration may try, before it gives up.
+    /// Maximum number of labels of one search, or of combinations of one enumeration.
     pub labels_max: u32,
-    /// Whether to return no plan at all where none satisfies all needs, instead of the least bad one.
+    /// Return no plan, instead of the one with the least breach, if none satisfies all needs.
     pub strict: bool,
 }
 
@@ -37,15 +37,15 @@ pub enum Planner {
     /// Finds a plan of least cost, by dynamic programming.
     #[default]
     Exact,
-    /// Selects remedies link by link, merges and relocates them: Panda's.
+    /// Selects remedies link by link, merges and relocates them: Panda's heuristic.
     Heuristic,
-    /// Tries all positions of the selected remedies: the baseline that the heuristic is compared with.
+    /// Tries all positions of the selected remedies: the baseline for the heuristic.
     Exhaustive,
-    /// Each node for the link ahead only: what serves until a better plan is there.
+    /// Adapts at each node for the next link only: fast, used until a better plan is ready.
     Incremental,
 }
 
-/// There is no such planner.
+/// An unknown planner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlannerUnavailable {
@@ -55,7 +55,7 @@ pub enum PlannerUnavailable {
 }
 
 impl Planner {
-    /// Every planner, in the order in which they are compared.
+    /// Every planner, in the order of comparison.
     pub const ALL: [Self; 4] = [
         Self::Exact,
         Self::Heuristic,
@@ -63,7 +63,7 @@ impl Planner {
         Self::Incremental,
     ];
 
-    /// Returns its name.
+    /// Returns the planner's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",

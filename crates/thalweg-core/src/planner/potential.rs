@@ -1,18 +1,21 @@
-//! What the rest of the way costs at least, from a node in a state to delivery.
+//! Lower bounds on the cost of the rest of a path, from a node in a state to delivery.
 //!
-//! *The idea.* Leave out slots, the ban on visiting a node twice, and every bound on sums (deadline, hops); what is left
-//! is a shortest path among places *(node, state)*, and its exact length is a bound that knows rates, trust, layers and
-//! adapters. It is found from the sink outwards, guided by what it takes at least to get from the source to a place, and
-//! only as far as anyone asks: a search from the source raises the level to that of its own labels. Below the level
-//! values are exact; above it, level − guide is still a bound.
+//! *The idea.* Without slots, the ban on visiting a node twice, and all limits on sums (deadline,
+//! hops), the problem is a shortest path among places *(node, state)*. Its exact length is a bound
+//! that respects rates, trust, layers and adapters. It is computed from the sink outwards, guided
+//! by a lower bound from the source, and only as far as needed: the forward search raises the level
+//! to its own labels' bounds. Below the level, values are exact; above it, level − guide is still a
+//! bound.
 //!
-//! Sums may have prices: a price on delay or hops makes the bound one on cost + price · sum, which is how a binding
-//! deadline guides the search (`dual`).
+//! Sums may have prices: with a price on delay or hops the bound is one on cost + price · sum, by
+//! which a binding deadline guides the search (`dual`).
 //!
-//! When links change later, values that fall are lowered from there on. Values that rise are left: they bound still, and
-//! so does level − guide, for a walk from a place whose value is not settled crosses the level somewhere.
+//! When links change later, values that have fallen are lowered from there. Values that have risen
+//! stay: they are still lower bounds, and so is level − guide, because a walk from an unsettled
+//! place crosses the level somewhere.
 //!
-//! *Sources.* docs/planner.md §4, §11; Hart, Nilsson, Raphael 1968; Silver 2005 (reverse resumable A*).
+//! *Sources.* docs/planner.md §4, §11; Hart, Nilsson, Raphael 1968; Silver 2005 (reverse resumable
+//! A*).
 
 use alloc::collections::{BTreeMap, BinaryHeap};
 use alloc::sync::Arc;
@@ -25,10 +28,10 @@ use super::effort::{STEPS_BETWEEN, Stop};
 use super::problem::{self, Problem};
 use super::reach::{Near, Reach};
 
-/// What a path pays for beside its cost.
+/// Prices of a path's sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Prices {
-    /// Whether it pays its cost; if not, the bound is one on delay and hops alone.
+    /// Whether cost counts; if not, the bound is on delay and hops alone.
     pub(super) cost: bool,
     /// Quanta per nanosecond.
     pub(super) delay: u64,
@@ -37,20 +40,20 @@ pub(super) struct Prices {
 }
 
 impl Prices {
-    /// The cost and nothing else.
+    /// Cost only.
     pub(super) const COST: Self = Self {
         cost: true,
         delay: 0,
         hop: 0,
     };
-    /// The delay and nothing else, in nanoseconds.
+    /// Delay only, in nanoseconds.
     pub(super) const DELAY: Self = Self {
         cost: false,
         delay: 1,
         hop: 0,
     };
 
-    /// Returns what these sums come to.
+    /// Returns the priced total of these sums.
     pub(super) fn sum(self, cost: Cost, delay_ns: u64, hops: u32) -> Cost {
         let paid = if self.cost { cost } else { Cost::ZERO };
         if self.delay == 0 && self.hop == 0 {
@@ -60,7 +63,7 @@ impl Prices {
     }
 }
 
-/// What a walk sums up to.
+/// The sums of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
     pub(super) cost: Cost,
@@ -68,35 +71,35 @@ pub(super) struct Sums {
     pub(super) hops: u32,
 }
 
-/// Lower bounds by place, computed as far as asked for.
+/// Lower bounds by place, computed on demand.
 pub(super) struct Potential<'p, 'a> {
     problem: &'p Problem<'a>,
     reach: &'p Reach,
     stop: Stop<'p>,
-    /// Places settled, to know when to ask whether to stop.
+    /// Settled places, to know when to poll `stop`.
     steps: u32,
     values: Values,
 }
 
-/// What is computed of a potential, apart from the problem.
+/// The computed values, without the problem.
 #[derive(Clone, Debug)]
 pub(super) struct Values {
     prices: Prices,
-    /// By state: the least rate in Mbit/s that the stream had before, and what it lost in quality.
-    tolls: Vec<(f64, Cost)>,
-    /// By place, `node · states + state`: what the rest costs, exact if below the level.
+    /// By state: the lowest rate in Mbit/s that the stream had before, and the quality it has lost.
+    past_minimums: Vec<(f64, Cost)>,
+    /// By place, `node · states + state`: cost of the rest, exact below the level.
     best: Vec<Cost>,
     heap: BinaryHeap<Reverse<(Cost, u32)>>,
     level: Cost,
-    /// By place: whether it may be part of a plan at all; others are left out.
+    /// By place: whether it can be on a plan; others are left out.
     alive: Option<Alive>,
 }
 
-/// A bit a place.
+/// One bit per place.
 pub(super) type Alive = Arc<[u64]>;
 
 impl<'p, 'a> Potential<'p, 'a> {
-    /// Starts at the sink; nothing is computed yet.
+    /// Starts at the sink, with nothing computed.
     pub(super) fn new(
         problem: &'p Problem<'a>,
         reach: &'p Reach,
@@ -104,13 +107,13 @@ impl<'p, 'a> Potential<'p, 'a> {
         stop: Stop<'p>,
     ) -> Self {
         let states = &problem.states;
-        let toll = |state: u16| {
-            let mbps = states.toll_bps(state) / 1e6;
+        let past_minimum = |state: u16| {
+            let mbps = states.past_min_bps(state) / 1e6;
             (mbps, states.lost(states.start(), state))
         };
         let values = Values {
             prices,
-            tolls: (0..states.count() as u16).map(toll).collect(),
+            past_minimums: (0..states.count() as u16).map(past_minimum).collect(),
             best: vec![Cost::MAX; problem.nodes() * states.count()],
             heap: BinaryHeap::new(),
             level: Cost::ZERO,
@@ -125,23 +128,23 @@ impl<'p, 'a> Potential<'p, 'a> {
         potential
     }
 
-    /// Leaves out places that no plan comes to; to be called before anything is settled.
+    /// Leaves out places that no plan reaches; must be called before anything is settled.
     pub(super) fn among(mut self, alive: Option<Alive>) -> Self {
         self.values.alive = alive;
         self
     }
 
-    /// Returns what it takes at least to come to a place and from there to delivery.
+    /// Returns a lower bound on reaching a place and then delivery.
     pub(super) fn over(&self, node: u32, state: u16) -> Cost {
         self.guide(node, state) + self.at(node, state)
     }
 
-    /// Returns how many places were settled, some perhaps again.
+    /// Returns the number of places settled, repetitions included.
     pub(super) const fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// Goes on with values that were computed before; if the problem has changed since, they must be mended.
+    /// Continues with earlier values; if the problem has changed since, [`Self::repair`] must follow.
     pub(super) fn resume(
         problem: &'p Problem<'a>,
         reach: &'p Reach,
@@ -166,18 +169,18 @@ impl<'p, 'a> Potential<'p, 'a> {
         node as usize * self.problem.states.count() + usize::from(state)
     }
 
-    /// Returns what it takes at least to get from the source to a place.
+    /// Returns a lower bound from the source to a place.
     fn guide(&self, node: u32, state: u16) -> Cost {
         self.guide_of(self.reach.near(node), state)
     }
 
-    /// Returns what it takes at least to get to a node of these sums, in a state.
+    /// Returns a lower bound from the source to a node with these sums, in a state.
     fn guide_of(&self, near: Near, state: u16) -> Cost {
         if near.hops == u32::MAX {
             return Cost::MAX;
         }
         let cost = if self.values.prices.cost {
-            let (mbps, lost) = self.values.tolls[usize::from(state)];
+            let (mbps, lost) = self.values.past_minimums[usize::from(state)];
             lost + Cost::from_f64(mbps * near.slowness)
         } else {
             Cost::ZERO
@@ -185,7 +188,7 @@ impl<'p, 'a> Potential<'p, 'a> {
         self.values.prices.sum(cost, near.delay_ns, near.hops)
     }
 
-    /// Returns a lower bound of what the rest costs from a place; the largest if there is no way.
+    /// Returns a lower bound from a place to delivery; `Cost::MAX` if there is no path.
     pub(super) fn at(&self, node: u32, state: u16) -> Cost {
         let best = self.values.best[self.place(node, state)];
         if self.values.level == Cost::MAX {
@@ -194,7 +197,8 @@ impl<'p, 'a> Potential<'p, 'a> {
         best.min(self.values.level.saturating_sub(self.guide(node, state)))
     }
 
-    /// Returns the value at the source's start, `None` if there is no way: exact, unless it had to stop.
+    /// Returns the value at the source's initial state: exact unless stopped. `None` if there is no
+    /// path.
     pub(super) fn at_start(&mut self) -> Option<Cost> {
         let start = (self.problem.source as u32, self.problem.states.start());
         loop {
@@ -212,32 +216,33 @@ impl<'p, 'a> Potential<'p, 'a> {
         }
     }
 
-    /// Settles all places whose value and guide together are below a level, unless it has to stop.
+    /// Settles all places with a value plus guide below a level, unless stopped.
     pub(super) fn raise(&mut self, level: Cost) {
         while self.values.level < level && !self.is_stopped() {
             self.settle_next();
         }
     }
 
-    /// Counts a step, and asks now and then whether to stop.
+    /// Counts a step, and polls `stop` at intervals.
     fn is_stopped(&mut self) -> bool {
         self.steps = self.steps.wrapping_add(1);
         self.steps.is_multiple_of(STEPS_BETWEEN) && (self.stop)()
     }
 
-    /// Makes the values bounds again after the links and nodes at `changed` have changed, and the sums that guide have
-    /// fallen from what they were `before`.
+    /// Restores the bounds after links and nodes at `changed` have changed and the guide's sums
+    /// have fallen from `before`.
     ///
-    /// Cost    O(states · (links at `changed` + nodes that fell)); what must be settled anew waits until it is asked for
-    pub(super) fn mend(&mut self, before: &BTreeMap<u32, Near>, changed: &[u32]) {
+    /// Cost    O(states · (links at `changed` + nodes that fell)); values are settled again on demand
+    pub(super) fn repair(&mut self, before: &BTreeMap<u32, Near>, changed: &[u32]) {
         let states = self.problem.states.count() as u16;
         let level = self.values.level;
         for (node, near) in before {
             for state in 0..states {
                 let value = self.values.best[self.place(*node, state)];
-                // A settled value keeps its neighbours' offers; another waits under a key that is too high now.
+                // A settled value keeps its neighbours' offers; an unsettled one is queued again,
+                // as its key is now too high.
                 if value < Cost::MAX && value + self.guide_of(*near, state) >= level {
-                    self.wait(*node, state, value);
+                    self.requeue(*node, state, value);
                 }
             }
         }
@@ -245,7 +250,7 @@ impl<'p, 'a> Potential<'p, 'a> {
             for state in 0..states {
                 let value = self.values.best[self.place(*node, state)];
                 if value < Cost::MAX && value + self.guide(*node, state) < level {
-                    self.spread(*node, state, value);
+                    self.propagate(*node, state, value);
                 }
             }
         }
@@ -254,7 +259,7 @@ impl<'p, 'a> Potential<'p, 'a> {
         }
     }
 
-    /// Returns a lower bound of what any walk over an arc costs, in whatever state.
+    /// Returns a lower bound on the cost of any walk over an arc, in any state.
     pub(super) fn through(&self, from: u32, arc: &problem::Arc) -> Cost {
         let states = 0..self.problem.states.count() as u16;
         let over = states.filter_map(|state| {
@@ -274,9 +279,9 @@ impl<'p, 'a> Potential<'p, 'a> {
         let states = self.problem.states.count() as u32;
         let (node, state) = (place / states, (place % states) as u16);
         let value = self.values.best[place as usize];
-        // A place may be offered again for less; then the dearer offer is stale.
+        // If the place was offered again for less, the dearer entry is stale.
         if value + self.guide(node, state) == key {
-            self.spread(node, state, value);
+            self.propagate(node, state, value);
         }
         self.values.level = match self.values.heap.peek() {
             Some(Reverse((next, _))) => *next,
@@ -285,7 +290,7 @@ impl<'p, 'a> Potential<'p, 'a> {
     }
 
     /// Offers a settled value to all places from which one move leads here.
-    fn spread(&mut self, node: u32, state: u16, value: Cost) {
+    fn propagate(&mut self, node: u32, state: u16, value: Cost) {
         let problem = self.problem;
         if problem.may_adapt(node) {
             for back in problem.states.steps_to(state) {
@@ -327,19 +332,19 @@ impl<'p, 'a> Potential<'p, 'a> {
         }
     }
 
-    /// Puts a value among those that wait to be settled.
-    fn wait(&mut self, node: u32, state: u16, value: Cost) {
+    /// Queues a value to be settled.
+    fn requeue(&mut self, node: u32, state: u16, value: Cost) {
         let (key, place) = (value + self.guide(node, state), self.place(node, state));
         self.values.heap.push(Reverse((key, place as u32)));
     }
 
-    /// Returns what the best walk from the start sums up to; its values must be settled.
+    /// Returns the sums of the best walk from the start; its values must be settled.
     pub(super) fn walk(&self) -> Sums {
         let problem = self.problem;
         let (mut node, mut state) = (problem.source as u32, problem.states.start());
         let mut sums = Sums::default();
         let mut left = self.values.best[self.place(node, state)];
-        // Moves without a price could lead in a circle; adapters or hops bound the walk anyway.
+        // Moves without a price could form a cycle, so the number of steps is bounded.
         for _ in 0..problem.nodes() * problem.states.count() {
             if node as usize == problem.sink && problem.states.is_goal(state) {
                 break;
@@ -356,7 +361,8 @@ impl<'p, 'a> Potential<'p, 'a> {
         sums
     }
 
-    /// Returns a move along which the value falls by exactly what the move costs, nearest to delivery first.
+    /// Returns a move along which the value falls by exactly the move's price, adapters before
+    /// hops.
     fn successor(&self, node: u32, state: u16, left: Cost) -> Option<(u32, u16, Sums)> {
         let problem = self.problem;
         let fits = |to: u32, next: u16, by: &Sums| {

@@ -1,9 +1,10 @@
-//! A snapshot made ready for searching: nodes, links and states as dense arrays.
+//! A snapshot prepared for searching: nodes, links and states as dense arrays.
 //!
-//! *The idea.* What the searches ask again and again is computed once: links by node, both ways; what a node may see and
-//! how many adapters it runs; what an adapter does in a state. What a link demands of a state (to be hidden, to repair
-//! losses) is one set of patterns, so the searches ask one question of it. A constraint may be lifted; breaking it then
-//! costs a penalty above anything worth comparing.
+//! *The idea.* What the searches look up repeatedly is computed once: links by node, in both
+//! directions; what a node may see and how many adapters it runs; what an adapter does in a state.
+//! A link's demands on the state (hidden, or repairing losses) are one set of patterns, so that one
+//! test covers them. A constraint may be lifted; breaking it then costs a penalty above any cost
+//! worth comparing.
 //!
 //! *Sources.* docs/planner.md §2, §3.
 
@@ -17,7 +18,7 @@ use crate::model::{Adapter, Catalogue, Edge, LinkIndex, NodeIndex, Place, Snapsh
 use crate::needs::Needs;
 use crate::time::Duration;
 
-/// Which constraints only cost a penalty instead of binding.
+/// The constraints that are lifted: breaking one costs a penalty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -34,8 +35,9 @@ pub(super) struct Relaxation {
     pub(super) cpu: bool,
 }
 
-/// What a lifted constraint costs per unit of breach (a second, a hop, a link's rate, an adapter, a plaintext link, a
-/// lossy link, an adapter not held, a core): above any cost that is worth comparing, so that the least breach comes first.
+/// Penalty per unit of breach of a lifted constraint (second, hop, link rate, adapter, plaintext
+/// link, lossy link, adapter not held, core). Above any cost worth comparing, so the least breach
+/// comes first.
 const PENALTY: f64 = 1e9;
 
 /// A direction of a link that is up.
@@ -44,17 +46,17 @@ pub(super) struct Arc {
     pub(super) to: u32,
     pub(super) link: u32,
     pub(super) rate_bps: f64,
-    /// What it may carry at most, tolerance included.
+    /// Largest rate that it may carry, tolerance included.
     pub(super) most_bps: f64,
-    /// The same of the other direction.
+    /// The same in the other direction.
     pub(super) back_most_bps: f64,
     pub(super) delay_ns: u64,
-    /// The patterns in which the stream may cross it, one bit each.
+    /// The patterns in which the stream may cross it, as a bit mask.
     pub(super) patterns: u64,
 }
 
 impl Arc {
-    /// Returns the direction of a link that leaves one of its ends; of a link that is down, one that carries nothing.
+    /// Returns the direction of a link that leaves `from`; zero capacity if the link is down.
     fn of(edge: &Edge, from: NodeIndex, link: LinkIndex, patterns: u64) -> Self {
         let rate_bps = edge.rate.as_bps() as f64;
         let most_bps = if is_usable(edge) {
@@ -79,33 +81,33 @@ fn is_usable(edge: &Edge) -> bool {
     edge.up && edge.rate.as_bps() > 0
 }
 
-/// What a node gives.
+/// A node's adapter slots and visibility.
 #[derive(Clone, Copy, Debug)]
-struct Spot {
+struct NodeLimits {
     slots: u8,
-    /// Whether every state at it must be hidden.
+    /// Every state at the node must be hidden.
     hide: bool,
 }
 
-/// What a node gives to adapters beside slots.
+/// A node's adapter resources other than slots.
 #[derive(Clone, Copy, Debug)]
-struct Gift {
-    /// The profiles that it holds, one bit each by their place in the catalogue.
+struct AdapterResources {
+    /// The profiles that it holds, as a bit mask by catalogue index.
     held: u64,
-    /// `MAX` if it is never short of CPU.
+    /// `MAX` if its CPU is unbounded.
     picocores: u64,
 }
 
 /// One move of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Move {
-    /// An adapter at the present node.
+    /// An adapter at the current node.
     Run(Adapter),
     /// Over a link to the next node.
     Hop { link: LinkIndex, to: usize },
 }
 
-/// A way from source to sink.
+/// A path from source to sink with its adapters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) source: usize,
@@ -114,7 +116,7 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// Returns how many links it takes.
+    /// Returns the number of links.
     pub(super) fn hops(&self) -> u32 {
         let hops = self
             .moves
@@ -124,13 +126,13 @@ impl Route {
     }
 }
 
-/// A search kept as many labels as it may, and had not found the best way.
+/// A search reached its label limit before it found the best route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exhausted {
     pub(super) labels: u32,
 }
 
-/// A snapshot made ready for searching.
+/// A snapshot prepared for searching.
 pub(super) struct Problem<'a> {
     snapshot: &'a Snapshot,
     pub(super) states: States,
@@ -138,16 +140,16 @@ pub(super) struct Problem<'a> {
     pub(super) sink: usize,
     pub(super) relaxation: Relaxation,
     needs: Needs,
-    /// By node: whether no link may be taken to it.
+    /// By node: no link may be taken to it.
     closed: Vec<bool>,
-    spots: Vec<Spot>,
-    /// By node; empty if every node holds everything and is never short of CPU.
-    gifts: Vec<Gift>,
+    node_limits: Vec<NodeLimits>,
+    /// By node; empty if every node holds all adapters and has unbounded CPU.
+    resources: Vec<AdapterResources>,
     arcs: Vec<Arc>,
     first_arc: Vec<u32>,
 }
 
-/// What a problem holds of its own: kept while its snapshot changes.
+/// A problem's own data, kept while its snapshot changes.
 #[derive(Clone, Debug)]
 pub(super) struct Tables {
     states: States,
@@ -156,8 +158,8 @@ pub(super) struct Tables {
     relaxation: Relaxation,
     needs: Needs,
     closed: Vec<bool>,
-    spots: Vec<Spot>,
-    gifts: Vec<Gift>,
+    node_limits: Vec<NodeLimits>,
+    resources: Vec<AdapterResources>,
     arcs: Vec<Arc>,
     first_arc: Vec<u32>,
 }
@@ -172,15 +174,15 @@ impl<'a> Problem<'a> {
             relaxation: self.relaxation,
             needs: self.needs,
             closed: self.closed,
-            spots: self.spots,
-            gifts: self.gifts,
+            node_limits: self.node_limits,
+            resources: self.resources,
             arcs: self.arcs,
             first_arc: self.first_arc,
         }
     }
 
-    /// Goes on with tables of another snapshot that differs from this one in links at most; each of those is to be told
-    /// to [`Self::set_link`].
+    /// Continues with the tables of a snapshot that differs in links only; the caller passes each
+    /// of those to [`Self::set_link`].
     pub(super) fn resume(snapshot: &'a Snapshot, tables: Tables) -> Self {
         Self {
             snapshot,
@@ -190,15 +192,16 @@ impl<'a> Problem<'a> {
             relaxation: tables.relaxation,
             needs: tables.needs,
             closed: tables.closed,
-            spots: tables.spots,
-            gifts: tables.gifts,
+            node_limits: tables.node_limits,
+            resources: tables.resources,
             arcs: tables.arcs,
             first_arc: tables.first_arc,
         }
     }
 
-    /// Takes over a link from the snapshot. One that is down stays in the tables and carries nothing; one that was down
-    /// when they were made is not in them: then this returns false, and nothing is done.
+    /// Updates a link from the snapshot. A link that is down stays in the tables with zero
+    /// capacity. One that was down when the tables were made is not in them: then this does nothing
+    /// and returns false.
     pub(super) fn set_link(&mut self, link: LinkIndex) -> bool {
         let edge = self.snapshot.topology.link(link);
         let patterns = patterns_of(self.snapshot, &self.states, &self.needs, edge);
@@ -213,12 +216,12 @@ impl<'a> Problem<'a> {
         true
     }
 
-    /// Prepares the way to one sink with the stream's needs.
+    /// Prepares the path to one sink with the stream's needs.
     pub(super) fn new(snapshot: &'a Snapshot, ends: [usize; 2], relaxation: Relaxation) -> Self {
         Self::with_needs(snapshot, ends, relaxation, snapshot.stream.needs)
     }
 
-    /// Prepares the way to one sink with needs of its own; what is confidential is for the stream to say.
+    /// Prepares the path to one sink with its own needs; confidentiality is the stream's.
     pub(super) fn with_needs(
         snapshot: &'a Snapshot,
         [source, sink]: [usize; 2],
@@ -226,7 +229,7 @@ impl<'a> Problem<'a> {
         needs: Needs,
     ) -> Self {
         let confidential = snapshot.stream.needs.confidential;
-        let spot = |place: &Place| Spot {
+        let limits_of = |place: &Place| NodeLimits {
             slots: place.slots,
             hide: confidential && !relaxation.trust && !place.trusted,
         };
@@ -242,8 +245,8 @@ impl<'a> Problem<'a> {
             source,
             sink,
             relaxation,
-            spots: snapshot.topology.nodes().iter().map(spot).collect(),
-            gifts: gifts_of(snapshot),
+            node_limits: snapshot.topology.nodes().iter().map(limits_of).collect(),
+            resources: resources_of(snapshot),
             arcs,
             first_arc,
         }
@@ -253,14 +256,14 @@ impl<'a> Problem<'a> {
         &self.snapshot.topology
     }
 
-    /// Returns the adapters there are.
+    /// Returns the adapter catalogue.
     pub(super) fn catalogue(&self) -> &'a Catalogue {
         &self.snapshot.catalogue
     }
 
-    /// Returns how many nodes there are.
+    /// Returns the number of nodes.
     pub(super) fn nodes(&self) -> usize {
-        self.spots.len()
+        self.node_limits.len()
     }
 
     /// Returns the links out of a node; they are also those into it.
@@ -269,7 +272,7 @@ impl<'a> Problem<'a> {
         &self.arcs[self.first_arc[node] as usize..self.first_arc[node + 1] as usize]
     }
 
-    /// Returns the latest arrival, `NEVER` if any is in time.
+    /// Returns the latest arrival; `NEVER` without a deadline.
     pub(super) fn deadline(&self) -> Duration {
         if self.relaxation.deadline {
             Duration::NEVER
@@ -278,7 +281,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Returns how many hops a path may have.
+    /// Returns the maximum number of hops of a path.
     pub(super) fn hops_max(&self) -> u32 {
         if self.relaxation.length {
             u32::MAX
@@ -287,8 +290,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Leads to another sink, with other needs; only the source is closed.
-    pub(super) fn aim(&mut self, sink: usize, needs: Needs) {
+    /// Changes the sink and its needs; only the source is closed.
+    pub(super) fn retarget(&mut self, sink: usize, needs: Needs) {
         self.sink = sink;
         self.needs = needs;
         self.states = States::new(self.snapshot, needs.least_layers.max(1));
@@ -296,7 +299,7 @@ impl<'a> Problem<'a> {
         self.close_only([source]);
     }
 
-    /// Forbids to take a link to these nodes, and allows it to all others.
+    /// Forbids links to exactly these nodes.
     pub(super) fn close_only(&mut self, nodes: impl IntoIterator<Item = u32>) {
         self.closed.fill(false);
         for node in nodes {
@@ -309,14 +312,14 @@ impl<'a> Problem<'a> {
         !self.closed[node as usize]
     }
 
-    /// Returns how many adapters a node may run.
+    /// Returns a node's adapter slots.
     pub(super) fn slots(&self, node: u32) -> u8 {
-        self.spots[node as usize].slots
+        self.node_limits[node as usize].slots
     }
 
     /// Returns whether every state at a node must be hidden.
     pub(super) fn hides_at(&self, node: u32) -> bool {
-        self.spots[node as usize].hide
+        self.node_limits[node as usize].hide
     }
 
     /// Returns whether a stream may be in a state at a node.
@@ -324,24 +327,30 @@ impl<'a> Problem<'a> {
         !self.hides_at(node) || self.states.is_hidden(state)
     }
 
-    /// Returns what one more adapter costs at a node that already runs some, or `None` if there is no slot.
+    /// Returns the penalty of one more adapter at a node that runs `used`; `None` if no slot is
+    /// left.
     pub(super) fn slot_penalty(&self, node: u32, used: u8) -> Option<Cost> {
-        if used < self.spots[node as usize].slots {
+        if used < self.node_limits[node as usize].slots {
             return Some(Cost::ZERO);
         }
         let free = self.relaxation.slots && usize::from(used) < ADAPTERS_PER_NODE_MAX;
         free.then(|| Cost::from_f64(PENALTY))
     }
 
-    /// Returns what one more adapter costs at a node that lacks it, or lacks CPU beyond what is used already; `None` if
-    /// that may not be.
-    pub(super) fn lack_penalty(&self, node: u32, used_picocores: u64, step: &Step) -> Option<Cost> {
-        let Some(gift) = self.gifts.get(node as usize) else {
+    /// Returns the penalty of one more adapter at a node that lacks the adapter, or lacks CPU
+    /// beyond what is used already; `None` if that is forbidden.
+    pub(super) fn shortage_penalty(
+        &self,
+        node: u32,
+        used_picocores: u64,
+        step: &Step,
+    ) -> Option<Cost> {
+        let Some(resource) = self.resources.get(node as usize) else {
             return Some(Cost::ZERO);
         };
-        let is_missing = gift.held >> step.profile & 1 == 0;
+        let is_missing = resource.held >> step.profile & 1 == 0;
         let then = used_picocores.saturating_add(step.picocores);
-        let over = then.saturating_sub(gift.picocores.max(used_picocores));
+        let over = then.saturating_sub(resource.picocores.max(used_picocores));
         if is_missing && !self.relaxation.held || over > 0 && !self.relaxation.cpu {
             return None;
         }
@@ -349,10 +358,10 @@ impl<'a> Problem<'a> {
         Some(Cost::from_f64(PENALTY * units))
     }
 
-    /// Returns what is used of a node's CPU after one more adapter; nothing where it is never short of it.
+    /// Returns the CPU used at a node after one more adapter; zero where it is unbounded.
     pub(super) fn used_picocores(&self, node: u32, used_picocores: u64, step: &Step) -> u64 {
-        match self.gifts.get(node as usize) {
-            Some(gift) if gift.picocores < u64::MAX => {
+        match self.resources.get(node as usize) {
+            Some(resource) if resource.picocores < u64::MAX => {
                 used_picocores.saturating_add(step.picocores)
             }
             _ => 0,
@@ -361,14 +370,14 @@ impl<'a> Problem<'a> {
 
     /// Returns whether a node may run a profile.
     pub(super) fn holds(&self, node: u32, profile: u8) -> bool {
-        let gift = self.gifts.get(node as usize);
-        self.relaxation.held || gift.is_none_or(|gift| gift.held >> profile & 1 == 1)
+        let resource = self.resources.get(node as usize);
+        self.relaxation.held || resource.is_none_or(|resource| resource.held >> profile & 1 == 1)
     }
 
-    /// Returns whether a node has so much CPU.
+    /// Returns whether a node has this much CPU.
     pub(super) fn has_picocores(&self, node: u32, picocores: u64) -> bool {
-        let gift = self.gifts.get(node as usize);
-        gift.is_none_or(|gift| picocores <= gift.picocores)
+        let resource = self.resources.get(node as usize);
+        resource.is_none_or(|resource| picocores <= resource.picocores)
     }
 
     /// Returns whether a node may run adapters at all.
@@ -376,14 +385,14 @@ impl<'a> Problem<'a> {
         self.slot_penalty(node, 0).is_some()
     }
 
-    /// Returns whether a link may carry the least rate that the stream can have, this way or the other.
+    /// Returns whether a link can carry the stream's lowest rate in either direction.
     pub(super) fn is_of_use(&self, arc: &Arc) -> bool {
         let least = self.states.least_rate_bps();
         self.relaxation.rate || least <= arc.most_bps || least <= arc.back_most_bps
     }
 
-    /// Takes a rate away from what a link may carry from a node on; what it costs to use stays.
-    pub(super) fn burden(&mut self, from: u32, link: LinkIndex, bps: f64) {
+    /// Reduces what a link may carry from a node on; the cost of using it stays.
+    pub(super) fn reserve(&mut self, from: u32, link: LinkIndex, bps: f64) {
         let Some(at) = self.arc_at(from, link) else {
             return;
         };
@@ -393,7 +402,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Lets no link carry more than a rate; what it costs to use stays.
+    /// Limits what each link may carry; the cost of using it stays.
     pub(super) fn limit(&mut self, bps: f64) {
         for arc in &mut self.arcs {
             arc.most_bps = if arc.most_bps < bps {
@@ -406,7 +415,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Returns where the arc of a link from a node is; the arcs of a node lie in the order of their links.
+    /// Returns the index of a link's arc from a node; a node's arcs are sorted by link.
     fn arc_at(&self, from: u32, link: LinkIndex) -> Option<usize> {
         let first = self.first_arc[from as usize] as usize;
         let arcs = self.arcs_from(from);
@@ -414,13 +423,13 @@ impl<'a> Problem<'a> {
         Some(first + at)
     }
 
-    /// Returns what it costs to come over a link from its far end in a state, or `None` if that may not be.
+    /// Returns the cost of crossing a link from its far end in a state; `None` if forbidden.
     pub(super) fn back_cost(&self, arc: &Arc, state: u16) -> Option<Cost> {
         let most_bps = arc.back_most_bps;
         self.hop_cost(&Arc { most_bps, ..*arc }, state)
     }
 
-    /// Returns what it costs to cross a link in a state, or `None` if that may not be.
+    /// Returns the cost of crossing a link in a state; `None` if forbidden.
     pub(super) fn hop_cost(&self, arc: &Arc, state: u16) -> Option<Cost> {
         let rate_bps = self.states.rate_bps(state);
         let too_fast = rate_bps > arc.most_bps;
@@ -442,7 +451,7 @@ impl<'a> Problem<'a> {
         Some(cost + self.delay_penalty(Duration::from_nanos(arc.delay_ns)))
     }
 
-    /// Returns what it costs to cross a link in a state that does not fit it, or `None` if that may not be.
+    /// Returns the penalty of crossing a link in a state that does not fit it; `None` if forbidden.
     #[cold]
     fn unfit_penalty(&self, arc: &Arc, state: u16) -> Option<Cost> {
         let topology = self.topology();
@@ -460,7 +469,7 @@ impl<'a> Problem<'a> {
         Some(Cost::from_f64(PENALTY * f64::from(breaches)))
     }
 
-    /// Returns what a delay costs where the deadline is lifted.
+    /// Returns the penalty of a delay if the deadline is lifted.
     pub(super) fn delay_penalty(&self, delay: Duration) -> Cost {
         if self.relaxation.deadline {
             Cost::from_f64(PENALTY * delay.as_secs_f64())
@@ -470,7 +479,8 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Returns the directions of all links that are up, by the node they leave, and where each node's begin.
+/// Returns the directions of all links that are up, by the node they leave, and the index of each
+/// node's first.
 fn arcs_of(snapshot: &Snapshot, states: &States, needs: &Needs) -> (Vec<Arc>, Vec<u32>) {
     let topology = &snapshot.topology;
     let nodes = topology.nodes().len();
@@ -509,7 +519,7 @@ fn arcs_of(snapshot: &Snapshot, states: &States, needs: &Needs) -> (Vec<Arc>, Ve
     (arcs, first_arc)
 }
 
-/// Returns the patterns in which the stream may cross a link, one bit each.
+/// Returns the patterns in which the stream may cross a link, as a bit mask.
 fn patterns_of(snapshot: &Snapshot, states: &States, needs: &Needs, edge: &Edge) -> u64 {
     let mut patterns = u64::MAX;
     if snapshot.stream.needs.confidential && snapshot.topology.must_seal(edge) {
@@ -522,15 +532,15 @@ fn patterns_of(snapshot: &Snapshot, states: &States, needs: &Needs, edge: &Edge)
     patterns
 }
 
-/// Returns the patterns in which so much loss does no harm, one bit each.
+/// Returns the patterns that repair this loss, as a bit mask.
 fn repairing(snapshot: &Snapshot, loss: f64) -> u64 {
     let transforms = &snapshot.catalogue.transforms;
     let transforms = &transforms[..transforms.len().min(Catalogue::TRANSFORMS_MAX)];
     patterns_with(transforms, |transform| transform.repairs >= loss)
 }
 
-/// Returns what each node gives to adapters, nothing if no node is short of anything.
-fn gifts_of(snapshot: &Snapshot) -> Vec<Gift> {
+/// Returns each node's adapter resources; empty if all are unlimited.
+fn resources_of(snapshot: &Snapshot) -> Vec<AdapterResources> {
     let nodes = snapshot.topology.nodes();
     let is_short = |place: &Place| place.held.is_some() || place.cpu_cores.is_some();
     if !nodes.iter().any(is_short) {
@@ -538,7 +548,7 @@ fn gifts_of(snapshot: &Snapshot) -> Vec<Gift> {
     }
     let profiles = &snapshot.catalogue.profiles;
     let profiles = &profiles[..profiles.len().min(Catalogue::PROFILES_MAX)];
-    let gift = |place: &Place| Gift {
+    let resource = |place: &Place| AdapterResources {
         held: profiles.iter().enumerate().fold(0, |set, (at, profile)| {
             set | u64::from(place.holds(profile.adapter.kind())) << at
         }),
@@ -546,5 +556,5 @@ fn gifts_of(snapshot: &Snapshot) -> Vec<Gift> {
             .cpu_cores
             .map_or(u64::MAX, |cores| picocores(cores * (1.0 + RATE_TOLERANCE))),
     };
-    nodes.iter().map(gift).collect()
+    nodes.iter().map(resource).collect()
 }

@@ -1,4 +1,4 @@
-//! What a planner returns: path, placements, and what they cost.
+//! A planner's result: path, placements, and their cost.
 
 use alloc::vec::Vec;
 
@@ -8,28 +8,28 @@ use super::states::States;
 use crate::model::{Adapter, AdapterName, LinkIndex, NodeName, PACK, SEAL, Snapshot};
 use crate::time::Duration;
 
-/// A path and the adapters on it.
+/// A path and its adapters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Whether it satisfies all needs.
+    /// Whether the plan satisfies all needs.
     pub feasible: bool,
-    /// Its cost, the sum of the parts.
+    /// Total cost, the sum of the parts.
     pub cost: f64,
-    /// What the cost is made of.
+    /// The parts of the cost.
     pub cost_parts: CostParts,
-    /// The nodes in order, source and sink included; empty if there is no plan at all.
+    /// The nodes in order, source and sink included; empty if there is no plan.
     pub path: Vec<NodeName>,
     /// Layers that reach the sink.
     pub layers: u8,
-    /// The adapters of each node that has any, in the order of the path.
+    /// The adapters of each node that has any, in path order.
     pub placements: Vec<Placement>,
-    /// What each link carries, in the order of the path.
+    /// The stream on each link, in path order.
     pub links: Vec<LinkUse>,
     /// The sum of the links' and adapters' delays.
     pub delay: Duration,
 }
 
-/// What a plan's cost is made of.
+/// The parts of a plan's cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CostParts {
     /// Σ κ · input rate.
@@ -49,52 +49,53 @@ pub struct Placement {
     pub adapters: Vec<Adapter>,
 }
 
-/// What one link of the path carries.
+/// The stream on one link of the path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkUse {
-    /// Which link of the snapshot's topology.
+    /// Index in the snapshot's topology.
     pub link: LinkIndex,
-    /// The node that sends on it.
+    /// The sending node.
     pub from: NodeName,
-    /// The node that receives.
+    /// The receiving node.
     pub to: NodeName,
-    /// R, the rate of the stream on it, in bit/s.
+    /// R, the stream's rate on the link, in bit/s.
     pub rate_bps: f64,
     /// Layers kept.
     pub layers: u8,
-    /// Whether it is packed.
+    /// Whether the stream is packed.
     pub packed: bool,
-    /// Whether it is sealed.
+    /// Whether the stream is sealed.
     pub sealed: bool,
-    /// What declared adapters have done to it: the transcoder whose layers they are, then the transforms that are on.
+    /// Declared adapters applied: the transcoder that made the layers, then the transforms that are
+    /// on.
     pub transforms: Vec<AdapterName>,
 }
 
 impl Plan {
-    /// Returns the adapters at a node, none if the plan places none there.
+    /// Returns the adapters at a node.
     pub fn adapters_at(&self, node: &NodeName) -> &[Adapter] {
         let at = self.placements.iter().find(|here| here.node == *node);
         at.map_or(&[], |here| &here.adapters)
     }
 
-    /// Returns how many adapters it places.
+    /// Returns the number of adapters placed.
     pub fn adapters(&self) -> usize {
         self.placements.iter().map(|here| here.adapters.len()).sum()
     }
 
-    /// Returns an adapter of it that is not one of the standard ones, if there is any.
+    /// Returns an adapter outside the standard ones, if the plan has any.
     pub fn declared_adapter(&self) -> Option<Adapter> {
         let mut adapters = self.placements.iter().flat_map(|here| &here.adapters);
         let declared = adapters.find(|adapter| !adapter.kind().is_standard());
         declared.copied()
     }
 
-    /// Walks a route and sums up what it costs, free of any penalty that found it.
+    /// Builds the plan of a route; its cost excludes penalties of lifted constraints.
     pub(super) fn of_route(snapshot: &Snapshot, route: &Route, feasible: bool) -> Self {
         Self::through(snapshot, &States::new(snapshot, 1), route, feasible)
     }
 
-    /// The same with the snapshot's states at hand; how many layers they take to be enough does not matter.
+    /// Builds the plan of a route with existing states; their least layers do not matter.
     pub(super) fn through(
         snapshot: &Snapshot,
         states: &States,
@@ -163,7 +164,7 @@ impl Plan {
     }
 }
 
-/// Returns what declared adapters have made of the stream in a state.
+/// Returns the declared adapters applied in a state.
 pub(super) fn declared(snapshot: &Snapshot, states: &States, state: u16) -> Vec<AdapterName> {
     let catalogue = &snapshot.catalogue;
     let table = states

@@ -1,10 +1,11 @@
-//! What it takes at least to get from one node to every other: three sweeps over links, each ignoring all but one thing.
+//! Lower bounds from one node to every other: three sweeps over the links, one per sum.
 //!
-//! *The idea.* Σ 1/rate, Σ delay, and hops, each along the path that has least of it, over links that can carry the
-//! stream at all. They know nothing of states; so they are cheap, and say from the far end how much of the network a
-//! search need look at.
+//! *The idea.* Σ 1/rate, Σ delay, and hops, each minimised by itself over links that can carry the
+//! stream at all. They ignore states, so they are cheap, and they limit how much of the network a
+//! search from the far end has to explore.
 //!
-//! Where links change later, sums that fall are lowered from there on; what rises is left, for it bounds still.
+//! When links change later, sums that have fallen are lowered from there; sums that have risen
+//! stay, as they remain lower bounds.
 //!
 //! *Sources.* docs/planner.md §4, §11; Dijkstra 1959.
 
@@ -16,10 +17,10 @@ use core::cmp::Reverse;
 use super::cost::Cost;
 use super::problem::{Arc, Problem};
 
-/// Least sums by node; nodes out of reach have the largest.
+/// Minimum sums by node; unreachable nodes have the maximum value.
 #[derive(Clone, Debug)]
 pub(super) struct Reach {
-    /// Σ 1/rate in s/Mbit, not above the true sum.
+    /// Σ 1/rate in s/Mbit, rounded down.
     pub(super) slowness: Vec<f64>,
     /// Σ delay in nanoseconds.
     pub(super) delays: Vec<u64>,
@@ -34,11 +35,11 @@ pub(super) struct Near {
     pub(super) hops: u32,
 }
 
-/// How far stored slowness stays below the true sum: sums of rounded terms may lie above it by a hair.
+/// Rounds the stored slowness down: sums of rounded terms may lie slightly above the true sum.
 const BELOW: f64 = 1.0 - 1e-9;
 
 impl Reach {
-    /// Returns sums that bound nothing: from many nodes at once, each is within reach.
+    /// Returns all-zero sums, for a search that starts from many nodes.
     pub(super) fn everywhere(problem: &Problem<'_>) -> Self {
         let nodes = problem.nodes();
         Self {
@@ -48,6 +49,8 @@ impl Reach {
         }
     }
 
+    /// Returns the sums from one node.
+    ///
     /// Cost    O(links · log nodes)
     pub(super) fn of(problem: &Problem<'_>, from: usize) -> Self {
         let slow = sweep(problem, from, |arc| Cost::from_f64(1e6 / arc.rate_bps));
@@ -71,10 +74,10 @@ impl Reach {
         }
     }
 
-    /// Lowers what has fallen since links at these nodes changed, and returns which nodes' sums were what before;
-    /// `None` if a node was out of reach and is not any more.
+    /// Lowers the sums that have fallen since the links at `changed` changed; returns the former
+    /// sums of those nodes. `None` if an unreachable node has become reachable.
     ///
-    /// Cost    O(links of the nodes whose sums fall)
+    /// Cost    O(links of the nodes with reduced sums)
     pub(super) fn lower(
         &mut self,
         problem: &Problem<'_>,
@@ -113,7 +116,7 @@ impl Reach {
     }
 }
 
-/// Settles every node from one outwards, least sum first.
+/// Settles every node from one outwards, smallest sum first.
 fn sweep(problem: &Problem<'_>, from: usize, of: impl Fn(&Arc) -> Cost) -> Vec<Cost> {
     let mut best = vec![Cost::MAX; problem.nodes()];
     let mut heap = BinaryHeap::new();

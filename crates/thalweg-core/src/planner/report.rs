@@ -13,14 +13,14 @@ use super::shortfall::{Need, Shortfall};
 use crate::model::{Adapter, AdapterName, NodeName};
 use crate::time::Duration;
 
-/// A plan and its shortfalls, as they are printed.
+/// A plan and its shortfalls as printed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Whether the plan satisfies all needs.
     pub feasible: bool,
-    /// Its cost.
+    /// Total cost.
     pub cost: f64,
-    /// What the cost is made of.
+    /// The parts of the cost.
     pub cost_parts: Parts,
     /// The nodes in order.
     pub path: Vec<NodeName>,
@@ -28,17 +28,17 @@ pub struct Report {
     pub layers: u8,
     /// The adapters of each node that has any.
     pub placements: Vec<Chain>,
-    /// What each link of the path carries.
+    /// The stream on each link of the path.
     pub links: Vec<Hop>,
     /// The sum of the delays, in milliseconds.
     pub delay_ms: f64,
     /// Ways out, if the plan is not feasible.
     pub shortfalls: Vec<Lack>,
-    /// How long planning took, in microseconds, measured by the caller.
+    /// Planning time in microseconds, measured by the caller.
     pub elapsed_us: f64,
 }
 
-/// What a cost is made of.
+/// The parts of a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parts {
     /// Σ κ · input rate.
@@ -58,22 +58,22 @@ pub struct Chain {
     pub adapters: Vec<Adapter>,
 }
 
-/// What one link carries.
+/// The stream on one link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hop {
     /// The sender.
     pub from: NodeName,
     /// The receiver.
     pub to: NodeName,
-    /// The rate of the stream on it.
+    /// The stream's rate on the link, in bit/s.
     pub rate_bps: f64,
     /// Layers kept.
     pub layers: u8,
-    /// Whether it is packed.
+    /// Whether the stream is packed.
     pub packed: bool,
-    /// Whether it is sealed.
+    /// Whether the stream is sealed.
     pub sealed: bool,
-    /// What declared adapters have done to it, if any has.
+    /// Declared adapters applied, if any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transforms: Vec<AdapterName>,
 }
@@ -81,18 +81,18 @@ pub struct Hop {
 /// One way out of infeasibility.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lack {
-    /// What stands in the way.
+    /// The constraint that is broken.
     pub need: Need,
-    /// The same in words.
+    /// The shortfall in words.
     pub message: String,
-    /// What would mend it.
+    /// The remedy in words.
     pub fix: String,
-    /// What is missing, one by one, with numbers.
+    /// The single violations, with numbers.
     pub lacks: Vec<Violation>,
 }
 
 impl Report {
-    /// Returns the report of a plan that took so long to find.
+    /// Returns the report of a plan, with the time that planning took.
     pub fn new(plan: &Plan, shortfalls: &[Shortfall], elapsed: Duration) -> Self {
         let parts = plan.cost_parts;
         let chain = |placement: &super::Placement| Chain {

@@ -1,17 +1,18 @@
-//! Best-first search over labels: node, state, slots used here.
+//! Best-first search over labels: node, state, slots used at the node.
 //!
-//! *The idea.* A label is a way from the source to a node in a state. Labels pop in the order of cost so far + lower
-//! bound of the rest, so the first to arrive is cheapest; those that cost the same arrive before any dearer one. The
-//! bounds are computed as the labels ask for them (`dual`): one whose bound has grown goes back to its place. A label is
-//! dropped when another at the same place is at least as good in *every* respect that can matter later:
+//! *The idea.* A label is a path from the source to a node in a state. Labels pop in the order of
+//! cost so far + lower bound of the rest, so the first to arrive is cheapest, and labels of equal
+//! cost arrive before dearer ones. Bounds are computed on demand (`dual`): a label with a grown
+//! bound is pushed back. A label is dropped when another at the same place is at least as good in
+//! *every* respect that can matter later:
 //!
 //! - the total order: cost, adapters, hops, node names, adapters' texts, link indices;
 //! - slots used at this node, and its CPU where that is bounded;
 //! - delay, if the deadline is watched; hops, if the length is;
 //! - the watched nodes it has visited, as a subset.
 //!
-//! *What it does not do.* It searches walks: only watched nodes, source and sink are visited once (`exact` closes the
-//! gap).
+//! *What it does not do.* It searches walks: only watched nodes, source and sink are visited at
+//! most once (`exact` closes the gap).
 //!
 //! *Sources.* docs/planner.md §4; Desrochers and Soumis 1988 (label setting with resources).
 
@@ -30,15 +31,15 @@ use super::states::Step;
 use crate::model::LinkIndex;
 use crate::time::Duration;
 
-/// No label, no next label.
+/// No label, or no next label.
 const NONE: u32 = u32::MAX;
 
-/// A way from the source to a node, in a state.
+/// A path from the source to a node, in a state.
 #[derive(Clone, Copy)]
 struct Label {
     cost: Cost,
     delay_ns: u64,
-    /// What the adapters at this node take of its CPU, where that is bounded.
+    /// CPU used by the adapters at this node, where it is bounded.
     picocores: u64,
     /// The label before the last move.
     parent: u32,
@@ -67,7 +68,7 @@ enum Via {
     Hop(u32),
 }
 
-/// Returns what a label has summed up.
+/// Returns a label's sums.
 fn sums(label: &Label) -> Sums {
     Sums {
         cost: label.cost,
@@ -76,15 +77,15 @@ fn sums(label: &Label) -> Sums {
     }
 }
 
-/// The order in which labels pop, and the label.
+/// The order in which labels pop, then the label.
 type Entry = Reverse<(Cost, u16, u16, u32)>;
 
-/// Where a search begins: the source, or a place on a tree that is there already.
+/// A start of a search: the source, or a place on an existing tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seed {
-    /// The seed before the last move, by its place in the list.
+    /// The seed before the last move, by index.
     pub(super) parent: Option<u32>,
-    /// The last move, `None` at the source.
+    /// The last move; `None` at the source.
     pub(super) via: Option<Move>,
     pub(super) node: u32,
     pub(super) state: u16,
@@ -93,12 +94,12 @@ pub(super) struct Seed {
     pub(super) hops: u16,
     /// Slots in use at the node.
     pub(super) slots: u8,
-    /// CPU in use at the node, where that is bounded.
+    /// CPU in use at the node, where it is bounded.
     pub(super) picocores: u64,
 }
 
 impl Seed {
-    /// Returns the stream as it is produced.
+    /// Returns the stream at its source.
     pub(super) fn source(problem: &Problem<'_>) -> Self {
         Self {
             parent: None,
@@ -118,7 +119,7 @@ impl Seed {
 pub(super) struct Walk {
     pub(super) cost: Cost,
     pub(super) route: Route,
-    /// How many labels the search kept.
+    /// Labels that the search kept.
     pub(super) labels: u32,
 }
 
@@ -127,7 +128,7 @@ struct Search<'a, 'p, 'b> {
     guides: &'b mut Guides<'p, 'a>,
     watch: &'b Watch,
     labels: Vec<Label>,
-    /// The watched nodes that each label has visited, `words` words a label.
+    /// Bit sets of the watched nodes that each label has visited, `words` words per label.
     visited: Vec<u64>,
     words: usize,
     /// The first label of each place, `node · states + state`.
@@ -136,7 +137,7 @@ struct Search<'a, 'p, 'b> {
     effort: Effort<'b>,
 }
 
-/// Returns the best walk that keeps what is watched, or `None` if there is none.
+/// Returns the best walk that keeps the watched constraints; `None` if there is none.
 pub(super) fn best_walk<'p, 'a>(
     problem: &'p Problem<'a>,
     guides: &mut Guides<'p, 'a>,
@@ -169,7 +170,7 @@ pub(super) fn best_walk<'p, 'a>(
 }
 
 impl Search<'_, '_, '_> {
-    /// Adds a label for each seed; it keeps its place in the list even if it leads nowhere, for others go on from it.
+    /// Adds a label for each seed; one that leads nowhere keeps its index, as others refer to it.
     fn start(&mut self, seeds: &[Seed]) {
         for (index, seed) in seeds.iter().enumerate() {
             let label = Label {
@@ -197,15 +198,16 @@ impl Search<'_, '_, '_> {
             self.visited.resize(self.labels.len() * self.words, 0);
             if self.problem.may_be(seed.node, seed.state) {
                 let bound = self.guides.bound(&sums(&label), seed.node, seed.state);
-                self.enter(index as u32, bound);
+                self.activate(index as u32, bound);
             }
         }
     }
 
-    /// Pops labels until no better one can reach the goal; the error is the bound at which it had to stop.
+    /// Pops labels until no better one can reach the goal; the error is the bound at which it had
+    /// to stop.
     fn run(&mut self) -> Result<Option<u32>, Cost> {
         let mut steps = 0u32;
-        // The cost of the first way found, and the best by the tie-break of those that cost the same.
+        // The cost of the first walk found, and the best by tie-break among those of equal cost.
         let mut best: Option<(Cost, u32)> = None;
         while let Some(Reverse((cost, _, _, index))) = self.heap.pop() {
             if best.is_some_and(|(least, _)| cost.exceeds(least)) {
@@ -257,7 +259,7 @@ impl Search<'_, '_, '_> {
             if must_hide && !problem.states.is_hidden(to) {
                 continue;
             }
-            let Some(lack) = problem.lack_penalty(label.node, label.picocores, step) else {
+            let Some(lack) = problem.shortage_penalty(label.node, label.picocores, step) else {
                 continue;
             };
             self.copy_visited(index);
@@ -316,13 +318,14 @@ impl Search<'_, '_, '_> {
         self.visited_of(index)[bit as usize / 64] >> (bit % 64) & 1 == 1
     }
 
-    /// Gives the label about to be added what this one has visited.
+    /// Copies a label's visited set to the label about to be added.
     fn copy_visited(&mut self, index: u32) {
         let from = index as usize * self.words;
         self.visited.extend_from_within(from..from + self.words);
     }
 
-    /// Adds a label whose visited words are in place already, unless it cannot arrive or another is as good.
+    /// Adds a label with its visited words in place, unless it cannot arrive or another dominates
+    /// it.
     fn add(&mut self, mut label: Label) {
         let bound = self.guides.bound(&sums(&label), label.node, label.state);
         if bound == Cost::MAX || bound.exceeds(self.effort.known) {
@@ -332,18 +335,18 @@ impl Search<'_, '_, '_> {
         let index = self.labels.len() as u32;
         label.next = NONE;
         self.labels.push(label);
-        if !self.enter(index, bound) {
+        if !self.activate(index, bound) {
             self.labels.pop();
             self.visited.truncate(self.labels.len() * self.words);
         }
     }
 
-    /// Lets a label that is in the list take part, and returns whether it does: whether no other beats it.
-    fn enter(&mut self, index: u32, bound: Cost) -> bool {
+    /// Makes a stored label active; returns false if another dominates it.
+    fn activate(&mut self, index: u32, bound: Cost) -> bool {
         let label = &self.labels[index as usize];
         let states = self.problem.states.count();
         let place = label.node as usize * states + usize::from(label.state);
-        if self.is_beaten(place, index) {
+        if self.is_dominated(place, index) {
             return false;
         }
         self.labels[index as usize].next = self.heads[place];
@@ -360,15 +363,16 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Returns whether a label at the place beats the new one, and drops those that the new one beats.
-    fn is_beaten(&mut self, place: usize, new: u32) -> bool {
+    /// Returns whether a label at the place dominates the new one, and drops those that the new one
+    /// dominates.
+    fn is_dominated(&mut self, place: usize, new: u32) -> bool {
         let (mut before, mut at) = (NONE, self.heads[place]);
         while at != NONE {
             let next = self.labels[at as usize].next;
-            if self.beats(at, new) {
+            if self.dominates(at, new) {
                 return true;
             }
-            if self.beats(new, at) {
+            if self.dominates(new, at) {
                 self.labels[at as usize].alive = false;
                 match before {
                     NONE => self.heads[place] = next,
@@ -383,7 +387,7 @@ impl Search<'_, '_, '_> {
     }
 
     /// Returns whether `one` is at least as good as `other` in everything that can matter later.
-    fn beats(&self, one: u32, other: u32) -> bool {
+    fn dominates(&self, one: u32, other: u32) -> bool {
         let (a, b) = (&self.labels[one as usize], &self.labels[other as usize]);
         if a.slots > b.slots || a.picocores > b.picocores || a.cost.exceeds(b.cost) {
             return false;
@@ -406,7 +410,8 @@ impl Search<'_, '_, '_> {
             .then_with(|| self.order_moves(one, other))
     }
 
-    /// Compares two labels of equally many moves by names, adapters' texts and links, from where they part.
+    /// Compares two labels with equally many moves by names, adapters' texts and links, from their
+    /// last common label.
     fn order_moves(&self, mut one: u32, mut other: u32) -> Ordering {
         let mut moves: Vec<[&Label; 2]> = Vec::new();
         while one != other {
@@ -437,7 +442,7 @@ impl Search<'_, '_, '_> {
             .then_with(|| links(0).cmp(links(1)))
     }
 
-    /// Returns what is known where the search had to stop.
+    /// Returns the state of a search that had to stop.
     fn cut(&self, bound: Cost) -> Cut {
         let problem = self.problem;
         let mut best: Option<(Cost, Route)> = None;

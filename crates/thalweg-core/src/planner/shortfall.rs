@@ -1,10 +1,12 @@
-//! What would have to change for a stream to be planned.
+//! What would have to change for a stream to have a plan.
 //!
-//! *The idea.* One constraint after another is lifted and broken as little as possible; what the best plan then breaks
-//! is exactly what is missing, with numbers. Each lifted constraint that suffices is one way out. If none suffices
-//! alone, all are lifted together; if even that finds nothing, there is no path.
+//! *The idea.* One constraint after another is lifted and broken as little as possible; what the
+//! best plan then breaks is exactly what is missing, with numbers. Each lifted constraint that
+//! suffices is one way out. If none suffices alone, all are lifted together; if even that yields
+//! nothing, there is no path.
 //!
-//! *What it does not do.* A plan that shows plaintext where none may be seen is reported, never returned.
+//! *What it does not do.* A plan that shows plaintext where it is forbidden is reported, never
+//! returned.
 //!
 //! *Sources.* docs/planner.md §4.
 
@@ -25,22 +27,22 @@ use super::product::Plan;
 use crate::model::{LinkIndex, NodeIndex, NodeName, Snapshot};
 use crate::units::Ratio;
 
-/// A constraint that may be what stands in the way.
+/// A constraint that may prevent a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Need {
-    /// The path must be quick enough.
+    /// The path must be fast enough.
     Deadline,
     /// The path must be short enough to be deployed.
     Length,
     /// Links must be fast enough.
     Rate,
-    /// Nodes must have room for adapters.
+    /// Nodes must have adapter slots.
     Slots,
-    /// Nobody may see plaintext who may not.
+    /// Plaintext must stay on trusted nodes and secure links.
     Confidential,
-    /// Links must lose no more than the stream bears, or something must repair it.
+    /// Links must lose no more than the stream tolerates, or a transform must repair it.
     Loss,
     /// Nodes must hold adapters.
     Held,
@@ -50,16 +52,16 @@ pub enum Need {
     Several,
     /// There must be a path.
     Path,
-    /// The stream must be one that can be planned.
+    /// The stream must be valid for the planner.
     Input,
-    /// The search must end within its bound; whether there is a plan is not known.
+    /// The search must end within its limit; whether there is a plan is unknown.
     Effort,
 }
 
-/// One way out: if all it lists were mended, a plan would exist.
+/// One way out: a plan exists once all that it lists is remedied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shortfall {
-    /// What stands in the way.
+    /// The constraint that is broken.
     pub need: Need,
     /// What is missing, where, and by how much.
     pub lacks: Vec<Violation>,
@@ -77,7 +79,7 @@ impl From<Exhausted> for Shortfall {
 }
 
 impl Shortfall {
-    /// Returns that what a sink lacks is left to a plan of its own.
+    /// Returns the shortfall of a sink that was not analysed; a plan for it alone would do that.
     pub(super) fn not_looked_into(sink: NodeName) -> Self {
         Self {
             need: Need::Effort,
@@ -92,7 +94,7 @@ impl Shortfall {
         }
     }
 
-    /// Returns what the best plan of a planner that is not exact breaks.
+    /// Returns the shortfall that lists what the best plan of an inexact planner breaks.
     pub(super) fn of_broken(lacks: Vec<Violation>) -> Self {
         let need_of = |lack: &Violation| match lack {
             Violation::Late { .. } => Need::Deadline,
@@ -113,8 +115,8 @@ impl Shortfall {
         }
     }
 
-    /// Returns that no links lead from source to sink: those that are down on the way with the fewest such, if one way is
-    /// left by none but them.
+    /// Returns the shortfall of a sink that no links reach. If a path fails only on links that are
+    /// down, lists those of the path with the fewest.
     pub(super) fn no_path(snapshot: &Snapshot) -> Self {
         let from = snapshot.stream.from.clone();
         let to = snapshot.stream.to[0].clone();
@@ -128,7 +130,7 @@ impl Shortfall {
         }
     }
 
-    /// Returns whether what it describes would show plaintext where none may be seen.
+    /// Returns whether the shortfall would show plaintext where it is forbidden.
     pub(super) fn shows_plaintext(&self) -> bool {
         let shows = |lack: &Violation| {
             matches!(
@@ -139,7 +141,7 @@ impl Shortfall {
         self.lacks.iter().any(shows)
     }
 
-    /// Returns what would mend it, in words.
+    /// Returns the remedy in words.
     pub fn fix(&self) -> String {
         let fixes: Vec<String> = self.lacks.iter().map(fix_of).collect();
         fixes.join("; and ")
@@ -158,7 +160,8 @@ impl fmt::Display for Shortfall {
     }
 }
 
-/// Returns the links that are down on the way with the fewest such; none if there is no way over them either.
+/// Returns the links that are down on the path with the fewest of them; empty if there is no such
+/// path either.
 fn down_between(snapshot: &Snapshot, from: &NodeName, to: &NodeName) -> Vec<Violation> {
     let topology = &snapshot.topology;
     let (Some(source), Some(sink)) = (topology.find(from), topology.find(to)) else {
@@ -170,8 +173,8 @@ fn down_between(snapshot: &Snapshot, from: &NodeName, to: &NodeName) -> Vec<Viol
             links_of[end.0 as usize].push(at as u32);
         }
     }
-    // A link that is up costs nothing and one that is down 1. Among equals names decide, so that a world says the same in
-    // whatever order it is written.
+    // A link that is up costs 0, one that is down 1. Names break ties, so that the order of a
+    // world's text does not matter.
     let name = |node: NodeIndex| &topology.node(node).name;
     let mut best = vec![u32::MAX; links_of.len()];
     let mut came: Vec<Option<u32>> = vec![None; links_of.len()];
@@ -207,7 +210,7 @@ fn down_between(snapshot: &Snapshot, from: &NodeName, to: &NodeName) -> Vec<Viol
     lacks
 }
 
-/// Returns what would mend one violation.
+/// Returns the remedy of one violation.
 fn fix_of(lack: &Violation) -> String {
     match lack {
         Violation::SlowLink {
@@ -288,7 +291,7 @@ pub(super) fn each_alone() -> [(Need, Relaxation); 8] {
     all
 }
 
-/// Returns the least bad plan and the ways out, for a problem without a plan.
+/// Returns the plan with the least breach and the ways out, for a problem without a plan.
 pub(super) fn least_bad(
     snapshot: &Snapshot,
     ends: [usize; 2],
@@ -297,7 +300,7 @@ pub(super) fn least_bad(
     least_bad_within(snapshot, ends, Effort::of(labels_max))
 }
 
-/// Returns the same as far as there is time to look.
+/// Does the same within a limit.
 pub(super) fn least_bad_within(
     snapshot: &Snapshot,
     ends: [usize; 2],
@@ -317,7 +320,7 @@ pub(super) fn least_bad_within(
         trust: true,
         ..all_but_trust
     };
-    let mut ways = Ways {
+    let mut ways = WaysOut {
         snapshot,
         ends,
         effort,
@@ -338,19 +341,19 @@ pub(super) fn least_bad_within(
 }
 
 /// The ways out found so far.
-struct Ways<'a> {
+struct WaysOut<'a> {
     snapshot: &'a Snapshot,
     ends: [usize; 2],
     effort: Effort<'a>,
     /// The first plan that shows no plaintext.
     best: Option<Plan>,
     shortfalls: Vec<Shortfall>,
-    /// Whether a search gave up, so that a way out may have been missed.
+    /// A search reached its limit, so a way out may have been missed.
     exhausted: Option<Exhausted>,
 }
 
-impl Ways<'_> {
-    /// Plans with constraints lifted, and takes down what the plan breaks.
+impl WaysOut<'_> {
+    /// Plans with constraints lifted, and records what the plan breaks.
     fn attempt(&mut self, need: Need, relaxation: Relaxation) {
         let needs = &self.snapshot.stream.needs;
         let nodes = || self.snapshot.topology.nodes().iter();
@@ -381,7 +384,7 @@ impl Ways<'_> {
         }
     }
 
-    /// Returns what was found; if that is nothing, there is no path, or the search gave up.
+    /// Returns the results; if there are none, there is no path, or the search reached its limit.
     fn end(mut self) -> (Plan, Vec<Shortfall>) {
         if self.shortfalls.is_empty() {
             self.shortfalls.push(match self.exhausted {

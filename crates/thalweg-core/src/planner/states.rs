@@ -1,16 +1,17 @@
-//! The states a stream can be in, and the steps that adapters make between them.
+//! The states of a stream, and the steps that adapters make between them.
 //!
-//! *The idea.* A state is a *rung* and a *pattern*: how many layers are kept of which table (the stream's own, then those
-//! of transcoders), and which transforms are on: `state = rung·2^B + pattern`. All that the search asks of an adapter
-//! (from where to where, at what cost, delay and CPU) is tabulated once per stream.
+//! *The idea.* A state is a *rung* and a *pattern*: how many layers are kept of which table (the
+//! stream's own, then those of transcoders), and which transforms are on: `state = rung·2^B +
+//! pattern`. Everything the search needs of an adapter (source and target state, cost, delay and
+//! CPU) is tabulated once per stream.
 //!
 //! ```text
 //! R(rung, pattern) = (Σ_{ℓ≤q} r_ℓ) · Π_{b on} factor_b
 //! ```
 //!
-//! Whatever lowers the utility is charged at once with the quality that it gives up, so a label's cost already holds every
-//! loss it cannot undo. Adapters go by their rank: the place of their text in the order of all texts, which is what ties
-//! are broken by.
+//! A step that lowers the utility is charged for the lost quality at once, so a label's cost
+//! includes every loss that it cannot undo. Adapters are ranked by the order of their texts, which
+//! is the order that ties are broken by.
 //!
 //! *Sources.* docs/planner.md §2, §3.
 
@@ -22,10 +23,11 @@ use crate::model::{Adapter, Catalogue, Layer, Profile, Role, Snapshot, Transform
 use crate::time::Duration;
 use crate::units::Bitrate;
 
-/// How far a rate may exceed a link's, relatively: products of decimal ratios miss whole numbers by less than this.
+/// Relative tolerance of a rate against a link's: products of decimal ratios miss whole numbers by
+/// less.
 pub(super) const RATE_TOLERANCE: f64 = 1e-9;
 
-/// Utilities that differ by no more are equal: sums of decimals miss each other by less than this.
+/// Utilities within this are equal: sums of decimals miss each other by less.
 pub(super) const UTILITY_TIE: f64 = 1e-12;
 
 /// Returns whether a stream of this rate fits a link.
@@ -33,9 +35,9 @@ pub(super) fn fits(rate_bps: f64, link: Bitrate) -> bool {
     rate_bps <= link.as_bps() as f64 * (1.0 + RATE_TOLERANCE)
 }
 
-/// Returns cores in billionths of thousandths: whole numbers, whose sums do not depend on their order.
+/// Returns cores in units of 10⁻¹²: whole numbers, so that sums do not depend on their order.
 pub(super) fn picocores(cores: f64) -> u64 {
-    // `as` saturates and maps not-a-number to zero.
+    // `as` saturates and maps NaN to zero.
     (cores * 1e12 + 0.5) as u64
 }
 
@@ -44,20 +46,20 @@ pub(super) fn picocores(cores: f64) -> u64 {
 pub(super) struct Step {
     /// The adapter's rank.
     pub(super) adapter: u16,
-    /// The place of its profile in the catalogue.
+    /// Its profile's index in the catalogue.
     pub(super) profile: u8,
     /// The state after it.
     pub(super) to: u16,
     /// κ · input rate.
     pub(super) run_cost: Cost,
-    /// The same and the quality given up.
+    /// `run_cost` plus the quality given up.
     pub(super) cost: Cost,
     pub(super) delay: Duration,
-    /// What it takes of a processor.
+    /// CPU taken, in units of 10⁻¹² cores.
     pub(super) picocores: u64,
 }
 
-/// The same seen from the state after it.
+/// A step seen from its target state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BackStep {
     pub(super) from: u16,
@@ -67,20 +69,20 @@ pub(super) struct BackStep {
     pub(super) delay: Duration,
 }
 
-/// So many layers of one table.
+/// A number of layers of one table.
 #[derive(Clone, Copy, Debug)]
 struct Rung {
-    /// 0: the stream's own; else one more than the place in the catalogue.
+    /// 0: the stream's own; else one more than the catalogue index.
     table: u8,
     layers: u8,
     plain_bps: f64,
     utility: f64,
     /// Whether it is worth delivering.
     is_enough: bool,
-    /// The lowest rate with any pattern.
+    /// The lowest rate over all patterns.
     least_bps: f64,
-    /// The lowest rate that a stream on this rung has, or had before it came there.
-    toll_bps: f64,
+    /// The lowest rate that a stream on this rung has or had before.
+    past_min_bps: f64,
 }
 
 /// All states of one stream.
@@ -92,13 +94,13 @@ pub(super) struct States {
     rungs: Vec<Rung>,
     /// By state: R in bit/s.
     rates: Vec<f64>,
-    /// The patterns in which the payload is hidden, one bit each.
+    /// The patterns in which the payload is hidden, as a bit mask.
     hidden: u64,
-    /// The transforms that must be off at delivery.
+    /// The transforms that must be off at delivery, as a bit mask.
     must_be_off: usize,
-    /// By state: the cost of what delivery in it would lack.
+    /// By state: the cost of the quality missing at delivery.
     quality: Vec<Cost>,
-    /// The least rate of all rungs that are worth delivering.
+    /// The lowest rate of all rungs worth delivering.
     least_bps: f64,
     /// By rank.
     adapters: Vec<Adapter>,
@@ -115,12 +117,13 @@ struct Tool<'a> {
     profile: &'a Profile,
     place: u8,
     rank: u16,
-    /// The transforms that must be off, for what lies beneath them cannot be reached.
+    /// Bit mask of the transforms that must be off, as they cover the layer that it works on.
     above: usize,
 }
 
 impl States {
-    /// Tabulates the states of a stream of which so many layers are worth delivering.
+    /// Tabulates the states of a stream of which at least `least_layers` layers are worth
+    /// delivering.
     pub(super) fn new(snapshot: &Snapshot, least_layers: u8) -> Self {
         let catalogue = &snapshot.catalogue;
         let transforms = transforms_of(catalogue);
@@ -146,7 +149,7 @@ impl States {
             bits: transforms.len() as u32,
             layers: snapshot.stream.layers.len() as u8,
             least_layers,
-            least_bps: set_tolls(&mut rungs),
+            least_bps: set_past_minimums(&mut rungs),
             adapters: adapters_of(catalogue, &rungs),
             first: Vec::with_capacity(rates.len() + 1),
             rungs,
@@ -186,7 +189,7 @@ impl States {
         self.steps = steps;
     }
 
-    /// Returns the profiles that make sense, with what is above each.
+    /// Returns the usable profiles, with the transforms above each.
     fn tools<'a>(&self, catalogue: &'a Catalogue) -> Vec<Tool<'a>> {
         let transforms = transforms_of(catalogue);
         let profiles = catalogue.profiles.iter().take(Catalogue::PROFILES_MAX);
@@ -254,7 +257,7 @@ impl States {
         }
     }
 
-    /// Returns the state with all layers of a table, if it is worth no more than this one.
+    /// Returns the state with all layers of a table, if its utility is no higher than this state's.
     fn transcoded(&self, state: u16, table: usize) -> Option<u16> {
         let from = self.rung(state);
         let made = |rung: &Rung| usize::from(rung.table) == table + 1;
@@ -286,17 +289,17 @@ impl States {
         self.back_steps = back.into_iter().map(|(_, step)| step).collect();
     }
 
-    /// Returns how many states there are.
+    /// Returns the number of states.
     pub(super) fn count(&self) -> usize {
         self.rates.len()
     }
 
-    /// Returns the state a stream starts in: all layers, no transform on.
+    /// Returns the initial state of a stream: all layers, no transform on.
     pub(super) fn start(&self) -> u16 {
         u16::from(self.layers - 1) << self.bits
     }
 
-    /// Returns the state of so many layers with these transforms on.
+    /// Returns the state of `layers` layers with these transforms on.
     pub(super) fn state(&self, layers: u8, bits: usize) -> u16 {
         (u16::from(layers - 1) << self.bits) | bits as u16
     }
@@ -314,7 +317,8 @@ impl States {
         self.rung(state).layers
     }
 
-    /// Returns whose layers they are: `None` for the stream's own, else a transcoder's by its table's place.
+    /// Returns the table of the layers: `None` for the stream's own, else a transcoder's catalogue
+    /// index.
     pub(super) fn table_of(&self, state: u16) -> Option<usize> {
         usize::from(self.rung(state).table).checked_sub(1)
     }
@@ -327,12 +331,12 @@ impl States {
         self.least_layers
     }
 
-    /// Returns which transforms are on.
+    /// Returns a bit mask of the transforms that are on.
     pub(super) fn pattern_of(&self, state: u16) -> usize {
         usize::from(state) & ((1 << self.bits) - 1)
     }
 
-    /// Returns the patterns in which the payload is hidden, one bit each.
+    /// Returns the patterns in which the payload is hidden, as a bit mask.
     pub(super) fn hidden_patterns(&self) -> u64 {
         self.hidden
     }
@@ -351,40 +355,40 @@ impl States {
         self.rates[usize::from(state)]
     }
 
-    /// Returns the lowest R that the stream can have on a way to delivery, in bit/s.
+    /// Returns the lowest R that the stream can have on a path to delivery, in bit/s.
     pub(super) fn least_rate_bps(&self) -> f64 {
         self.least_bps
     }
 
     /// Returns the lowest R that a stream in this state can have had so far, in bit/s.
-    pub(super) fn toll_bps(&self, state: u16) -> f64 {
-        self.rung(state).toll_bps
+    pub(super) fn past_min_bps(&self, state: u16) -> f64 {
+        self.rung(state).past_min_bps
     }
 
-    /// Returns the cost of what delivery in a state would lack.
+    /// Returns the cost of the quality missing if delivered in this state.
     pub(super) fn quality(&self, state: u16) -> Cost {
         self.quality[usize::from(state)]
     }
 
-    /// Returns what going from one state to another gives up.
+    /// Returns the cost of the quality given up from one state to another.
     pub(super) fn lost(&self, from: u16, to: u16) -> Cost {
         self.quality(to).saturating_sub(self.quality(from))
     }
 
-    /// Returns every adapter that leads to a state.
+    /// Returns every adapter step that leads to a state.
     pub(super) fn steps_to(&self, state: u16) -> &[BackStep] {
         let state = usize::from(state);
         let [first, end] = [state, state + 1].map(|at| self.first_back[at] as usize);
         &self.back_steps[first..end]
     }
 
-    /// Returns every adapter that works in a state.
+    /// Returns every adapter step from a state.
     pub(super) fn steps(&self, state: u16) -> &[Step] {
         let state = usize::from(state);
         &self.steps[self.first[state] as usize..self.first[state + 1] as usize]
     }
 
-    /// Returns the step of an adapter in a state.
+    /// Returns an adapter's step from a state.
     pub(super) fn step(&self, state: u16, adapter: Adapter) -> Option<&Step> {
         let mut steps = self.steps(state).iter();
         steps.find(|step| self.adapter(step.adapter) == adapter)
@@ -395,7 +399,7 @@ impl States {
         self.adapters[usize::from(rank)]
     }
 
-    /// Returns the place of an adapter's text among all that the stream may pass.
+    /// Returns an adapter's rank: the order of its text among all that the stream may pass.
     pub(super) fn rank(&self, adapter: Adapter) -> Option<u16> {
         let mut adapters = self.adapters.iter();
         let place = adapters.position(|other| *other == adapter);
@@ -408,29 +412,33 @@ fn transforms_of(catalogue: &Catalogue) -> &[Transform] {
     &catalogue.transforms[..transforms]
 }
 
-/// Returns one bit for each transform that is so.
-fn bits_with(transforms: &[Transform], is_so: impl Fn(&Transform) -> bool) -> usize {
+/// Returns a bit mask of the transforms that satisfy the predicate.
+fn bits_with(transforms: &[Transform], predicate: impl Fn(&Transform) -> bool) -> usize {
     let bits = transforms.iter().enumerate();
     bits.fold(0, |set, (bit, transform)| {
-        set | usize::from(is_so(transform)) << bit
+        set | usize::from(predicate(transform)) << bit
     })
 }
 
-/// Returns one bit for each pattern in which some transform is on that is so.
-pub(super) fn patterns_with(transforms: &[Transform], is_so: impl Fn(&Transform) -> bool) -> u64 {
-    let bits = bits_with(transforms, is_so);
+/// Returns a bit mask of the patterns in which some transform that satisfies the predicate is on.
+pub(super) fn patterns_with(
+    transforms: &[Transform],
+    predicate: impl Fn(&Transform) -> bool,
+) -> u64 {
+    let bits = bits_with(transforms, predicate);
     let patterns = 0..1usize << transforms.len();
     patterns.fold(0, |set, pattern| {
         set | u64::from(pattern & bits != 0) << pattern
     })
 }
 
-/// Returns the rungs of the stream's own layers, then those of each table, each from one layer upwards.
+/// Returns the rungs of the stream's own layers, then those of each table, each from one layer
+/// upwards.
 fn rungs_of(snapshot: &Snapshot, least_layers: u8) -> Vec<Rung> {
     let stream = &snapshot.stream;
     let tables = &snapshot.catalogue.tables;
     let mut rungs = Vec::with_capacity(stream.layers.len());
-    // One layer is the least there can be, so who asks for no more takes anything.
+    // Any stream has at least one layer, so a requirement of one is no requirement.
     let least = stream.layers.iter().take(usize::from(least_layers));
     let least: f64 = least.map(|layer| layer.utility).sum();
     let least = if least_layers > 1 { least } else { 0.0 };
@@ -450,7 +458,7 @@ fn rungs_of(snapshot: &Snapshot, least_layers: u8) -> Vec<Rung> {
                     _ => utility >= least - UTILITY_TIE,
                 },
                 least_bps: f64::INFINITY,
-                toll_bps: f64::INFINITY,
+                past_min_bps: f64::INFINITY,
             });
         }
     };
@@ -461,28 +469,28 @@ fn rungs_of(snapshot: &Snapshot, least_layers: u8) -> Vec<Rung> {
     rungs
 }
 
-/// Sets what a stream on each rung paid at least, and returns the least rate of all that are worth delivering.
+/// Sets each rung's toll, and returns the lowest rate of all rungs worth delivering.
 ///
-/// A stream on a rung of its own has had more layers before, if anything; on one of a table it was on the lowest of its
-/// own that is worth the table, at least.
-fn set_tolls(rungs: &mut [Rung]) -> f64 {
+/// A stream on one of its own rungs had more layers before, if anything. On a table's rung it was
+/// at least on the lowest of its own rungs that reach the table's utility.
+fn set_past_minimums(rungs: &mut [Rung]) -> f64 {
     for at in 0..rungs.len() {
         let rung = rungs[at];
-        rungs[at].toll_bps = rung.least_bps;
+        rungs[at].past_min_bps = rung.least_bps;
         if rung.table > 0 {
             let top = rungs[at..].iter().rfind(|other| other.table == rung.table);
             let worth = top.map_or(0.0, |top| top.utility) - UTILITY_TIE;
             let mut own = rungs.iter().take_while(|other| other.table == 0);
             let from = own.find(|other| other.utility >= worth);
             let before = from.map_or(f64::INFINITY, |from| from.least_bps);
-            rungs[at].toll_bps = rung.least_bps.min(before);
+            rungs[at].past_min_bps = rung.least_bps.min(before);
         }
     }
     let enough = rungs.iter().filter(|rung| rung.is_enough);
     enough.fold(f64::INFINITY, |least, rung| least.min(rung.least_bps))
 }
 
-/// Returns every adapter that a stream may pass, by text.
+/// Returns every adapter that a stream may pass, sorted by text.
 fn adapters_of(catalogue: &Catalogue, rungs: &[Rung]) -> Vec<Adapter> {
     let most = rungs.iter().map(|rung| rung.layers).max().unwrap_or(0);
     let profiles = catalogue.profiles.iter().take(Catalogue::PROFILES_MAX);

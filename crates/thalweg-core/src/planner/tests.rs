@@ -1,4 +1,4 @@
-//! The planner's small parts: names of planners, what a cost rounds to. Its laws are in `tests/it`.
+//! Names of planners and the rounding of costs. The planner's laws are in `tests/it`.
 
 use alloc::string::ToString;
 
@@ -6,7 +6,7 @@ use super::cost::Cost;
 use super::{Planner, PlannerUnavailable};
 
 #[test]
-fn a_planner_is_read_as_it_is_written() {
+fn planner_name_round_trips() {
     for planner in Planner::ALL {
         assert_eq!(planner.to_string().parse(), Ok(planner));
     }

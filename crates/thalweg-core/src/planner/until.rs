@@ -1,11 +1,13 @@
-//! The exact planner for as long as its caller lets it, with what is proven by then.
+//! The exact planner with a time limit, and the bound that is proven by then.
 //!
-//! *The idea.* The planners of paths are quick and find some plan; it is there from the start, and nothing dearer is
-//! looked for. The exact search is best-first, so wherever it has to stop, what it would look at next is a lower bound:
-//! plan and bound together say how far the plan may be from the best.
+//! *The idea.* The path planners are fast and find some plan; it is available from the start, and
+//! dearer ones are not searched. The exact search is best-first, so wherever it stops, the next
+//! label's bound is a lower bound on the best plan. Plan and bound together say how far the plan
+//! may be from the best.
 //!
-//! *What it does not do.* It reads no clock: the caller's function says when to stop. It is asked every few hundred labels
-//! or settled places, and not while the tables are made and the few paths are tried, which takes O(links · log nodes).
+//! *What it does not do.* It reads no clock: the caller's function says when to stop. It is polled
+//! every few hundred labels or settled places, but not while the tables are built and the few paths
+//! are tried, which takes O(links · log nodes).
 //!
 //! *Sources.* docs/planner.md §4, §7.
 
@@ -23,23 +25,23 @@ use super::shortfall::{self, Shortfall};
 use super::{ends_of, exact};
 use crate::model::Snapshot;
 
-/// A plan, and how good it is known to be.
+/// A plan and its proven quality.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounded {
-    /// The best plan so far; empty if none was found yet, or there is none.
+    /// The best plan so far; empty if none was found yet, or none exists.
     pub plan: Plan,
-    /// As [`plan`](super::plan) has them; the only one is [`Need::Effort`](super::Need::Effort) if there was no time to
-    /// find a plan.
+    /// As from [`plan`](super::plan); only [`Need::Effort`](super::Need::Effort) if the time did
+    /// not suffice to find a plan.
     pub shortfalls: Vec<Shortfall>,
-    /// No plan costs less; `None` if it is proven that there is none.
+    /// Lower bound on the cost of any plan; `None` if it is proven that there is none.
     pub bound: Option<f64>,
-    /// Whether the plan is best, or it is certain that there is none.
+    /// Whether the plan is optimal, or it is proven that there is none.
     pub proven: bool,
 }
 
 impl Bounded {
-    /// Returns by which share of the best plan's cost this one may be dearer, at most; `None` if there is no plan, or
-    /// nothing is known.
+    /// Returns the largest relative excess of this plan's cost over the best one's; `None` without
+    /// a plan or a bound.
     pub fn gap(&self) -> Option<f64> {
         let bound = self.bound.filter(|bound| *bound > 0.0 || self.proven)?;
         if !self.plan.feasible {
@@ -53,7 +55,7 @@ impl Bounded {
     }
 }
 
-/// Plans as [`plan`](super::plan) with the exact planner does, until it is told to stop.
+/// Plans as [`plan`](super::plan) with the exact planner, until `stop` returns true.
 ///
 /// Cost    O(links · log nodes) at least, and what `stop` allows
 /// Source  docs/planner.md §4
@@ -92,7 +94,7 @@ pub fn plan_until(snapshot: &Snapshot, policy: &Policy, stop: &mut dyn FnMut() -
     }
 }
 
-/// Returns the best plan that the planners of paths find, the quickest of them first.
+/// Returns the best plan of the path planners, trying the fastest one first.
 fn first_plan(
     snapshot: &Snapshot,
     problem: &Problem<'_>,
@@ -119,7 +121,7 @@ fn keep_cheaper(best: &mut Option<Plan>, snapshot: &Snapshot, route: &Route) {
     }
 }
 
-/// Returns a plan's cost, a little above so that the same plan is not taken for a dearer one.
+/// Returns a plan's cost, slightly increased so that the same plan does not count as dearer.
 fn known_cost(plan: &Plan) -> Cost {
     Cost::from_f64(plan.cost + 1e-9)
 }
@@ -142,7 +144,7 @@ fn none(plan: Plan, shortfalls: Vec<Shortfall>) -> Bounded {
     }
 }
 
-/// Returns what is known where the search had to stop.
+/// Returns the result of a search that had to stop.
 fn so_far(snapshot: &Snapshot, first: Option<Plan>, cut: Cut) -> Bounded {
     let mut held = first;
     if let Some((_, route)) = &cut.best {

@@ -1,12 +1,13 @@
 //! The baseline: every position of every selected adapter.
 //!
-//! *The idea.* With DO anywhere before its link and UNDO anywhere behind it, and what overlaps merged, the adapters of
-//! one kind come to disjoint spans that cover all links which require it, and of which each covers one. Positions that
-//! come to the same spans are one plan, so spans are enumerated, not positions: the baseline is stronger than the one
-//! it stands for. A filter may be anywhere before its link. All combinations are led along the path.
+//! *The idea.* With DO anywhere before its link and UNDO anywhere after it, and overlaps merged,
+//! the adapters of one kind form disjoint spans that cover all links requiring it, where each span
+//! covers one such link. Positions with the same spans are the same plan, so spans are enumerated
+//! instead of positions: this baseline is stronger than the published one. A filter may be anywhere
+//! before its link. Every combination is evaluated along the path.
 //!
-//! *What it does not do.* It prunes by nothing else, for it is a baseline; a product of more combinations than the
-//! policy allows is refused before it starts.
+//! *What it does not do.* As a baseline it does no other pruning. If there are more combinations
+//! than the policy allows, it fails before it starts.
 //!
 //! *Sources.* PA-13; docs/planner.md §8.
 
@@ -17,10 +18,13 @@ use super::super::problem::Exhausted;
 use super::layout::{Layout, Span};
 use super::{Chain, Worth};
 
-/// A combination is led along a whole path, a label takes one step: this many labels are one combination's worth.
+/// Labels that count as one combination: a label takes one step, a combination is evaluated along a
+/// whole path.
 const LABELS_PER_COMBINATION: u32 = 8;
 
 impl Chain<'_, '_> {
+    /// Tries all positions.
+    ///
     /// Cost    exponential in links and filters
     pub(super) fn exhaustive(&self, labels_max: u32) -> Result<(Worth, Layout), Exhausted> {
         let selected = self.selected();
@@ -48,7 +52,7 @@ impl Chain<'_, '_> {
         Ok(self.best_of(&choices, &filters))
     }
 
-    /// Returns the filters that no earlier one makes idle.
+    /// Returns the filters that no earlier filter makes redundant.
     fn filters(&self, selected: &Layout) -> Vec<(usize, u8)> {
         let mut least = self.problem.states.layers();
         let mut filters = Vec::new();
@@ -61,7 +65,7 @@ impl Chain<'_, '_> {
         filters
     }
 
-    /// Leads every combination along the path, as an odometer turns, and returns the best.
+    /// Evaluates every combination, counting like an odometer, and returns the best.
     fn best_of(&self, choices: &[Vec<Vec<Span>>], filters: &[(usize, u8)]) -> (Worth, Layout) {
         let pairs = choices.len();
         let sizes = choices.iter().map(Vec::len);
@@ -91,9 +95,9 @@ impl Chain<'_, '_> {
     }
 }
 
-/// Counts what [`coverings`] would return.
+/// Counts the results of [`coverings`].
 fn count_coverings(links: usize, required: &[bool]) -> u64 {
-    // By link: how many lists there are for the links from it on.
+    // By link: the number of lists for the links from it on.
     let mut counts = vec![1u64; links + 1];
     for start in (0..links).rev() {
         let Some(next) = (start..links).find(|link| required[*link]) else {
@@ -107,7 +111,7 @@ fn count_coverings(links: usize, required: &[bool]) -> u64 {
     counts[0]
 }
 
-/// Returns every list of disjoint spans that cover all required links and of which each covers one.
+/// Returns every list of disjoint spans that cover all required links, where each span covers one.
 fn coverings(links: usize, required: &[bool]) -> Vec<Vec<Span>> {
     let mut begun = vec![Vec::new()];
     let mut done: Vec<Vec<Span>> = Vec::new();

@@ -1,9 +1,10 @@
 //! Panda's heuristic: select, place locally, merge, relocate.
 //!
-//! *The idea.* Each link's remedies start beside it. Then, while that helps, the best of these changes is made: two
-//! neighbouring spans of one kind become one over both; an end of a span moves outwards; a filter moves upstream, or
-//! becomes one with the filter before it. What helps is what breaks less, and among equals what costs
-//! less; so repair comes before thrift, and the loop ends.
+//! *The idea.* Each link's remedies start next to it. Then the best of these changes is made while
+//! one helps: two neighbouring spans of one kind merge into one over both; an end of a span moves
+//! outwards; a filter moves upstream, or merges with the filter before it. A change helps if it has
+//! fewer breaches or, with equally many, less cost. So repairs come before savings, and the loop
+//! ends.
 //!
 //! *Sources.* PA-9 to PA-12; docs/planner.md §8.
 
@@ -11,7 +12,9 @@ use super::layout::{Layout, Span};
 use super::{Chain, Worth};
 
 impl Chain<'_, '_> {
-    /// Cost    O(path · adapters) layouts led along the path for each change made
+    /// Improves the local placement.
+    ///
+    /// Cost    O(path · adapters) evaluations of a layout for each change made
     pub(super) fn heuristic(&self) -> (Worth, Layout) {
         let mut layout = self.selected();
         let mut worth = self.worth(&layout);
@@ -24,7 +27,7 @@ impl Chain<'_, '_> {
         }
     }
 
-    /// Returns every link's remedies beside it.
+    /// Returns every link's remedies next to it.
     pub(super) fn selected(&self) -> Layout {
         let mut layout = Layout::new(self.nodes.len(), self.pairs.len());
         let all = self.problem.states.layers();
@@ -43,7 +46,7 @@ impl Chain<'_, '_> {
         layout
     }
 
-    /// Makes the best change of a kind, again and again, while one helps; returns whether any did.
+    /// Makes the best change of a kind while one helps; returns whether any did.
     fn improve(
         &self,
         layout: &mut Layout,
@@ -68,7 +71,7 @@ impl Chain<'_, '_> {
         }
     }
 
-    /// Tries to make one span of each two neighbours of one kind, and one filter of each two.
+    /// Tries to merge each two neighbouring spans of one kind, and each two filters.
     fn each_merge(_: &Self, layout: &Layout, tried: &mut dyn FnMut(Layout)) {
         for (pair, spans) in layout.spans.iter().enumerate() {
             for two in spans.windows(2) {

@@ -1,8 +1,8 @@
-//! The local planner: each node looks at the link ahead and at nothing else.
+//! The local planner: each node considers the next link only.
 //!
-//! *The idea.* A node runs what the link ahead requires of the stream that arrives, the node behind that link undoes it.
-//! A DO for which a node has no room, or which it may not see, moves upstream to the nearest that has and may, an UNDO
-//! downstream; a span that grows over another joins it.
+//! *The idea.* A node runs what the next link requires of the stream that arrives, and the node
+//! after that link undoes it. A DO moves upstream to the nearest node with a slot for it that may
+//! see what it sees, an UNDO downstream; a span that grows over another merges with it.
 //!
 //! *Sources.* PA-15; docs/planner.md §8.
 
@@ -11,6 +11,8 @@ use super::{Chain, Worth};
 use crate::model::{Adapter, AdapterName};
 
 impl Chain<'_, '_> {
+    /// Adapts link by link.
+    ///
     /// Cost    O(path² · adapters)
     pub(super) fn incremental(&self) -> (Worth, Layout) {
         let mut layout = Layout::new(self.nodes.len(), self.pairs.len());
@@ -38,7 +40,8 @@ impl Chain<'_, '_> {
         (self.worth(&layout), layout)
     }
 
-    /// Returns the first of these nodes that holds the adapter, has a slot left and may see what the adapter sees.
+    /// Returns the first of these nodes that holds the adapter, has a slot left and may see what
+    /// the adapter sees.
     fn nearest(
         &self,
         layout: &Layout,

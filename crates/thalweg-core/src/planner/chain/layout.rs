@@ -1,9 +1,10 @@
-//! Where remedies run on a path, and what that costs.
+//! The positions of remedies on a path, and their cost.
 //!
-//! *The idea.* A transform is on over spans of links: its DO runs on the node before the first link of a span, its UNDO
-//! on the node behind the last. Spans of one kind never overlap, for what is sealed cannot be sealed again; they may
-//! touch, and then a node opens and seals anew. At a node UNDOs run first, then the filter, then DOs, those of higher
-//! classes last: the only order in which they work.
+//! *The idea.* A transform is on over spans of links: its DO runs on the node before the first link
+//! of a span, its UNDO on the node after the last. Spans of one kind never overlap, because a
+//! sealed stream cannot be sealed again; they may touch, and then the node between opens and seals
+//! again. At a node UNDOs run first, then the filter, then DOs, those of higher classes last: the
+//! only order in which they work.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,19 +15,19 @@ use super::{Chain, Worth};
 use crate::model::Adapter;
 use crate::time::Duration;
 
-/// Links from `from` up to and without `to`: DO at node `from`, UNDO at node `to`.
+/// Links `from` to `to` − 1: DO at node `from`, UNDO at node `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Span {
     pub(super) from: usize,
     pub(super) to: usize,
 }
 
-/// Where remedies run.
+/// The positions of remedies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// By node of the path: the layers that its filter keeps.
     pub(super) filters: Vec<Option<u8>>,
-    /// By pair: its spans, in the order of the path, without overlap.
+    /// By pair: its spans, in path order, without overlap.
     pub(super) spans: Vec<Vec<Span>>,
 }
 
@@ -38,13 +39,13 @@ impl Layout {
         }
     }
 
-    /// Keeps at most so many layers from a node on.
+    /// Keeps at most `layers` layers from a node on.
     pub(super) fn keep(&mut self, node: usize, layers: u8) {
         let filter = &mut self.filters[node];
         *filter = Some(filter.map_or(layers, |held| held.min(layers)));
     }
 
-    /// Adds a span, and joins it with those that it overlaps.
+    /// Adds a span, merged with those that it overlaps.
     pub(super) fn cover(&mut self, pair: usize, mut span: Span) {
         let spans = &mut self.spans[pair];
         spans.retain(|other| {
@@ -65,7 +66,7 @@ impl Layout {
         spans.any(|span| (span.from..span.to).contains(&link))
     }
 
-    /// Returns how many adapters it places on a node.
+    /// Returns the number of adapters on a node.
     pub(super) fn used(&self, at: usize) -> usize {
         let ends = (self.spans.iter().flatten())
             .map(|span| usize::from(span.from == at) + usize::from(span.to == at));
@@ -74,11 +75,16 @@ impl Layout {
 }
 
 impl Chain<'_, '_> {
-    /// Leads the stream along the path: `visit` is told each step and, with `None`, each link, with its place.
+    /// Executes the layout along the path: calls `visit` with each step and its node's index, and
+    /// with `None` for each link.
     ///
-    /// Returns the breaches of states: adapters that cannot work or are not held, CPU exceeded, links that are
-    /// too slow or lose too much, plaintext shown.
-    pub(super) fn lead(&self, layout: &Layout, mut visit: impl FnMut(Option<&Step>, usize)) -> u32 {
+    /// Returns the number of breaches: adapters that cannot work or are not held, CPU and slots
+    /// exceeded, links that are too slow or lose too much, plaintext shown.
+    pub(super) fn execute(
+        &self,
+        layout: &Layout,
+        mut visit: impl FnMut(Option<&Step>, usize),
+    ) -> u32 {
         let states = &self.problem.states;
         let mut state = states.start();
         let mut breaches = 0;
@@ -94,7 +100,7 @@ impl Chain<'_, '_> {
                     breaches += 1;
                     return false;
                 };
-                let lack = self.problem.lack_penalty(*node, picocores, step);
+                let lack = self.problem.shortage_penalty(*node, picocores, step);
                 breaches += u32::from(lack.is_none());
                 picocores = self.problem.used_picocores(*node, picocores, step);
                 visit(Some(step), at);
@@ -112,7 +118,7 @@ impl Chain<'_, '_> {
         breaches + u32::from(!states.is_goal(state))
     }
 
-    /// Runs the adapters of a node in their order, and returns how many said that they ran.
+    /// Runs the adapters of a node in their order; returns for how many `run` was true.
     fn each_adapter(
         &self,
         layout: &Layout,
@@ -137,7 +143,7 @@ impl Chain<'_, '_> {
         used
     }
 
-    /// Returns what a layout breaks and costs.
+    /// Returns the breaches and the cost of a layout.
     ///
     /// Cost    O(path · adapters)
     pub(super) fn worth(&self, layout: &Layout) -> Worth {
@@ -146,7 +152,7 @@ impl Chain<'_, '_> {
         let mut cost = Cost::ZERO;
         let mut delay = Duration::ZERO;
         let mut adapters = 0;
-        let breaches = self.lead(layout, |step, at| {
+        let breaches = self.execute(layout, |step, at| {
             if let Some(step) = step {
                 cost += step.cost;
                 delay += step.delay;

@@ -1,21 +1,22 @@
-//! Planners that are given a path and place adapters on it: Panda's heuristic, its exhaustive baseline, and the local
-//! one.
+//! Planners that place adapters on a given path: Panda's heuristic, its exhaustive baseline, and a
+//! local one.
 //!
-//! *The idea.* All three select the same remedies (`select`: what each link requires of the stream that crosses it)
-//! and differ in where these run. A [`Layout`] says so: spans of links over which a transform is on, and places of
-//! filters. It is led along the path once to see what it costs and how much it breaks.
+//! *The idea.* All three select the same remedies (`select`: what each link requires of the stream
+//! on it) and differ in where these run. A [`Layout`] holds the positions: spans of links over
+//! which a transform is on, and the nodes of filters. It is executed along the path to get its cost
+//! and its breaches.
 //!
-//! | planner | where remedies run |
+//! | planner | positions of remedies |
 //! |---|---|
-//! | `incremental` | beside their link: DO before it, UNDO behind it, each node for the link ahead |
-//! | `heuristic` | as `incremental` first; then spans of one kind are merged and ends relocated while that helps |
-//! | `exhaustive` | everywhere: all positions with DO before and UNDO behind their link |
+//! | `incremental` | next to their link: DO before, UNDO after it, each node for the next link only |
+//! | `heuristic` | first as `incremental`; then spans of one kind merge and ends move while that helps |
+//! | `exhaustive` | all positions with DO before and UNDO after their link |
 //!
-//! The path is the one with the fewest hops for `incremental`, as routing would give it; the others try a few more
+//! `incremental` uses the path with the fewest hops, as routing would; the others try a few more
 //! (`routes`) and keep the best.
 //!
-//! *What it does not do.* It never searches for remedies that no link requires, so its best may cost more than that of
-//! `exact`; and a remedy that does not fit is not traded for another.
+//! *What it does not do.* It considers no remedy that no link requires, so its best plan may cost
+//! more than that of `exact`; and it never replaces a remedy that does not fit by another.
 //!
 //! *Sources.* docs/planner.md §8; the Panda planner (Rudenko, Reiher; UCLA), PA-5 to PA-15.
 
@@ -39,7 +40,7 @@ use layout::Layout;
 struct Chain<'p, 'a> {
     problem: &'p Problem<'a>,
     nodes: Vec<u32>,
-    /// The link behind each node but the last.
+    /// The link after each node but the last.
     arcs: Vec<Arc>,
     pairs: Vec<Pair>,
 }
@@ -53,7 +54,7 @@ struct Pair {
     off: Adapter,
 }
 
-/// How far a layout is from a plan, and what it costs; the first decides.
+/// A layout's breaches and cost, compared in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Worth {
     breaches: u32,
@@ -61,14 +62,14 @@ struct Worth {
     adapters: u32,
 }
 
-/// The best that a planner of paths found.
+/// The best result of a path planner.
 pub(super) struct Best {
     pub(super) route: Route,
     /// Whether it breaks nothing.
     pub(super) feasible: bool,
 }
 
-/// Plans with one of the planners of paths; `None` if no path leads to the sink.
+/// Plans with one of the path planners; `None` if no path leads to the sink.
 pub(super) fn plan(
     problem: &Problem<'_>,
     planner: Planner,
@@ -93,8 +94,8 @@ pub(super) fn plan(
     }))
 }
 
-/// Returns the transforms that some adapter switches on and another off, those of higher classes last: what is beneath
-/// must run before.
+/// Returns the transforms that can be switched on and off, those of higher classes last: lower
+/// classes must run first.
 fn pairs_of(catalogue: &Catalogue) -> Vec<Pair> {
     let with = |role| {
         let mut profiles = catalogue.profiles.iter();
@@ -128,11 +129,11 @@ impl<'p, 'a> Chain<'p, 'a> {
         }
     }
 
-    /// Returns the route that a layout describes.
+    /// Returns the route of a layout.
     fn route(&self, layout: &Layout) -> Route {
         let mut moves = Vec::new();
         let mut delay = Duration::ZERO;
-        self.lead(layout, |step, at| {
+        self.execute(layout, |step, at| {
             if let Some(step) = step {
                 moves.push(Move::Run(self.problem.states.adapter(step.adapter)));
                 delay += step.delay;

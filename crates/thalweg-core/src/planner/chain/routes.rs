@@ -1,11 +1,12 @@
-//! The few paths that a planner of paths tries.
+//! The few paths that a path planner tries.
 //!
-//! *The idea.* One sweep from the sink a criterion: fewest hops; least Σ 1/rate; widest; quickest; and, where the
-//! stream is confidential, least Σ 1/rate among links that may carry plaintext. Every value grows with every hop (hops
-//! are counted last), so following it from the source ends at the sink and visits no node twice. Of equal ways the one
-//! over the node of the least name is taken: the order in which a topology lists its nodes does not matter.
+//! *The idea.* One sweep from the sink per criterion: fewest hops; minimum Σ 1/rate; widest;
+//! fastest; and, where the stream is confidential, minimum Σ 1/rate over links that may carry
+//! plaintext. Every value grows with every hop (hops are counted last), so following it from the
+//! source ends at the sink and visits no node twice. Ties are broken by the smallest node name, so
+//! the order of nodes in a topology does not matter.
 //!
-//! *What it does not do.* It knows nothing of slots, layers or what sealing would cost.
+//! *What it does not do.* It ignores slots, layers and the cost of sealing.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec;
@@ -16,7 +17,8 @@ use super::super::cost::Cost;
 use super::super::problem::{Arc, Problem};
 use crate::limits::PATH_NODES_MAX;
 
-/// Returns the paths to be tried, each as its links from the source on; none twice, none too long.
+/// Returns the paths to try, each as its links from the source on; without duplicates and too long
+/// ones.
 pub(super) fn candidates(problem: &Problem<'_>, fewest_hops_only: bool) -> Vec<Vec<Arc>> {
     let mut found = vec![path(problem, |(), _| Some(()), ())];
     if !fewest_hops_only {
@@ -45,14 +47,14 @@ pub(super) fn candidates(problem: &Problem<'_>, fewest_hops_only: bool) -> Vec<V
     paths
 }
 
-/// Returns the path of least value, `None` if there is none.
+/// Returns the path of minimum value; `None` if there is none.
 fn path<T: Copy + Ord>(
     problem: &Problem<'_>,
     across: impl Fn(T, &Arc) -> Option<T>,
     start: T,
 ) -> Option<Vec<Arc>> {
     let nodes = problem.topology().nodes();
-    // By node: the value and hops to the sink, and the first link of the way there, seen from the node.
+    // By node: the value and hops to the sink, and the first link towards it, seen from the node.
     let mut best: Vec<Option<((T, u32), Arc)>> = vec![None; nodes.len()];
     let mut heap = BinaryHeap::new();
     heap.push(Reverse(((start, 0u32), problem.sink as u32)));

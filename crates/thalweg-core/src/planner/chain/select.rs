@@ -1,17 +1,18 @@
-//! What a link requires of the stream that crosses it.
+//! What a link requires of the stream on it.
 //!
-//! *The idea.* PA-6: a link that is fast and safe enough requires nothing; a slow one first what shrinks the stream and
-//! can be undone, then the loss of layers; an insecure one what hides.
+//! *The idea.* PA-6: a link that is fast and safe enough requires nothing. A slow one first
+//! requires what shrinks the stream reversibly, then the loss of layers; an insecure one requires
+//! what hides it.
 
 use super::super::states::fits;
 use super::Chain;
 
-/// What must be so on one link.
+/// The requirements of one link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Remedy {
     /// Layers kept.
     pub(super) layers: u8,
-    /// The pairs that are on, one bit each by their place in the chain's list.
+    /// The pairs that are on, as a bit mask by index in the chain's list.
     pub(super) pairs: u32,
 }
 
@@ -22,8 +23,9 @@ impl Remedy {
 }
 
 impl Chain<'_, '_> {
-    /// Returns the most layers that fit a link, of at most so many, with the fewest transforms, of those the least
-    /// rate; what comes closest if nothing fits.
+    /// Returns the remedy with the most layers, up to `layers`, that fits a link; among those, the
+    /// fewest transforms, then the lowest rate. If nothing fits, returns the remedy with the lowest
+    /// rate.
     pub(super) fn remedy(&self, link: usize, layers: u8) -> Remedy {
         let states = &self.problem.states;
         let arc = &self.arcs[link];
@@ -58,7 +60,7 @@ impl Chain<'_, '_> {
         closest.map_or(Remedy { layers, pairs: 0 }, |(_, remedy)| remedy)
     }
 
-    /// Returns the state that a remedy asks for.
+    /// Returns the state that a remedy requires.
     fn state_of(&self, remedy: Remedy) -> u16 {
         let mut bits = 0usize;
         for (at, pair) in self.pairs.iter().enumerate() {

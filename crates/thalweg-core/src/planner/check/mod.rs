@@ -1,8 +1,9 @@
-//! Verifies a plan against its snapshot, by other means than the search.
+//! Verifies a plan against its snapshot, independently of the search.
 //!
-//! *The idea.* The plan is executed on paper: a stream with all layers, unpacked and unsealed, is led along the path,
-//! every adapter is applied to it, every constraint is looked at where it holds. The search's tables are not used, so
-//! that a mistake in them shows. The same list says what an infeasible plan breaks, with numbers.
+//! *The idea.* The plan is executed on paper: a stream with all layers, unpacked and unsealed,
+//! follows the path, every adapter is applied to it, and every constraint is checked where it
+//! applies. The search's tables are not used, so that a mistake in them is found. The same list
+//! says what an infeasible plan breaks, with numbers.
 //!
 //! *Sources.* docs/planner.md §2.
 
@@ -22,30 +23,30 @@ use crate::time::Duration;
 pub use violation::Violation;
 pub(super) use violation::rate;
 
-/// How far a stated number may be from the true one, relatively: beyond any rounding, below any meaning.
+/// Relative tolerance of a stated number: above rounding errors, below any relevant difference.
 const TOLERANCE: f64 = 1e-9;
 
-/// Utilities that differ by no more are equal.
+/// Utilities within this are equal.
 const UTILITY_TIE: f64 = 1e-12;
 
 /// Why an adapter cannot work.
 enum Unfit {
-    /// It is not there, or the state is not one that it changes.
+    /// It does not exist, or does not apply to the state.
     Misplaced,
-    /// It cannot be reached beneath what this adapter switched on.
+    /// An earlier adapter's transform covers the layer that it works on.
     Beneath(AdapterName),
 }
 
-/// Returns everything a plan breaks; empty if it may be deployed and is what it says it is.
+/// Returns everything a plan breaks; empty if it may be deployed and its own numbers are true.
 ///
 /// Cost    O(path · (layers + path))
 pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
-    led_through(snapshot, plan).violations
+    execute(snapshot, plan).violations
 }
 
-/// Returns what a plan costs and what it breaks, whatever it says of itself.
+/// Returns a plan's true cost and what it breaks, ignoring its own numbers.
 pub(super) fn assess(snapshot: &Snapshot, plan: &Plan) -> (f64, Vec<Violation>) {
-    let mut walk = led_through(snapshot, plan);
+    let mut walk = execute(snapshot, plan);
     walk.violations
         .retain(|violation| !matches!(violation, Violation::Misstated { .. }));
     (
@@ -54,7 +55,7 @@ pub(super) fn assess(snapshot: &Snapshot, plan: &Plan) -> (f64, Vec<Violation>) 
     )
 }
 
-fn led_through<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Walk<'a> {
+fn execute<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Walk<'a> {
     let mut walk = Walk::new(snapshot);
     let ends = [plan.path.first(), plan.path.last()];
     let sinks = &snapshot.stream.to;
@@ -77,10 +78,10 @@ fn led_through<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Walk<'a> {
     walk
 }
 
-/// A stream on its way through a plan.
+/// A stream on its way along a plan.
 struct Walk<'a> {
     snapshot: &'a Snapshot,
-    /// The transcoder's table that the layers are of, `None` for the stream's own.
+    /// The transcoder's table of the layers; `None` for the stream's own.
     table: Option<&'a Table>,
     layers: usize,
     on: Vec<bool>,
@@ -143,7 +144,7 @@ impl<'a> Walk<'a> {
         self.transforms_on().any(|transform| transform.hides)
     }
 
-    /// Returns what declared adapters have made of the stream.
+    /// Returns the declared adapters that were applied.
     fn declared(&self) -> Vec<AdapterName> {
         let on = self.transforms_on().map(|transform| transform.name);
         let table = self.table.iter().map(|table| table.name);
@@ -154,7 +155,8 @@ impl<'a> Walk<'a> {
         self.on.get(transform).is_some_and(|on| *on)
     }
 
-    /// Checks that the path is not too long, no node comes twice and adapters are placed on the path only.
+    /// Checks that the path is not too long, visits no node twice, and that adapters are only on
+    /// the path.
     fn check_places(&mut self, plan: &Plan) {
         if plan.path.len() > PATH_NODES_MAX {
             self.violations.push(Violation::LongPath {
@@ -250,7 +252,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Changes the state as an adapter does, if it can work on it.
+    /// Applies an adapter to the state, if it can work there.
     fn apply(&mut self, profile: &Profile, adapter: Adapter) -> Result<(), Unfit> {
         if profile.needs_plaintext && self.is_hidden() {
             return Err(Unfit::Misplaced);
@@ -284,7 +286,7 @@ impl<'a> Walk<'a> {
         if works { Ok(()) } else { Err(Unfit::Misplaced) }
     }
 
-    /// Makes other layers of the stream, if these are its own and worth as much as those.
+    /// Replaces the stream's own layers by a table's, if they have at least its utility.
     fn transcode(&mut self, table: usize) -> bool {
         let Some(table) = self.snapshot.catalogue.tables.get(table) else {
             return false;
@@ -342,7 +344,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Checks what a link carries against what it may carry.
+    /// Checks the load of a link against its limits.
     fn load(&mut self, edge: &Edge, from: NodeName, to: NodeName) {
         let (needs_bps, has_bps) = (self.rate_bps(), edge.rate.as_bps() as f64);
         let confidential = self.snapshot.stream.needs.confidential;
@@ -437,7 +439,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns whether a profile is that of an adapter.
+/// Returns whether a profile describes an adapter.
 fn is_of(profile: &Profile, adapter: Adapter) -> bool {
     match (profile.role, adapter) {
         (Role::Keep, Adapter::Keep(_)) => true,

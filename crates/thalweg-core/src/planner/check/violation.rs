@@ -1,4 +1,4 @@
-//! What a plan can break, each with the numbers that matter, as JSON and in words.
+//! What a plan can break, each with the relevant numbers, as JSON and in words.
 //!
 //! *Sources.* docs/planner.md §2, §7.
 
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::model::{Adapter, AdapterName, NodeName};
 use crate::units::Bitrate;
 
-/// One thing that a plan breaks, or that keeps a plan from existing.
+/// One thing that a plan breaks, or that prevents a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Violation {
-    /// No links that are up lead from source to sink.
+    /// No path of links that are up leads from source to sink.
     #[error("no links that are up lead from {from} to {to}")]
     NoPath {
         /// The source.
@@ -23,16 +23,16 @@ pub enum Violation {
         /// The sink.
         to: NodeName,
     },
-    /// A link is too slow for what the plan sends on it.
+    /// A link is too slow for the stream on it.
     #[error("link {from} → {to} has {}, the stream needs {}", rate(*has_bps), rate(*needs_bps))]
     SlowLink {
         /// The sender.
         from: NodeName,
         /// The receiver.
         to: NodeName,
-        /// The stream's rate on it.
+        /// The stream's rate on the link, in bit/s.
         needs_bps: f64,
-        /// The link's rate.
+        /// The link's rate, in bit/s.
         has_bps: f64,
     },
     /// A link of the path is down.
@@ -48,12 +48,12 @@ pub enum Violation {
     FewSlots {
         /// The node.
         node: NodeName,
-        /// Adapters placed on it.
+        /// Adapters placed on the node.
         needs: u32,
-        /// Its slots.
+        /// The node's slots.
         has: u32,
     },
-    /// A link that may not carry plaintext does.
+    /// A link that must not carry plaintext carries it.
     #[error("link {from} → {to} may not carry plaintext, and would")]
     PlainLink {
         /// The sender.
@@ -61,22 +61,22 @@ pub enum Violation {
         /// The receiver.
         to: NodeName,
     },
-    /// A node that may not see plaintext does.
+    /// A node that must not see plaintext sees it.
     #[error("node {node} may not see plaintext, and would")]
     PlainNode {
         /// The node.
         node: NodeName,
     },
-    /// A link loses more than the stream bears, and nothing that is on repairs it.
+    /// A link loses more than the stream tolerates, and no transform repairs it.
     #[error("link {from} → {to} loses {}, the stream bears {}", percent(*loses), percent(*bears))]
     LossyLink {
         /// The sender.
         from: NodeName,
         /// The receiver.
         to: NodeName,
-        /// The share of packets lost on it.
+        /// Share of packets lost on the link.
         loses: f64,
-        /// The share that the stream bears.
+        /// Share that the stream tolerates.
         bears: f64,
     },
     /// A node does not hold an adapter that is placed on it.
@@ -87,54 +87,54 @@ pub enum Violation {
         /// The adapter.
         adapter: Adapter,
     },
-    /// The adapters of a node take more CPU than it has for the stream.
+    /// The adapters of a node need more CPU than the node has for the stream.
     #[error("node {node} has {has_cores} cores for the stream, its adapters need {needs_cores}")]
     LittleCpu {
         /// The node.
         node: NodeName,
-        /// What its adapters take.
+        /// CPU that the adapters need, in cores.
         needs_cores: f64,
-        /// What it has.
+        /// CPU that the node has, in cores.
         has_cores: f64,
     },
-    /// An adapter lies beneath a transform that is on, so it cannot be reached.
+    /// A transform that is on covers the layer that an adapter works on.
     #[error("{adapter} at {node} lies beneath {above}, which is on")]
     OutOfOrder {
         /// The node.
         node: NodeName,
         /// The adapter.
         adapter: Adapter,
-        /// What switched the transform on.
+        /// The adapter that switched the transform on.
         above: AdapterName,
     },
-    /// A transcoded stream arrives with less than the fewest layers worth delivering have.
+    /// A transcoded stream arrives with less utility than the minimum layers have.
     #[error(
         "the stream arrives with a utility of {has}, where {needs} is the least worth delivering"
     )]
     LowUtility {
-        /// What it arrives with.
+        /// Utility at arrival.
         has: f64,
-        /// What the fewest layers worth delivering have.
+        /// Utility of the minimum layers.
         needs: f64,
     },
-    /// The adapters of the snapshot make no sense.
+    /// The snapshot's adapters are invalid.
     #[error("the adapters make no sense: {what}")]
     BadAdapters {
-        /// What does not.
+        /// The mistake.
         what: String,
     },
     /// The path takes longer than the deadline allows.
     #[error("the path takes {takes_ms} ms, the deadline allows {allows_ms} ms")]
     Late {
-        /// The sum of all delays.
+        /// The sum of all delays, in milliseconds.
         takes_ms: f64,
-        /// The deadline.
+        /// The deadline, in milliseconds.
         allows_ms: f64,
     },
     /// The path has more nodes than can be deployed.
     #[error("the path has {nodes} nodes, {most} are the most")]
     LongPath {
-        /// Its nodes.
+        /// Nodes of the path.
         nodes: u32,
         /// [`crate::limits::PATH_NODES_MAX`].
         most: u32,
@@ -145,18 +145,19 @@ pub enum Violation {
         crate::limits::LAYERS_MAX
     )]
     Layers {
-        /// Layers there are.
+        /// Actual number of layers.
         has: u32,
-        /// Layers needed at least.
+        /// Minimum number of layers.
         needs: u32,
     },
-    /// Each sink alone can be reached, but no tree to all of them was found.
+    /// Each sink can be reached alone, but no tree to all of them was found.
     #[error("no tree was found that leads to {sink} and to the other sinks")]
     NoTree {
         /// One of the sinks.
         sink: NodeName,
     },
-    /// What a sink lacks was not looked into: others lack something too, and the network is large.
+    /// The shortfalls of a sink were not analysed: others lack something too, and the network is
+    /// large.
     #[error(
         "what {sink} lacks was not looked into, for others lack something too and the network is large"
     )]
@@ -167,27 +168,28 @@ pub enum Violation {
     /// The stream does not have exactly one sink.
     #[error("the stream has {count} sinks, a path leads to one: plan a tree, or each alone")]
     Sinks {
-        /// How many.
+        /// Number of sinks.
         count: u32,
     },
     /// An end of the stream is not in the network.
     #[error("there is no node {node}")]
     UnknownNode {
-        /// The name.
+        /// The unknown name.
         node: NodeName,
     },
-    /// The search gave up.
+    /// The search reached its label limit.
     #[error("the search gave up at {labels} labels; whether there is a plan is not known")]
     Exhausted {
-        /// Labels it kept.
+        /// Labels that it kept.
         labels: u32,
     },
-    /// The path does not lead from the stream's source to its sink over the links that the plan lists.
+    /// The path does not lead from the stream's source to its sink over the links that the plan
+    /// lists.
     #[error("the path is broken at {at}: {what}")]
     BrokenPath {
-        /// Where.
+        /// The place.
         at: String,
-        /// How.
+        /// The fault.
         what: String,
     },
     /// An adapter cannot work where the plan places it.
@@ -204,27 +206,27 @@ pub enum Violation {
         /// The sink.
         node: NodeName,
     },
-    /// The plan says of itself what is not so.
+    /// A number in the plan is false.
     #[error("the plan says {what} is {says}, it is {is}")]
     Misstated {
-        /// Of what.
+        /// The name of the number.
         what: String,
-        /// What it says.
+        /// The stated value.
         says: f64,
-        /// What is so.
+        /// The true value.
         is: f64,
     },
 }
 
-/// Prints a rate that need not be whole, rounded up, as the world file writes it.
+/// Returns a fractional rate rounded up, for printing as in a world file.
 pub(in super::super) fn rate(bps: f64) -> Bitrate {
     let whole = bps as u64;
-    // A product of decimal ratios lies a hair beside the whole number it means.
+    // A product of decimal ratios differs slightly from the whole number that it means.
     let up = bps - whole as f64 > 1e-6;
     Bitrate::from_bps(whole.saturating_add(u64::from(up)))
 }
 
-/// Prints a share in percent, with no more digits than it takes: 0.07 · 100 is a hair above 7.
+/// Returns a share in percent without superfluous digits: 0.07 · 100 is slightly above 7.
 fn percent(share: f64) -> String {
     let text = format!("{:.4}", share * 100.0);
     let text = text.trim_end_matches('0').trim_end_matches('.');

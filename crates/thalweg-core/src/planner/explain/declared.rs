@@ -1,6 +1,7 @@
-//! Why an adapter that a world declares is there.
+//! The reason for an adapter that a world declares.
 //!
-//! *The idea.* Its profile says what it does; the first link ahead that asks for just that is the reason.
+//! *The idea.* The adapter's profile says what it does; the first downstream link that requires it
+//! is the reason.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -9,7 +10,7 @@ use super::super::product::LinkUse;
 use super::rate;
 use crate::model::{Adapter, AdapterName, Layer, Profile, Role, Snapshot, Transform};
 
-/// Returns the layers that a link carries some of: the stream's own, or a transcoder's with its name.
+/// Returns the layers on a link: the stream's own, or a transcoder's with its name.
 pub(super) fn layers_on<'a>(
     snapshot: &'a Snapshot,
     link: Option<&LinkUse>,
@@ -23,7 +24,7 @@ pub(super) fn layers_on<'a>(
     }
 }
 
-/// Returns the utility of what a link carries.
+/// Returns the utility of the stream on a link.
 pub(super) fn utility_on(snapshot: &Snapshot, link: Option<&LinkUse>, layers: u8) -> f64 {
     let (_, all) = layers_on(snapshot, link);
     let kept = all.iter().take(usize::from(layers));
@@ -36,7 +37,7 @@ pub(super) fn utility_on(snapshot: &Snapshot, link: Option<&LinkUse>, layers: u8
     })
 }
 
-/// Returns what a declared adapter is there for.
+/// Returns the reason for a declared adapter.
 pub(super) fn why(snapshot: &Snapshot, ahead: &[LinkUse], name: AdapterName) -> String {
     let catalogue = &snapshot.catalogue;
     let is_it = |profile: &&Profile| profile.adapter == Adapter::Named(name);
@@ -83,7 +84,8 @@ fn why_do(snapshot: &Snapshot, ahead: &[LinkUse], transform: &Transform) -> Stri
     "it costs less than the link load that it saves".to_string()
 }
 
-/// Finds the link ahead that the fewest of the stream's own layers would overload, done to as what crosses it is.
+/// Finds the downstream link that the stream's own minimum layers would overload, in the form on
+/// that link.
 fn why_transcode(snapshot: &Snapshot, ahead: &[LinkUse], name: AdapterName) -> String {
     let stream = &snapshot.stream;
     let least = usize::from(stream.least_layers());

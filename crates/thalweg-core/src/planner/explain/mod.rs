@@ -1,9 +1,10 @@
 //! A plan in words that a person understands.
 //!
-//! *The idea.* Every sentence is computed, none is guessed: why an adapter is here and not a node earlier or later is
-//! asked of the same checker that verifies plans; why this path and what the next layer would take, of the planner.
+//! *The idea.* Every sentence is computed. Why an adapter runs on this node, and not earlier or
+//! later, comes from the checker that verifies plans; why this path was chosen, and what the next
+//! layer would take, comes from the planner.
 //!
-//! *What it does not do.* It is made for people and costs tens of plans; nothing on the data path calls it.
+//! *What it does not do.* It costs tens of plans; nothing on the data path calls it.
 //!
 //! *Sources.* docs/planner.md §7.
 
@@ -44,7 +45,7 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan) -> String {
     text
 }
 
-/// Adds a line.
+/// Appends a line.
 fn line(text: &mut String, sentence: &str) {
     text.push_str(sentence);
     text.push('\n');
@@ -125,13 +126,14 @@ fn shortfalls(text: &mut String, snapshot: &Snapshot) {
     }
 }
 
-/// Tells the path, and what the best plan on any other path would be, or what such a path lacks.
+/// Appends the path, and the best plan on any other path, or what such a path lacks.
 fn path(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
     line(text, &format!("Path: {}.", names(plan)));
     if !plan.feasible {
         return;
     }
-    // The best plan on another path lacks at least one link of this one, so it is found by taking each away in turn.
+    // Any other path lacks at least one link of this one, so removing each link in turn finds the
+    // best.
     let mut second: Option<Plan> = None;
     let mut lacking: Option<String> = None;
     for link in &plan.links {
@@ -159,7 +161,7 @@ fn path(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
     line(text, &format!("  {sentence}"));
 }
 
-/// Tells what the best plan on another path would cost, and where the difference lies.
+/// Returns the cost of the best plan on another path, and its differences by part.
 fn compared(plan: &Plan, second: &Plan) -> String {
     let [now, then] = [plan, second].map(|plan| plan.cost_parts);
     let mut parts = Vec::new();
@@ -214,7 +216,7 @@ fn links(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
     }
 }
 
-/// Returns what has been done to what a link carries.
+/// Returns the form of the stream on a link.
 fn form(link: &LinkUse) -> String {
     let form = match (link.packed, link.sealed) {
         (true, true) => "packed and sealed",
@@ -255,7 +257,7 @@ fn cost(text: &mut String, plan: &Plan) {
     );
 }
 
-/// Returns how much more a link needs, rounded up.
+/// Returns how much more rate a link needs, rounded up.
 fn more(needs_bps: f64, has: Bitrate) -> Bitrate {
     rate(needs_bps) - has
 }

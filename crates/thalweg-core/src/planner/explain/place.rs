@@ -1,8 +1,8 @@
-//! Why an adapter is where it is.
+//! The reason for an adapter's position.
 //!
-//! *The idea.* Two questions with computed answers: what would break without it, and what would become of the plan if
-//! it ran a node earlier or later. The checker leads the stream through the changed plan and says what breaks, or what
-//! it would cost.
+//! *The idea.* Two questions with computed answers: what would break without the adapter, and what
+//! would happen if it ran one node earlier or later. The checker executes the changed plan and
+//! reports what breaks, or the cost.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,7 +14,7 @@ use super::super::product::{LinkUse, Placement, Plan};
 use super::{declared, more, units};
 use crate::model::{Adapter, NodeName, Snapshot};
 
-/// Returns the line about the adapter at a place of a node's chain.
+/// Returns the line about one adapter of a node.
 pub(super) fn why(snapshot: &Snapshot, plan: &Plan, node: &NodeName, at: usize) -> String {
     let adapter = plan.adapters_at(node)[at];
     let mut text = format!(
@@ -40,7 +40,8 @@ pub(super) fn why(snapshot: &Snapshot, plan: &Plan, node: &NodeName, at: usize) 
     text
 }
 
-/// Returns the plan with one adapter run at the neighbour instead: last of its chain if earlier, first if later.
+/// Returns the plan with one adapter moved to the neighbouring node: last in its chain if upstream,
+/// first if downstream.
 fn moved(plan: &Plan, node: &NodeName, at: usize, neighbour: usize) -> Plan {
     let mut chains: Vec<Vec<Adapter>> = plan
         .path
@@ -65,7 +66,8 @@ fn moved(plan: &Plan, node: &NodeName, at: usize, neighbour: usize) -> Plan {
     }
 }
 
-/// Returns what would become of a changed plan; what the plan breaks anyway is not held against the change.
+/// Returns the first new violation of a changed plan, or its cost; violations of the original plan
+/// do not count.
 fn fate(snapshot: &Snapshot, plan: &Plan, changed: &Plan) -> Option<String> {
     let (_, anyway) = assess(snapshot, plan);
     let (cost, broken) = assess(snapshot, changed);
@@ -80,7 +82,7 @@ fn fate(snapshot: &Snapshot, plan: &Plan, changed: &Plan) -> Option<String> {
         .then(|| "it would cost the same, and the tie-break prefers this".to_string())
 }
 
-/// Returns a small cost so that it does not read as nothing.
+/// Returns a small cost such that it is not printed as zero.
 fn units_fine(cost: f64) -> String {
     if cost < 0.0005 {
         return "less than 0.001".to_string();
@@ -88,7 +90,7 @@ fn units_fine(cost: f64) -> String {
     units(cost)
 }
 
-/// Returns what an adapter is there for.
+/// Returns the reason for an adapter.
 fn reason(snapshot: &Snapshot, plan: &Plan, node: &NodeName, adapter: Adapter) -> String {
     let here = plan.path.iter().position(|name| name == node).unwrap_or(0);
     let ahead = &plan.links[here.min(plan.links.len())..];
@@ -107,7 +109,7 @@ fn reason(snapshot: &Snapshot, plan: &Plan, node: &NodeName, adapter: Adapter) -
     }
 }
 
-/// Finds the link ahead that one more layer would overload, in the form in which it crosses that link.
+/// Finds the downstream link that one more layer would overload, in the form on that link.
 fn why_keep(snapshot: &Snapshot, ahead: &[LinkUse], layers: u8) -> String {
     let (made, all) = declared::layers_on(snapshot, ahead.first());
     let rate_of = |layers: usize| {

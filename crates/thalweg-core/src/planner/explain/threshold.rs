@@ -1,7 +1,7 @@
 //! What would admit one more layer.
 //!
-//! *The idea.* With more rate on one link the plan can only change when some state with one more layer begins to fit
-//! it; those rates are few, so each is tried, the least first, by planning anew.
+//! *The idea.* More rate on one link changes the plan only when a state with one more layer begins
+//! to fit it. Those rates are few, so each is tried by planning again, lowest first.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -41,7 +41,8 @@ pub(super) fn next_layer(snapshot: &Snapshot, plan: &Plan) -> String {
     }
 }
 
-/// Returns the sentence about what would be worth more, where layers of several tables cannot be counted together.
+/// Returns the sentence about the next utility, as layers of several tables cannot be counted
+/// together.
 fn more_utility(snapshot: &Snapshot, plan: &Plan) -> String {
     let states = States::new(snapshot, 1);
     let lacks = |state| states.quality(state).as_f64();
@@ -72,7 +73,8 @@ fn more_utility(snapshot: &Snapshot, plan: &Plan) -> String {
     }
 }
 
-/// Returns the least rate more on one link that makes the plan better, the link's place, and the plan then.
+/// Returns the smallest rate increase on one link that improves the plan, the link's index, and the
+/// new plan.
 fn least_widening(
     snapshot: &Snapshot,
     plan: &Plan,
@@ -99,7 +101,7 @@ fn least_widening(
     best
 }
 
-/// Returns the rates of all states with so many layers, least first, rounded up.
+/// Returns the rates of all states with `layers` layers, lowest first, rounded up.
 fn rates_of(snapshot: &Snapshot, layers: u8) -> Vec<Bitrate> {
     let states = States::new(snapshot, 1);
     let with = (0..states.count() as u16).filter(|state| states.layers_of(*state) == layers);

@@ -1,4 +1,4 @@
-//! Streams and the routes they have so far, and how they make way for each other.
+//! The streams' current routes, and how streams make way for each other.
 
 use alloc::rc::Rc;
 use alloc::vec;
@@ -16,54 +16,56 @@ use super::loads::{Loads, Use};
 use super::{Admission, Concession, Shared};
 use crate::model::{LinkIndex, Snapshot};
 
-/// How often the streams that got less are looked at; each time something must have become better.
+/// Maximum rounds of improvement; each must improve the division.
 const ROUNDS_MAX: usize = 8;
 
-/// So few streams are admitted in every order that there is.
+/// Up to this many streams are admitted in every possible order.
 const ORDERS_OF_MAX: usize = 4;
 
-/// How many streams in the way are moved one at a time for the sake of one, those that matter least first, and how many
-/// at once: beyond this a change seldom helps, and the work would grow with the square of the streams.
-const AWAY_MAX: usize = 16;
+/// Maximum number of blocking streams that are moved one at a time for one stream, the least
+/// important first, or all at once. More seldom helps, and the work would grow with the square of
+/// the streams.
+const MOVED_MAX: usize = 16;
 
-/// How many rates a stream tries that is modest so that others find room.
-const MODEST_MAX: usize = 6;
+/// Maximum number of rate limits tried for a stream to leave room for others.
+const RATE_LIMITS_MAX: usize = 6;
 
-/// How many plans improvement may make, on a small network.
+/// Maximum number of plans for improvement, on a small network.
 const PLANS_MAX: usize = 20_000;
 
-/// On a large one: as many as have this many nodes and links in sum.
+/// Limit on plans for improvement on a large network, as their number times nodes and links.
 const WORK_MAX: usize = 20_000_000;
 
-/// A search that comes after one that gave up may keep half as many labels, but not fewer than these.
+/// Each search that reaches its label limit halves the limit of later ones, down to this.
 const LABELS_MIN: u32 = 10_000;
 
-/// How good a division is: by class of importance, streams refused and quality lost; then cost in all.
+/// Quality of a division: by class of importance, streams refused and quality lost; then total
+/// cost.
 type Worth = (Vec<(u32, Cost)>, Cost);
 
-/// A way that a stream takes.
-struct Held {
+/// A stream's route with its load and cost.
+struct Placed {
     plan: Plan,
     uses: Vec<Use>,
     cost: Cost,
     lacks: Cost,
 }
 
-/// What a stream has: a way, or none.
-type Lot = Option<Rc<Held>>;
+/// A stream's route; `None` without one.
+type Allocation = Option<Rc<Placed>>;
 
-/// Streams and the ways they have so far.
+/// The streams and their current routes.
 pub(super) struct Division<'a> {
     snapshots: &'a [Snapshot],
     labels_max: u32,
     plans_left: usize,
-    /// Most important first.
+    /// Stream indices, most important first.
     order: Vec<usize>,
     ends: Vec<Option<[usize; 2]>>,
-    alone: Vec<Lot>,
-    lots: Vec<Lot>,
+    alone: Vec<Allocation>,
+    allocations: Vec<Allocation>,
     loads: Loads,
-    /// By stream: whether a search for it gave up.
+    /// By stream: the search for it that reached its label limit.
     gave_up: Vec<Option<Exhausted>>,
 }
 
@@ -84,7 +86,7 @@ impl<'a> Division<'a> {
             order,
             ends: ends.collect(),
             alone: Vec::new(),
-            lots: vec![None; snapshots.len()],
+            allocations: vec![None; snapshots.len()],
             loads: Loads::default(),
             gave_up: vec![None; snapshots.len()],
         };
@@ -92,14 +94,14 @@ impl<'a> Division<'a> {
         division
     }
 
-    /// Admits by importance, lets streams make way, and tells what became of each.
+    /// Admits by importance, lets streams make way, and returns the results.
     pub(super) fn divide(mut self) -> Shared {
         for at in self.order.clone() {
             self.admit(at);
         }
-        let first = self.lots.clone();
+        let first = self.allocations.clone();
         let (_, by_importance) = self.worth();
-        // A trial that gave up says nothing of the division that stays.
+        // A trial that reached its limit says nothing about the division that stays.
         let gave_up = self.gave_up.clone();
         self.try_orders();
         self.improve();
@@ -115,13 +117,13 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// Returns the best way on what the others leave; the stream itself must have none.
-    fn search(&mut self, at: usize) -> Lot {
+    /// Returns the best route on what the others leave; the stream itself must have none.
+    fn search(&mut self, at: usize) -> Allocation {
         self.search_within(at, f64::INFINITY)
     }
 
-    /// Returns the best way that sends no more than this on any link.
-    fn search_within(&mut self, at: usize, most_bps: f64) -> Lot {
+    /// Returns the best route with at most `most_bps` on any link.
+    fn search_within(&mut self, at: usize, most_bps: f64) -> Allocation {
         let mut problem = self.problem(at, self.ends[at]?);
         if most_bps.is_finite() {
             problem.limit(most_bps);
@@ -137,9 +139,9 @@ impl<'a> Division<'a> {
         }
     }
 
-    fn held(&self, at: usize, route: &Route) -> Rc<Held> {
+    fn held(&self, at: usize, route: &Route) -> Rc<Placed> {
         let plan = Plan::of_route(&self.snapshots[at], route, true);
-        Rc::new(Held {
+        Rc::new(Placed {
             uses: Use::all_of(route, &plan),
             cost: Cost::from_f64(plan.cost),
             lacks: Cost::from_f64(plan.cost_parts.quality),
@@ -147,21 +149,21 @@ impl<'a> Division<'a> {
         })
     }
 
-    /// Returns the stream's problem on what is left.
+    /// Returns the stream's problem on what the others leave.
     fn problem(&self, at: usize, ends: [usize; 2]) -> Problem<'a> {
         let mut problem = Problem::new(&self.snapshots[at], ends, Relaxation::default());
-        self.loads.burden(&mut problem);
+        self.loads.reserve(&mut problem);
         problem
     }
 
-    /// Gives a stream the best way on what the others leave.
+    /// Gives a stream the best route on what the others leave.
     fn admit(&mut self, at: usize) {
         self.remove(at);
         let topology = &self.snapshots[at].topology;
         let most_bps =
             |link: LinkIndex| topology.link(link).rate.as_bps() as f64 * (1.0 + RATE_TOLERANCE);
-        // What is best on all of a network is best on a part of it that has it.
-        let lot = match &self.alone[at] {
+        // The best route on the whole network is also best on the remaining capacity, if it fits.
+        let allocation = match &self.alone[at] {
             None => None,
             Some(alone) if self.loads.have_room(&alone.uses, most_bps) => Some(Rc::clone(alone)),
             Some(_) => {
@@ -169,39 +171,40 @@ impl<'a> Division<'a> {
                 self.search(at)
             }
         };
-        if let Some(held) = &lot {
+        if let Some(held) = &allocation {
             self.loads.put(&held.uses);
         }
-        self.lots[at] = lot;
+        self.allocations[at] = allocation;
     }
 
     fn remove(&mut self, at: usize) {
-        if let Some(held) = self.lots[at].take() {
+        if let Some(held) = self.allocations[at].take() {
             self.loads.take(&held.uses);
         }
     }
 
-    /// Returns what a stream with this lot lacks in quality; all of it if it has no way.
-    fn lacks(&self, at: usize, lot: &Lot) -> Cost {
+    /// Returns the cost of a stream's missing quality; all of it without a route.
+    fn lacks(&self, at: usize, allocation: &Allocation) -> Cost {
         let nothing = || Cost::from_f64(self.snapshots[at].weights.quality);
-        lot.as_ref().map_or_else(nothing, |held| held.lacks)
+        allocation.as_ref().map_or_else(nothing, |held| held.lacks)
     }
 
-    /// Returns what a stream with this lot costs; without a way, as much as if nothing were delivered.
-    fn price(&self, at: usize, lot: &Lot) -> Cost {
-        lot.as_ref()
-            .map_or_else(|| self.lacks(at, lot), |held| held.cost)
+    /// Returns a stream's cost; without a route, as if nothing were delivered.
+    fn price(&self, at: usize, allocation: &Allocation) -> Cost {
+        allocation
+            .as_ref()
+            .map_or_else(|| self.lacks(at, allocation), |held| held.cost)
     }
 
     fn worth(&self) -> Worth {
         let mut classes: Vec<(u8, u32, Cost)> = Vec::new();
         let mut cost = Cost::ZERO;
         for at in &self.order {
-            let lot = &self.lots[*at];
-            let lacks = self.lacks(*at, lot);
-            cost += self.price(*at, lot);
+            let allocation = &self.allocations[*at];
+            let lacks = self.lacks(*at, allocation);
+            cost += self.price(*at, allocation);
             let importance = self.snapshots[*at].stream.importance;
-            let refused = u32::from(lot.is_none());
+            let refused = u32::from(allocation.is_none());
             match classes.last_mut().filter(|class| class.0 == importance) {
                 Some(class) => (class.1, class.2) = (class.1 + refused, class.2 + lacks),
                 None => classes.push((importance, refused, lacks)),
@@ -213,12 +216,12 @@ impl<'a> Division<'a> {
         (classes.collect(), cost)
     }
 
-    /// Admits a few streams in every order.
+    /// Admits a few streams in every possible order.
     fn try_orders(&mut self) {
         if self.order.len() > ORDERS_OF_MAX {
             return;
         }
-        let mut best = (self.worth(), self.lots.clone(), self.loads.clone());
+        let mut best = (self.worth(), self.allocations.clone(), self.loads.clone());
         for order in permutations(&self.order) {
             (0..order.len()).for_each(|at| self.remove(at));
             for at in order {
@@ -226,20 +229,21 @@ impl<'a> Division<'a> {
             }
             let worth = self.worth();
             if worth < best.0 {
-                best = (worth, self.lots.clone(), self.loads.clone());
+                best = (worth, self.allocations.clone(), self.loads.clone());
             }
         }
-        (self.lots, self.loads) = (best.1, best.2);
+        (self.allocations, self.loads) = (best.1, best.2);
     }
 
-    /// Lets what blocks make way for what is blocked, while that is better.
+    /// Lets blocking streams make way for blocked ones while that is better.
     fn improve(&mut self) {
         for _ in 0..ROUNDS_MAX {
             let before = self.worth();
             for at in self.order.clone() {
-                let dearer = self.price(at, &self.lots[at]) > self.price(at, &self.alone[at]);
+                let dearer =
+                    self.price(at, &self.allocations[at]) > self.price(at, &self.alone[at]);
                 if self.alone[at].is_some() && dearer {
-                    self.make_way(at);
+                    self.yield_to(at);
                 }
             }
             if self.worth() >= before || self.plans_left == 0 {
@@ -248,19 +252,20 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// Gives a stream the best way that sends no more than this on any link, so that others find room.
+    /// Gives a stream the best route with at most `most_bps` on any link, which leaves room for
+    /// others.
     fn admit_within(&mut self, at: usize, most_bps: f64) {
         self.remove(at);
         self.plans_left = self.plans_left.saturating_sub(1);
-        let lot = self.search_within(at, most_bps);
-        if let Some(held) = &lot {
+        let allocation = self.search_within(at, most_bps);
+        if let Some(held) = &allocation {
             self.loads.put(&held.uses);
         }
-        self.lots[at] = lot;
+        self.allocations[at] = allocation;
     }
 
-    /// Returns a few of the rates that a stream can have, of the layers that are worth delivering.
-    fn modest_rates(&self, at: usize) -> Vec<f64> {
+    /// Returns a few of the rates that a stream can have with enough layers.
+    fn rate_limits(&self, at: usize) -> Vec<f64> {
         let snapshot = &self.snapshots[at];
         let states = States::new(snapshot, snapshot.stream.least_layers());
         let worth = (0..states.count() as u16)
@@ -268,62 +273,65 @@ impl<'a> Division<'a> {
         let mut rates: Vec<f64> = worth.map(|state| states.rate_bps(state)).collect();
         rates.sort_unstable_by(f64::total_cmp);
         rates.dedup();
-        // The highest is what it has when it is not modest.
+        // The highest is the unlimited rate.
         rates.pop();
-        let step = rates.len().div_ceil(MODEST_MAX).max(1);
+        let step = rates.len().div_ceil(RATE_LIMITS_MAX).max(1);
         let few = rates.iter().step_by(step);
         few.map(|bps| bps * (1.0 + RATE_TOLERANCE)).collect()
     }
 
-    /// Tries each stream that blocks another, and all of them together; and the blocked one being modest first, so that
-    /// all find room, and taking then what is left.
-    fn make_way(&mut self, at: usize) {
+    /// Tries to move each blocking stream, and all of them together. In further trials the blocked
+    /// stream is rate-limited first, so that all find room, and then takes what is left.
+    fn yield_to(&mut self, at: usize) {
         let blocking = self.blocking(at);
-        let few = blocking.len().saturating_sub(AWAY_MAX);
+        let few = blocking.len().saturating_sub(MOVED_MAX);
         let mut sets: Vec<Vec<usize>> = blocking[few..].iter().map(|other| vec![*other]).collect();
-        if (2..=AWAY_MAX).contains(&blocking.len()) {
+        if (2..=MOVED_MAX).contains(&blocking.len()) {
             sets.push(blocking);
         }
-        let modest = self.modest_rates(at);
+        let limits = self.rate_limits(at);
         let mut trials: Vec<(Vec<usize>, Option<f64>)> = Vec::new();
         for away in sets {
-            trials.extend(modest.iter().map(|bps| (away.clone(), Some(*bps))));
+            trials.extend(limits.iter().map(|bps| (away.clone(), Some(*bps))));
             trials.push((away, None));
         }
-        let held = (self.lots.clone(), self.loads.clone());
+        let held = (self.allocations.clone(), self.loads.clone());
         let mut best = (self.worth(), None);
         for away in trials {
             if self.plans_left == 0 {
                 break;
             }
-            let (away, modest_bps) = away;
+            let (away, limit_bps) = away;
             for other in &away {
                 self.remove(*other);
             }
-            match modest_bps {
+            match limit_bps {
                 None => self.admit(at),
                 Some(bps) => self.admit_within(at, bps),
             }
             for other in away {
                 self.admit(other);
             }
-            if modest_bps.is_some() {
+            if limit_bps.is_some() {
                 self.admit(at);
             }
             let worth = self.worth();
             if worth < best.0 {
-                best = (worth, Some((self.lots.clone(), self.loads.clone())));
+                best = (worth, Some((self.allocations.clone(), self.loads.clone())));
             }
-            (self.lots, self.loads) = held.clone();
+            (self.allocations, self.loads) = held.clone();
         }
-        if let Some((lots, loads)) = best.1 {
-            (self.lots, self.loads) = (lots, loads);
+        if let Some((allocations, loads)) = best.1 {
+            (self.allocations, self.loads) = (allocations, loads);
         }
     }
 
-    /// Returns who pays more than at first, and for whom: those that pay less now, on a link that the one had at first.
-    fn concessions(&self, first: &[Lot]) -> Vec<Concession> {
-        let costs = |at: usize| [first, &self.lots].map(|lots| self.price(at, &lots[at]).as_f64());
+    /// Returns the streams that pay more than at first, and for which: those that pay less now and
+    /// use a link that the former had at first.
+    fn concessions(&self, first: &[Allocation]) -> Vec<Concession> {
+        let costs = |at: usize| {
+            [first, &self.allocations].map(|allocations| self.price(at, &allocations[at]).as_f64())
+        };
         let changed = |at: &usize, up: bool| {
             let [before, after] = costs(*at);
             let by = if up { after - before } else { before - after };
@@ -334,11 +342,11 @@ impl<'a> Division<'a> {
         let mut concessions = Vec::new();
         for by in all.filter(|at| changed(at, true)) {
             let takes = |to: &&usize| {
-                let (had, has) = (first[by].as_ref(), self.lots[**to].as_ref());
+                let (had, has) = (first[by].as_ref(), self.allocations[**to].as_ref());
                 had.zip(has)
                     .is_some_and(|(had, has)| Loads::meet(&has.uses, &had.uses))
             };
-            // Where one moved another that moved a third, the last one meets nobody who gained.
+            // In a chain of concessions the last stream shares no link with one that gained.
             let mut for_whom: Vec<usize> = served.iter().filter(takes).copied().collect();
             if for_whom.is_empty() {
                 for_whom.clone_from(&served);
@@ -353,22 +361,22 @@ impl<'a> Division<'a> {
         concessions
     }
 
-    /// Returns the streams that load a link which the stream would use if it were alone, most important first.
+    /// Returns the streams on links that this stream would use alone, most important first.
     fn blocking(&self, at: usize) -> Vec<usize> {
         let Some(alone) = &self.alone[at] else {
             return Vec::new();
         };
         let blocks = |other: &usize| {
-            let lot = self.lots[*other].as_ref();
-            *other != at && lot.is_some_and(|held| Loads::meet(&held.uses, &alone.uses))
+            let allocation = self.allocations[*other].as_ref();
+            *other != at && allocation.is_some_and(|held| Loads::meet(&held.uses, &alone.uses))
         };
         self.order.iter().copied().filter(blocks).collect()
     }
 
-    fn admission(&self, at: usize, first: &Lot) -> Admission {
-        let plan = |lot: &Lot| lot.as_ref().map(|held| held.plan.clone());
-        let lot = &self.lots[at];
-        let shortfalls = match (lot, self.ends[at], self.gave_up[at]) {
+    fn admission(&self, at: usize, first: &Allocation) -> Admission {
+        let plan = |allocation: &Allocation| allocation.as_ref().map(|held| held.plan.clone());
+        let allocation = &self.allocations[at];
+        let shortfalls = match (allocation, self.ends[at], self.gave_up[at]) {
             (Some(_), ..) => Vec::new(),
             (None, None, _) => ends_of(&self.snapshots[at])
                 .err()
@@ -378,19 +386,19 @@ impl<'a> Division<'a> {
             (None, Some(_), Some(exhausted)) => vec![exhausted.into()],
             (None, Some(ends), None) => match &self.alone[at] {
                 None => shortfall::least_bad(&self.snapshots[at], ends, self.labels_max).1,
-                Some(alone) => vec![self.crowded(at, ends, alone)],
+                Some(alone) => vec![self.lacking_beside(at, ends, alone)],
             },
         };
         Admission {
-            plan: plan(lot).unwrap_or_default(),
+            plan: plan(allocation).unwrap_or_default(),
             alone: plan(&self.alone[at]).unwrap_or_default(),
             by_importance: plan(first).unwrap_or_default(),
             shortfalls,
         }
     }
 
-    /// Returns what the others left too little of, on the way that the stream would go alone.
-    fn crowded(&self, at: usize, ends: [usize; 2], alone: &Held) -> Shortfall {
+    /// Returns the links of the stream's route alone on which the others left too little.
+    fn lacking_beside(&self, at: usize, ends: [usize; 2], alone: &Placed) -> Shortfall {
         let problem = self.problem(at, ends);
         let topology = &self.snapshots[at].topology;
         let lacking = alone.plan.links.iter().filter_map(|link| {

@@ -1,7 +1,7 @@
-//! What streams put on links, each way.
+//! The load of streams on links, by direction.
 //!
-//! *The idea.* Rates are summed as whole numbers, so that taking a stream off leaves exactly what was there before it
-//! came, in whatever order that happens.
+//! *The idea.* Rates are summed as whole numbers, so that removing a stream restores exactly the
+//! load before it, in any order.
 
 use alloc::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use super::super::problem::{Move, Problem, Route};
 use super::super::product::Plan;
 use crate::model::LinkIndex;
 
-/// Parts of one bit/s: far below the tolerance of any rate that a link has.
+/// Quanta per bit/s: far finer than the tolerance of a link's rate.
 const QUANTA: f64 = 1e9;
 
-/// By the node that sends and the link: the sum of the rates.
+/// The sum of rates by sending node and link.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Loads(BTreeMap<(u32, u32), u128>);
 
 impl Loads {
-    /// Adds what a stream sends.
+    /// Adds a stream's load.
     pub(super) fn put(&mut self, uses: &[Use]) {
         for used in uses {
             *self.0.entry(used.key()).or_default() += used.quanta();
         }
     }
 
-    /// Takes it off again.
+    /// Removes a stream's load.
     pub(super) fn take(&mut self, uses: &[Use]) {
         for used in uses {
             if let Some(load) = self.0.get_mut(&used.key()) {
@@ -33,14 +33,14 @@ impl Loads {
         }
     }
 
-    /// Takes all of it away from what a problem's links may carry.
-    pub(super) fn burden(&self, problem: &mut Problem<'_>) {
+    /// Reduces what a problem's links may carry by the load.
+    pub(super) fn reserve(&self, problem: &mut Problem<'_>) {
         for ((from, link), load) in self.0.iter().filter(|(_, load)| **load > 0) {
-            problem.burden(*from, LinkIndex(*link), *load as f64 / QUANTA);
+            problem.reserve(*from, LinkIndex(*link), *load as f64 / QUANTA);
         }
     }
 
-    /// Returns whether a stream may send all this beside what is there, where the links have these rates in bit/s.
+    /// Returns whether a stream fits beside the load, given the links' capacity in bit/s.
     pub(super) fn have_room(&self, uses: &[Use], most_bps: impl Fn(LinkIndex) -> f64) -> bool {
         uses.iter().all(|used| {
             let load = self.0.get(&used.key()).copied().unwrap_or(0);
@@ -48,7 +48,7 @@ impl Loads {
         })
     }
 
-    /// Returns whether anything is sent on a link, either way, by who uses it so.
+    /// Returns whether two streams use a common link, in either direction.
     pub(super) fn meet(uses: &[Use], wanted: &[Use]) -> bool {
         let links = || wanted.iter().map(|used| used.link);
         uses.iter()
@@ -56,7 +56,7 @@ impl Loads {
     }
 }
 
-/// What a stream sends on one link.
+/// A stream's load on one link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Use {
     from: u32,
@@ -65,7 +65,7 @@ pub(super) struct Use {
 }
 
 impl Use {
-    /// Returns what a route's stream puts on each of its links.
+    /// Returns a route's load on each of its links.
     pub(super) fn all_of(route: &Route, plan: &Plan) -> alloc::vec::Vec<Self> {
         let mut from = route.source as u32;
         let hops = route.moves.iter().filter_map(|step| match step {

@@ -1,14 +1,16 @@
 //! Many streams on one network.
 //!
-//! *The idea.* Streams are admitted in the order of their importance, each by the exact planner on what the others left
-//! of every link, each way. That order may let a stream take a link of which it has no need and another has no way
-//! around. So every stream that got less, or pays more, than it would alone is looked at again: those that block it make
-//! way, it is planned, and they are planned anew on what is left. Such a change stays only if it is better in this
-//! order: by class of importance, fewer streams refused and less quality lost; then less cost in all. So the end is never
-//! worse than the order of importance alone, and no class of importance loses quality to a lower one.
+//! *The idea.* Streams are admitted in the order of importance, each by the exact planner on what
+//! the others left of every link and direction. In that order a stream may take a link that it does
+//! not need, while another has no alternative. So every stream that got less, or pays more, than it
+//! would alone is revisited: the streams that block it are removed, it is planned, and they are
+//! planned again on the rest. The change stays only if it is better, first by class of importance
+//! (fewer streams refused, then less quality lost), then by total cost. So the result is never
+//! worse than admission by importance alone, and no class loses quality to a lower one.
 //!
-//! *What it does not do.* It does not promise the best division, for that problem contains many knapsacks. A stream with
-//! several sinks is one stream a sink, with a copy each. Slots are each stream's own.
+//! *What it does not do.* It does not guarantee the best division, because that problem contains
+//! many knapsacks. A stream with several sinks is one stream per sink, with a copy each. Slots are
+//! counted per stream.
 //!
 //! *Sources.* docs/planner.md §10.
 
@@ -27,69 +29,73 @@ use crate::model::{LinkIndex, NodeName, Snapshot};
 
 use division::Division;
 
-/// A link of which so much is used is told of even if one stream has it alone.
+/// A link is reported from this load on, even if a single stream uses it.
 const NEARLY_FULL: f64 = 0.9;
 
-/// What became of a stream.
+/// The result for one stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admission {
-    /// Its plan beside the others; empty if it was refused.
+    /// The stream's plan beside the others; empty if it was refused.
     pub plan: Plan,
-    /// Its plan if it were alone.
+    /// The stream's plan if it were alone.
     pub alone: Plan,
-    /// Its plan after admission by importance, before anyone made way; empty if it was refused then.
+    /// The stream's plan after admission by importance, before any concession; empty if it was
+    /// refused then.
     pub by_importance: Plan,
-    /// Why it was refused: what it lacks alone, or which links the others left too little of.
+    /// The reasons for a refusal: what it lacks alone, or the links on which the others left too
+    /// little.
     pub shortfalls: Vec<Shortfall>,
 }
 
-/// That a stream went another way, or got less, for the sake of another.
+/// A stream that took another path, or got less, in favour of another stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Concession {
-    /// Who made way, by its place among the streams.
+    /// Index of the stream that made way.
     pub by: usize,
-    /// For whom.
+    /// Index of the stream that gained.
     pub to: usize,
-    /// What the one who made way cost before and after; one that is refused costs as if nothing were delivered.
+    /// Cost of the stream that made way, before and after; a refused one costs as if nothing were
+    /// delivered.
     pub by_cost: [f64; 2],
-    /// What the other cost before and after.
+    /// Cost of the stream that gained, before and after.
     pub to_cost: [f64; 2],
 }
 
-/// One direction of a link that several streams use, or that has no room for one that would use it.
+/// One direction of a link that several streams use, or that lacks room for a stream that wants it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedLink {
-    /// Which link of the topology.
+    /// Index in the topology.
     pub link: LinkIndex,
-    /// The node that sends on it.
+    /// The sending node.
     pub from: NodeName,
-    /// The node that receives.
+    /// The receiving node.
     pub to: NodeName,
     /// The link's rate, in bit/s.
     pub has_bps: f64,
-    /// Who uses it, by place among the streams, and at what rate in bit/s; the most important first.
+    /// Streams on the link by index, with their rates in bit/s; the most important first.
     pub shares: Vec<(usize, f64)>,
-    /// Who would use it if it were alone, does not, and would not fit beside the others; at what rate in bit/s.
+    /// Streams that would use the link alone but do not fit beside the others, with their rates in
+    /// bit/s.
     pub missed: Vec<(usize, f64)>,
 }
 
-/// What became of all streams.
+/// The results for all streams.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shared {
-    /// One a stream, in their order.
+    /// One per stream, in their order.
     pub admissions: Vec<Admission>,
-    /// The sum of the costs; one that was refused costs as if nothing were delivered.
+    /// Sum of the costs; a refused stream costs as if nothing were delivered.
     pub cost: f64,
-    /// The same after admission by importance alone.
+    /// The same sum after admission by importance alone.
     pub cost_by_importance: f64,
-    /// Who made way for whom, against admission by importance.
+    /// Differences from admission by importance.
     pub concessions: Vec<Concession>,
-    /// The links that streams compete for, in the order of the topology.
+    /// The links that streams compete for, in topology order.
     pub links: Vec<SharedLink>,
 }
 
 impl SharedLink {
-    /// Returns what all its streams send on it, in bit/s.
+    /// Returns the sum of the streams' rates on the link, in bit/s.
     pub fn load_bps(&self) -> f64 {
         self.shares.iter().map(|(_, bps)| bps).sum()
     }
@@ -104,9 +110,10 @@ impl Shared {
     }
 }
 
-/// Plans many streams on one network.
+/// Plans many streams on one network, always with the exact planner.
 ///
-/// Each snapshot has its own stream with one sink, and all have the topology of the first. Always by the exact planner. A strict policy takes all or none: if one is refused, no plan is returned.
+/// Each snapshot has its own stream with one sink, and all have the topology of the first. A strict
+/// policy admits all or none: if one is refused, no plan is returned.
 ///
 /// Cost    O(streams) plans; then as many again as docs/planner.md §10 allows for improvement
 /// Source  docs/planner.md §10
@@ -124,7 +131,7 @@ pub fn plan_all(snapshots: &[Snapshot], policy: &Policy) -> Shared {
     shared
 }
 
-/// By link and direction: where, who uses it, and who missed it.
+/// By link and sending node.
 type Rivals = BTreeMap<(u32, NodeName), SharedLink>;
 
 /// Returns the links that streams compete for.
@@ -188,7 +195,8 @@ fn links_of(snapshots: &[Snapshot], admissions: &[Admission]) -> Vec<SharedLink>
     links
 }
 
-/// Returns everything that the plans of many streams break: each alone, and the links that they load together.
+/// Returns everything that the plans of many streams break: each alone, and the links by their
+/// total load.
 pub fn check_all(snapshots: &[Snapshot], shared: &Shared) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut loads: BTreeMap<(u32, &NodeName), (&LinkUse, f64)> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What became of many streams, in words.
+//! The results for many streams in words.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -11,7 +11,8 @@ use super::{Admission, Concession, Shared, SharedLink};
 use crate::model::{NodeName, Snapshot, Stream};
 
 impl Shared {
-    /// Returns in words what became of every stream, who shares each link that several want, and who made way for whom.
+    /// Returns in words the result of every stream, the shares of contested links, and the
+    /// concessions.
     pub fn explain(&self, snapshots: &[Snapshot]) -> String {
         let mut text = String::new();
         for (snapshot, admission) in snapshots.iter().zip(&self.admissions) {
@@ -53,7 +54,7 @@ impl Shared {
     }
 }
 
-/// Returns what people know a stream by, among streams with one sink each.
+/// Returns a stream's label, unique among streams with one sink each.
 fn label(stream: &Stream) -> String {
     let to: Vec<&str> = stream.to.iter().map(NodeName::as_str).collect();
     format!("{} to {}", stream.name, to.join(", "))
@@ -100,7 +101,7 @@ fn fate(admission: &Admission) -> String {
 }
 
 impl SharedLink {
-    /// Returns in words who has how much of it, and who would like to.
+    /// Returns in words each stream's share of the link, and the streams that found no room.
     pub fn explain(&self, snapshots: &[Snapshot]) -> String {
         let share = |(at, bps): &(usize, f64)| {
             let percent = bps / self.has_bps * 100.0;
@@ -134,7 +135,7 @@ impl SharedLink {
 }
 
 impl Concession {
-    /// Returns in words what it cost the one and gave the other.
+    /// Returns in words the loss of one stream and the gain of the other.
     pub fn explain(&self, snapshots: &[Snapshot]) -> String {
         let change = |[before, after]: [f64; 2]| {
             let direction = if after > before { "rises" } else { "falls" };

@@ -1,4 +1,4 @@
-//! What has changed from one snapshot to the next.
+//! The difference between two snapshots.
 
 use alloc::vec::Vec;
 
@@ -7,7 +7,7 @@ use super::super::problem::Problem;
 use super::super::product::Plan;
 use crate::model::{LinkIndex, NodeIndex, Place, Snapshot};
 
-/// Links and nodes that are not what they were.
+/// Links and nodes that have changed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Change {
     pub(super) links: Vec<LinkIndex>,
@@ -15,7 +15,8 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Compares two snapshots; `None` if they differ in more than what links and nodes can do.
+    /// Compares two snapshots; `None` if they differ in more than the properties of links and
+    /// nodes.
     pub(super) fn between(before: &Snapshot, after: &Snapshot) -> Option<Self> {
         let [old, new] = [before, after].map(|snapshot| &snapshot.topology);
         let is_same_kind = before.stream == after.stream
@@ -48,7 +49,7 @@ impl Change {
         let is_end = |place: &Place| {
             place.name == after.stream.from || after.stream.to.contains(&place.name)
         };
-        // What an end may see decides in which states the stream may begin and end at all.
+        // An end's visibility decides in which states the stream may begin and end.
         let mut ends = change.nodes.iter().map(|node| new.node(*node));
         (!ends.any(is_end)).then_some(change)
     }
@@ -57,7 +58,8 @@ impl Change {
         self.links.is_empty() && self.nodes.is_empty()
     }
 
-    /// Returns whether a plan stays best because nothing has become better, nor anything that it uses worse.
+    /// Returns whether a plan stays best, because nothing is better than before and nothing that
+    /// the plan uses is worse.
     pub(super) fn stays_best(&self, before: &Snapshot, after: &Snapshot, plan: &Plan) -> bool {
         let [old, new] = [before, after].map(|snapshot| &snapshot.topology);
         let mut links = self.links.iter();
@@ -88,7 +90,7 @@ impl Change {
         touched
     }
 
-    /// Returns whether a plan uses anything that has changed.
+    /// Returns whether a plan uses a changed link.
     pub(super) fn is_on(&self, plan: &Plan) -> bool {
         plan.links
             .iter()

@@ -1,18 +1,19 @@
-//! Plans one stream again and again on a network of which little changes in between.
+//! Plans one stream repeatedly on a network with few changes in between.
 //!
-//! *The idea.* Planning anew spends most of its time on bounds: what it takes to come to a place, and what the rest costs
-//! from there. After a change most of them still hold. A cost that rises leaves every lower bound a lower bound; one that
-//! falls can lower bounds only from where it fell, so they are lowered from there (`reach`, `potential`). Then, in this
-//! order:
+//! *The idea.* Most of the planning time goes into bounds: on reaching a place, and on the rest
+//! from there. After a change most of them still hold. A cost that rises leaves every lower bound
+//! valid; one that falls can lower bounds only from where it fell, so they are lowered from there
+//! (`reach`, `potential`). Then, in this order:
 //!
 //! 1. The change is for the worse and off the plan: the plan stays, nothing is computed.
-//! 2. Every way over what has become better costs more than the plan: the plan stays.
-//! 3. Otherwise it is searched as always (`exact`), with the bounds that are there.
+//! 2. Every path over an improved link costs more than the plan: the plan stays.
+//! 3. Otherwise the exact search runs (`exact`), with the existing bounds.
 //!
-//! The answer is that of [`plan`](super::plan) in every case, for a search with other bounds finds the same best plan.
+//! The answer equals that of [`plan`](super::plan) in every case, since the search finds the same
+//! best plan with any valid bounds.
 //!
-//! *What it does not do.* It does not follow a stream, a set of nodes or of links that change, nor a node that comes
-//! within reach: there it plans anew. What it keeps is some hundred bytes a node and state.
+//! *What it does not do.* It plans from scratch when the stream, the set of nodes or the set of
+//! links changes, or a node becomes reachable. It keeps some hundred bytes per node and state.
 //!
 //! *Sources.* docs/planner.md §11; Koenig, Likhachev, Furcy 2004 (lifelong planning A*).
 
@@ -33,7 +34,7 @@ use super::shortfall::{self, Shortfall};
 use super::{cost::Cost, ends_of};
 use crate::model::{LinkIndex, Snapshot};
 
-/// Plans a stream whenever its network has changed, faster than anew.
+/// Plans a stream after each change of its network, faster than from scratch.
 #[derive(Clone, Debug)]
 pub struct Replanner {
     policy: Policy,
@@ -45,17 +46,17 @@ pub struct Replanner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Way {
-    /// Nothing that was known was of use.
+    /// From scratch: no earlier result was usable.
     Anew,
-    /// It was best already, and nothing has changed that could matter.
+    /// The former plan stays best: no change could matter.
     Kept,
-    /// It was best already, and every way over what has become better is dearer.
+    /// The former plan stays best: every path over an improved link is dearer.
     Bounded,
-    /// It was searched with bounds that were known.
+    /// By a search with existing bounds.
     Searched,
 }
 
-/// What is known of the last snapshot.
+/// The results for the last snapshot.
 #[derive(Clone, Debug)]
 struct Kept {
     snapshot: Snapshot,
@@ -64,13 +65,13 @@ struct Kept {
     bounds: Bounds,
     watch: Watch,
     plan: Plan,
-    /// How often a search may ask whether to stop: where the bounds have become loose, it is given up after about
-    /// twice the labels and settled places that planning anew took.
+    /// How often a search may poll `stop`: where the bounds have become loose, it ends after about
+    /// twice the labels and settled places of planning from scratch.
     patience: u32,
 }
 
 impl Replanner {
-    /// Returns one that knows nothing yet.
+    /// Returns a replanner without earlier results.
     pub const fn new(policy: Policy) -> Self {
         Self {
             policy,
@@ -84,9 +85,9 @@ impl Replanner {
         self.way
     }
 
-    /// Plans, as [`plan`](super::plan) would; what it was given last serves as a start.
+    /// Plans as [`plan`](super::plan) would, reusing the results for the last snapshot.
     ///
-    /// Where `plan` gives up for too many labels, this may find the plan.
+    /// Where `plan` reaches its label limit, this may find the plan.
     ///
     /// Cost    O(nodes + links) to compare the snapshots, and what the change takes
     pub fn plan(&mut self, snapshot: &Snapshot) -> (Plan, Vec<Shortfall>) {
@@ -148,7 +149,7 @@ impl Replanner {
 }
 
 impl Kept {
-    /// Follows a change, `None` if it is to be planned anew.
+    /// Follows a change; `None` if planning from scratch is needed.
     fn follow(mut self, now: &Snapshot, change: &Change, labels_max: u32) -> Option<(Self, Way)> {
         if change.is_nothing() {
             return Some((self, Way::Kept));
@@ -193,7 +194,7 @@ impl Kept {
     }
 }
 
-/// Returns whether every way over a link that has changed costs more than a plan that takes none of them.
+/// Returns whether every path over a changed link costs more than a plan that uses none of them.
 fn is_dearer(
     problem: &Problem<'_>,
     guides: &mut Guides<'_, '_>,
@@ -204,7 +205,7 @@ fn is_dearer(
         return false;
     }
     let cost = Cost::from_f64(plan.cost + COST_ERROR);
-    guides.look(cost);
+    guides.raise_to(cost);
     let topology = problem.topology();
     let is_dearer = |link: &LinkIndex| {
         topology.link(*link).ends.iter().all(|end| {
@@ -216,5 +217,5 @@ fn is_dearer(
     change.links.iter().all(is_dearer)
 }
 
-/// How far a plan's cost may be from the sum of its quanta, and what counts as equal besides.
+/// Rounding of a plan's cost against the sum of its quanta, and the tolerance for equality.
 const COST_ERROR: f64 = 1e-9;

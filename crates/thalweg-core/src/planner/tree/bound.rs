@@ -1,15 +1,15 @@
-//! What no tree can cost less than.
+//! A lower bound on the cost of all trees.
 //!
-//! *The idea.* Leave out slots, deadlines, the length of paths and the ban on entering a node twice. Then the best tree
-//! below a place *(node, state)* that serves a set of sinks either splits there into two that serve a part each, or
-//! begins with one move:
+//! *The idea.* Without slots, deadlines, the length of paths and the ban on entering a node twice,
+//! the best tree below a place *(node, state)* for a set of sinks either splits there into two
+//! trees for a part each, or begins with one move:
 //!
 //! ```text
 //! d[S][x] = min( min over S = A ∪ B of d[A][x] + d[B][x],  min over moves x → y of cost + d[S][y] )
 //! ```
 //!
-//! The second is a shortest path from the values of the first, so each set is one sweep. Every tree is such a one, so
-//! the value at the source's start is a bound.
+//! The second term is a shortest path from the values of the first, so each set is one sweep. Every
+//! tree has this form, so the value at the source's initial state is a bound.
 //!
 //! *Sources.* docs/planner.md §9; Dreyfus and Wagner 1971; Erickson, Monma, Veinott 1987.
 
@@ -22,12 +22,13 @@ use super::super::cost::Cost;
 use super::super::problem::Problem;
 use super::super::states::States;
 
-/// More sinks than this are not attempted: work grows as 3 to their number.
+/// Maximum number of sinks: work grows as 3 to this power.
 const SINKS_MAX: usize = 8;
 
-/// Returns a lower bound on the cost of all trees, `None` if it would take more steps than allowed.
+/// Returns a lower bound on the cost of all trees; `None` if it would take more than `steps_max`
+/// steps.
 ///
-/// Takes each sink as its node and the states as they are for it, which say what is worth delivering.
+/// Each sink comes with its node and its own states, which define what is worth delivering.
 ///
 /// Cost    O(3^sinks · places + 2^sinks · moves · log places) time, O(2^sinks · places) memory
 pub(super) fn least(
@@ -55,7 +56,7 @@ pub(super) fn least(
                 }
             }
         }
-        // Each pair of parts once: the part that holds the set's lowest sink is the first.
+        // Each pair of parts once: the first part holds the set's lowest sink.
         let lowest = set & set.wrapping_neg();
         let mut part = (set - 1) & set;
         while part > 0 {
@@ -74,7 +75,7 @@ pub(super) fn least(
     Some(values[(1 << count) - 1][start])
 }
 
-/// Lowers every place's value to what the best way to another place costs with the value there.
+/// Lowers every place's value to the minimum over paths to another place plus the value there.
 fn sweep(problem: &Problem<'_>, value: &mut [Cost]) {
     let states = problem.states.count();
     let begun = value

@@ -1,8 +1,8 @@
-//! A tree as what one node after another does and sends on, the source first.
+//! A tree as a list of branches: what each node does and sends on, the source first.
 //!
-//! *The idea.* Ways that have come to a node alike go on together while their adapters here and the link out of here are
-//! the same. Where these differ they part: each group is a branch, and what the groups' adapters have in common at the
-//! beginning runs once.
+//! *The idea.* Paths that are identical up to a node stay together while their adapters here and
+//! their next link are the same. Where these differ they branch: each group is a branch, and the
+//! adapters that the groups have in common at the beginning run once.
 
 use alloc::vec::Vec;
 
@@ -10,40 +10,40 @@ use super::super::product::{LinkUse, Plan};
 use super::Tree;
 use crate::model::{Adapter, NodeName};
 
-/// What ways that are still together do at one node.
+/// What the paths of one group do at one node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Branch {
     /// Links from the source.
     pub depth: usize,
     /// The node.
     pub node: NodeName,
-    /// The adapters on the way of these sinks here.
+    /// The adapters that these paths run here.
     pub adapters: Vec<Adapter>,
-    /// How many of these run for an earlier branch at this node too, and so run once.
+    /// How many of these an earlier branch at this node already runs.
     pub shared: usize,
-    /// How many branches leave or end at this node; more than one: ways part here.
+    /// Number of branches that leave or end at this node; above 1 the paths diverge here.
     pub parts: usize,
-    /// The link to the next node; `None` where the way ends.
+    /// The link to the next node; `None` where the path ends.
     pub link: Option<LinkUse>,
-    /// The sinks at the ends of these ways, by their places.
+    /// The sinks of these paths, by index.
     pub sinks: Vec<usize>,
 }
 
 impl Tree {
-    /// Returns its branches, each before those that go on from it.
+    /// Returns the branches, each before those that continue it.
     pub fn branches(&self) -> Vec<Branch> {
         let all: Vec<usize> = (0..self.paths.len())
             .filter(|sink| !self.paths[*sink].path.is_empty())
             .collect();
         let mut branches = Vec::new();
-        // A way has at most `limits::PATH_NODES_MAX` nodes, which bounds the depth.
+        // A path has at most `limits::PATH_NODES_MAX` nodes, which bounds the recursion.
         if !all.is_empty() {
             self.part(&mut branches, &all, 0);
         }
         branches
     }
 
-    /// Adds what ways do that have come to a node together, and all that follows.
+    /// Adds the branches of paths that have reached a node together, and all that follow.
     fn part(&self, branches: &mut Vec<Branch>, together: &[usize], depth: usize) {
         let way = |sink: usize| {
             let path: &Plan = &self.paths[sink];

@@ -1,9 +1,9 @@
-//! How a tree grows: sink by sink, in several orders, then each sink off and on again.
+//! Grows a tree: sink by sink, in several orders, then removes and re-attaches each sink.
 //!
-//! *The idea.* The first sink has the way that it would have alone. Each further one is attached by the exact search from
-//! every place of the tree at once. One for which there is no way is left out. Of all trees the one that leaves out the
-//! fewest, and of those the cheapest, is kept; then each sink is taken off and attached again, those left out too, while
-//! that helps.
+//! *The idea.* The first sink gets the path that it would have alone. The exact search attaches
+//! each further one from every place of the tree at once; a sink without a path is left out. Of all
+//! trees, the one that leaves out the fewest sinks is kept, and of those the cheapest. Then each
+//! sink is removed and attached again, including those left out, while that improves the tree.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,45 +21,45 @@ use super::{LeftOut, Sink, Tree, bound};
 use crate::model::Snapshot;
 use crate::needs::Needs;
 
-/// How often all sinks are taken off and attached again; each time something must have become better.
+/// Maximum rounds of re-attaching all sinks; each must improve the tree.
 const ROUNDS_MAX: usize = 8;
 
-/// Beyond the first order, no more searches than have this many nodes and links in sum.
+/// Limit on searches after the first order, as their number times nodes and links.
 const WORK_MAX: usize = 20_000_000;
 
-/// No more sinks are asked what they lack than have this many nodes and links in sum: each takes as many searches as
-/// there are constraints to lift.
+/// Limit on the sinks with an analysis of their shortfalls, as their number times nodes and links: each
+/// takes a search per constraint.
 const DIAGNOSES_MAX: usize = 1_000_000;
 
-/// A search that comes after one that gave up may keep half as many labels, but not fewer than these.
+/// Each search that reaches its label limit halves the limit of later ones, down to this.
 const LABELS_MIN: u32 = 10_000;
 
-/// Ways by sink; `None` for one that is left out.
-type Ways = Vec<Option<Route>>;
+/// Routes by sink; `None` for one that is left out.
+type Routes = Vec<Option<Route>>;
 
-/// How good a tree is: sinks left out, then cost.
+/// Quality of a tree: sinks left out, then cost.
 type Worth = (usize, Cost);
 
-/// Where a way is to lead, and what it must satisfy.
+/// A sink with its needs.
 struct Goal {
     snapshot: Snapshot,
-    /// The sink's node; `None` if the sink cannot be planned at all.
+    /// The sink's node; `None` if the sink cannot be planned.
     node: Option<usize>,
     needs: Needs,
 }
 
-/// The sinks, and how each would be reached alone.
+/// The sinks, and each one's route alone.
 pub(super) struct Growth<'a> {
     snapshot: &'a Snapshot,
     labels_max: u32,
-    /// How many more sinks may be attached.
+    /// Remaining number of attachments.
     attaches_left: usize,
-    /// How many more sinks may be asked what they lack.
+    /// Remaining number of shortfall analyses.
     diagnoses_left: usize,
-    /// For what is asked of no sink in particular: any number of layers will do.
+    /// The problem for queries that concern no single sink: any number of layers is enough.
     common: Option<Problem<'a>>,
     goals: Vec<Goal>,
-    alone: Ways,
+    alone: Routes,
     shortfalls: Vec<Vec<Shortfall>>,
 }
 
@@ -77,8 +77,8 @@ impl<'a> Growth<'a> {
             alone: Vec::new(),
             shortfalls: Vec::new(),
         };
-        // One problem serves all: a network of 100,000 links is not copied for each of a hundred sinks.
-        let mut seeker: Option<Problem<'a>> = None;
+        // One problem is reused for all sinks, instead of a copy of up to 100,000 links for each.
+        let mut scratch: Option<Problem<'a>> = None;
         for sink in sinks {
             let alone = sink.alone(snapshot);
             let needs = alone.stream.needs;
@@ -87,10 +87,10 @@ impl<'a> Growth<'a> {
                 Err(lack) => lacks.push(Shortfall::of_input(lack)),
                 Ok(ends) => {
                     node = Some(ends[1]);
-                    let problem = seeker.get_or_insert_with(|| {
+                    let problem = scratch.get_or_insert_with(|| {
                         Problem::with_needs(snapshot, ends, Relaxation::default(), needs)
                     });
-                    problem.aim(ends[1], needs);
+                    problem.retarget(ends[1], needs);
                     match exact::solve(problem, growth.labels_max) {
                         Ok(Some(found)) => route = Some(found),
                         Ok(None) => lacks = growth.lacks_alone(&alone, ends),
@@ -106,51 +106,51 @@ impl<'a> Growth<'a> {
                 needs,
             });
         }
-        growth.common = seeker.map(|mut problem| {
+        growth.common = scratch.map(|mut problem| {
             let least_layers = 1;
             let sink = problem.sink;
             let needs = Needs {
                 least_layers,
                 ..snapshot.stream.needs
             };
-            problem.aim(sink, needs);
+            problem.retarget(sink, needs);
             problem
         });
         growth
     }
 
-    /// Returns what a sink lacks that cannot be reached even alone.
+    /// Returns the shortfalls of a sink that cannot be reached even alone.
     fn lacks_alone(&mut self, alone: &Snapshot, ends: [usize; 2]) -> Vec<Shortfall> {
-        if self.diagnose() {
+        if self.take_diagnosis() {
             return shortfall::least_bad(alone, ends, self.labels_max).1;
         }
         vec![Shortfall::not_looked_into(alone.stream.to[0].clone())]
     }
 
-    /// Returns whether one more sink may be asked what it lacks.
-    fn diagnose(&mut self) -> bool {
+    /// Returns whether one more sink may be analysed, and counts it.
+    fn take_diagnosis(&mut self) -> bool {
         let may = self.diagnoses_left > 0;
         self.diagnoses_left = self.diagnoses_left.saturating_sub(1);
         may
     }
 
-    /// Lets the searches that come after one that gave up keep fewer labels, so that all of them end.
+    /// Lowers the label limit of later searches after one that reached it, so that all of them end.
     fn gave_up(&mut self, exhausted: Exhausted) -> Shortfall {
         self.labels_max = (self.labels_max / 2).max(LABELS_MIN.min(self.labels_max));
         exhausted.into()
     }
 
-    /// Grows trees in several orders and returns the best, improved, with what is left out of it.
+    /// Grows trees in several orders; returns the best after improvement, with the sinks left out.
     pub(super) fn tree(mut self) -> (Tree, Vec<LeftOut>) {
         let Some(common) = self.common.take() else {
             let left_out = self.left_out(None, &[]);
             return (self.describe(None, &[]), left_out);
         };
-        // A second one of the kind, to be aimed at one sink after another.
+        // A second problem, retargeted to one sink after another.
         let ends = [common.source, common.sink];
-        let mut seeker = Problem::new(self.snapshot, ends, Relaxation::default());
-        let mut best: Option<(Worth, Ways)> = None;
-        let mut offer = |worth: Option<Worth>, ways: Ways| {
+        let mut scratch = Problem::new(self.snapshot, ends, Relaxation::default());
+        let mut best: Option<(Worth, Routes)> = None;
+        let mut offer = |worth: Option<Worth>, ways: Routes| {
             let Some(worth) = worth else { return };
             if best.as_ref().is_none_or(|(held, _)| worth < *held) {
                 best = Some((worth, ways));
@@ -162,22 +162,22 @@ impl<'a> Growth<'a> {
             if self.attaches_left < order.len() {
                 break;
             }
-            let ways = self.grow(&common, &mut seeker, &order);
+            let ways = self.grow(&common, &mut scratch, &order);
             offer(self.worth_if_tree(&common, &ways), ways);
         }
         let Some((worth, ways)) = best else {
             let left_out = self.left_out(None, &[]);
             return (self.describe(None, &[]), left_out);
         };
-        let ways = self.improve(&common, &mut seeker, worth, ways);
+        let ways = self.improve(&common, &mut scratch, worth, ways);
         (
             self.describe(Some(&common), &ways),
             self.left_out(Some(&common), &ways),
         )
     }
 
-    /// Returns the orders in which sinks are attached: all of them if they are few, else those that begin with the
-    /// most demanding ones.
+    /// Returns the orders of attachment: all permutations of up to four sinks, else some that begin
+    /// with the most demanding ones.
     fn orders(&self, common: &Problem<'a>) -> Vec<Vec<usize>> {
         let states = &common.states;
         let route = |sink: &usize| self.alone[*sink].as_ref();
@@ -206,27 +206,27 @@ impl<'a> Growth<'a> {
         orders
     }
 
-    /// Attaches the sinks in this order; one that finds no way is left out.
-    fn grow(&mut self, common: &Problem<'a>, seeker: &mut Problem<'a>, order: &[usize]) -> Ways {
-        let mut ways: Ways = vec![None; self.goals.len()];
+    /// Attaches the sinks in this order; one without a path is left out.
+    fn grow(&mut self, common: &Problem<'a>, scratch: &mut Problem<'a>, order: &[usize]) -> Routes {
+        let mut ways: Routes = vec![None; self.goals.len()];
         for sink in order {
             ways[*sink] = if ways.iter().all(Option::is_none) {
                 self.alone[*sink].clone()
             } else {
                 let trie = Trie::of(common, &ways);
-                self.attach(seeker, *sink, &trie)
+                self.attach(scratch, *sink, &trie)
             };
         }
         ways
     }
 
-    /// Returns the best way to a sink that begins on the tree.
-    fn attach(&mut self, seeker: &mut Problem<'a>, sink: usize, trie: &Trie) -> Option<Route> {
+    /// Returns the best route to a sink from any place of the tree.
+    fn attach(&mut self, scratch: &mut Problem<'a>, sink: usize, trie: &Trie) -> Option<Route> {
         self.attaches_left = self.attaches_left.saturating_sub(1);
         let goal = &self.goals[sink];
-        seeker.aim(goal.node?, goal.needs);
-        seeker.close_only(trie.nodes());
-        match exact::solve_from(seeker, trie.seeds(), self.labels_max) {
+        scratch.retarget(goal.node?, goal.needs);
+        scratch.close_only(trie.nodes());
+        match exact::solve_from(scratch, trie.seeds(), self.labels_max) {
             Ok(route) => route,
             Err(exhausted) => {
                 self.gave_up(exhausted);
@@ -235,14 +235,14 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Takes each sink off and attaches it again, while that makes the tree better.
+    /// Removes and re-attaches each sink while that improves the tree.
     fn improve(
         &mut self,
         common: &Problem<'a>,
-        seeker: &mut Problem<'a>,
+        scratch: &mut Problem<'a>,
         mut worth: Worth,
-        mut ways: Ways,
-    ) -> Ways {
+        mut ways: Routes,
+    ) -> Routes {
         for _ in 0..ROUNDS_MAX {
             let before = worth;
             for sink in 0..ways.len() {
@@ -255,7 +255,7 @@ impl<'a> Growth<'a> {
                     continue;
                 }
                 let trie = Trie::of(common, &changed);
-                let Some(route) = self.attach(seeker, sink, &trie) else {
+                let Some(route) = self.attach(scratch, sink, &trie) else {
                     continue;
                 };
                 changed[sink] = Some(route);
@@ -272,7 +272,7 @@ impl<'a> Growth<'a> {
         ways
     }
 
-    /// Returns what sinks lack in quality together; one that is left out lacks all.
+    /// Returns the cost of all sinks' missing quality; a sink that is left out lacks all.
     fn lacks(&self, common: Option<&Problem<'a>>, ways: &[Option<Route>]) -> Cost {
         let nothing = Cost::from_f64(self.snapshot.weights.quality);
         let mut sum = Cost::ZERO;
@@ -285,7 +285,8 @@ impl<'a> Growth<'a> {
         sum
     }
 
-    /// Returns how good these ways are together, `None` if they enter a node twice or want more slots than there are.
+    /// Returns the quality of these routes as a tree; `None` if they enter a node twice or exceed
+    /// its slots.
     fn worth_if_tree(&self, common: &Problem<'a>, ways: &[Option<Route>]) -> Option<Worth> {
         let trie = Trie::of(common, ways);
         let left_out = ways.iter().filter(|way| way.is_none()).count();
@@ -332,7 +333,7 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Returns the sinks without a way, and what each lacks.
+    /// Returns the sinks left out, and what each lacks.
     fn left_out(&mut self, common: Option<&Problem<'a>>, ways: &[Option<Route>]) -> Vec<LeftOut> {
         let mut left_out = Vec::new();
         for sink in 0..self.goals.len() {
@@ -342,7 +343,7 @@ impl<'a> Growth<'a> {
             let node = self.goals[sink].snapshot.stream.to[0].clone();
             let mut shortfalls = self.shortfalls[sink].clone();
             if shortfalls.is_empty() {
-                shortfalls = if self.diagnose() {
+                shortfalls = if self.take_diagnosis() {
                     self.lacks_beside(common, ways, &self.goals[sink])
                 } else {
                     vec![Shortfall::not_looked_into(node.clone())]
@@ -356,7 +357,7 @@ impl<'a> Growth<'a> {
         left_out
     }
 
-    /// Returns what a sink lacks that could be reached alone: what attaching it to this tree would break.
+    /// Returns what attaching a sink to this tree would break, if the sink could be reached alone.
     fn lacks_beside(
         &self,
         common: Option<&Problem<'a>>,

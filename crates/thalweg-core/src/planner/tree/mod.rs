@@ -1,16 +1,19 @@
 //! One stream to several sinks: a tree with one copy on each link.
 //!
-//! *The idea.* A tree is a set of ways that begin alike: what two ways share from the source on, hops and adapters, is
-//! done once. It grows sink by sink (`growth`), each attached by the exact search from every place that the tree has
-//! already, so a filter runs where the ways part and the stream stays sealed through it. Beside it a bound: the best tree
-//! if slots, deadlines and the ban on entering a node twice are left out, by dynamic programming over subsets of sinks. A
-//! tree that meets its bound is the best there is, and says so. A sink that cannot be served, or not beside the others, is
-//! left out and told with what it lacks; the others get their tree.
+//! *The idea.* A tree is a set of paths with common beginnings: the hops and adapters that two
+//! paths share from the source on are used once. It grows sink by sink (`growth`). The exact search
+//! attaches each from every place of the existing tree, so a filter runs where the paths diverge
+//! and the stream stays sealed through it. A lower bound comes from the problem without slots,
+//! deadlines and the ban on entering a node twice, by dynamic programming over subsets of sinks. A
+//! tree that meets the bound is proven optimal. A sink that cannot be served, alone or together
+//! with the others, is left out and reported with what it lacks; the others get their tree.
 //!
-//! *What it does not do.* It does not promise the best tree, for that problem contains Steiner's: it promises one that
-//! keeps every rule and costs no more than the best ways of all sinks, each planned alone, where these merge to a tree.
+//! *What it does not do.* It does not guarantee the best tree, because that problem contains
+//! Steiner's. It guarantees a tree that keeps every rule and costs no more than the sinks'
+//! separately planned paths where those form a tree.
 //!
-//! *Sources.* docs/planner.md §9; Takahashi and Matsuyama 1980 (attach the nearest), Dreyfus and Wagner 1971.
+//! *Sources.* docs/planner.md §9; Takahashi and Matsuyama 1980 (attach the nearest), Dreyfus and
+//! Wagner 1971.
 
 mod bound;
 mod branch;
@@ -31,41 +34,42 @@ use crate::time::Duration;
 pub use branch::Branch;
 use growth::Growth;
 
-/// One who receives a stream, with needs of its own.
+/// A receiver of a stream, with its own needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sink {
-    /// Its node.
+    /// The receiving node.
     pub node: NodeName,
-    /// After this long an ADU is of no use to it.
+    /// An ADU older than this is useless to it.
     pub deadline: Duration,
-    /// The fewest layers that are worth delivering to it.
+    /// Minimum number of layers that are worth delivering to it.
     pub least_layers: u8,
 }
 
-/// Ways from one source to several sinks that share what they have in common.
+/// Paths from one source to several sinks with shared beginnings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tree {
     /// Whether every sink's needs are satisfied.
     pub feasible: bool,
-    /// Adapters and links once each, and the quality that each sink lacks: all of it for one that is left out.
+    /// Cost of adapters and links, counted once each, plus each sink's missing quality: all of it
+    /// if left out.
     pub cost: f64,
-    /// What the cost is made of.
+    /// The parts of the cost.
     pub cost_parts: CostParts,
-    /// No tree to the same sinks costs less than this.
+    /// Lower bound on the cost of any tree to these sinks.
     pub bound: f64,
-    /// What the best ways of the same sinks, each planned alone, cost in sum.
+    /// Sum of the costs of each sink's best path, planned alone.
     pub apart: f64,
-    /// The way to each sink, in their order; empty for one that is left out. What two of them share from the source on
-    /// is done once.
+    /// The path to each sink, in sink order; empty for one that is left out. A common beginning of
+    /// two paths is used once.
     pub paths: Vec<Plan>,
 }
 
-/// A sink to which a tree does not lead, and what would have to change.
+/// A sink that the tree does not reach, and what would have to change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeftOut {
-    /// Its node.
+    /// The sink's node.
     pub sink: NodeName,
-    /// What it lacks: alone, or if it lacks nothing then, beside the others.
+    /// What it lacks alone or, if nothing, beside the others.
     pub shortfalls: Vec<Shortfall>,
 }
 
@@ -80,7 +84,7 @@ impl Sink {
         stream.to.iter().map(sink).collect()
     }
 
-    /// Returns the snapshot as it is for this sink alone.
+    /// Returns the snapshot with this sink only.
     fn alone(&self, snapshot: &Snapshot) -> Snapshot {
         let mut alone = snapshot.clone();
         alone.stream.to = vec![self.node.clone()];
@@ -91,12 +95,12 @@ impl Sink {
 }
 
 impl Tree {
-    /// Returns whether no tree costs less.
+    /// Returns whether the tree is proven optimal.
     pub fn is_proven(&self) -> bool {
         self.feasible && self.cost <= self.bound + 1e-9
     }
 
-    /// Returns what each link carries, each link once.
+    /// Returns the stream on each link, each link once.
     pub fn links(&self) -> Vec<&LinkUse> {
         let mut links: Vec<&LinkUse> = self.paths.iter().flat_map(|path| &path.links).collect();
         links.sort_by_key(|link| link.link);
@@ -107,11 +111,11 @@ impl Tree {
 
 /// Plans one stream to several sinks.
 ///
-/// Nothing is left out exactly if the tree is feasible. A strict policy takes all sinks or none: the tree is empty if one
-/// is left out.
+/// The tree is feasible exactly if no sink is left out. A strict policy serves all sinks or none:
+/// the tree is empty if one is left out.
 ///
-/// Cost    O(sinks²) path searches for each order of the sinks that is tried; the bound O(3^sinks · places) where that
-///         is within the policy's labels
+/// Cost    O(sinks²) path searches for each order that is tried; the bound O(3^sinks · places)
+///         where that is within the policy's labels
 /// Source  docs/planner.md §9
 pub fn plan_tree(snapshot: &Snapshot, sinks: &[Sink], policy: &Policy) -> (Tree, Vec<LeftOut>) {
     let (tree, left_out) = Growth::new(snapshot, sinks, policy.labels_max).tree();
@@ -121,7 +125,8 @@ pub fn plan_tree(snapshot: &Snapshot, sinks: &[Sink], policy: &Policy) -> (Tree,
     (tree, left_out)
 }
 
-/// Returns everything that a tree breaks: on each way alone, and by what ways share. Ways that are left out break nothing.
+/// Returns everything that a tree breaks: on each path alone, and by sharing. Sinks left out break
+/// nothing.
 pub fn check_tree(snapshot: &Snapshot, sinks: &[Sink], tree: &Tree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (sink, path) in sinks.iter().zip(&tree.paths) {

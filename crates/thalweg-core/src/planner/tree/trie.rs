@@ -1,7 +1,7 @@
-//! Ways that begin alike, as a trie of moves.
+//! Routes with common beginnings, as a trie of moves.
 //!
-//! *The idea.* Two ways share a move exactly if they share all moves before it. So the trie of their moves is the tree:
-//! each edge is an adapter that runs once or a link that carries one copy.
+//! *The idea.* Two routes share a move exactly if they share all moves before it. So the trie of
+//! their moves is the tree: each edge is an adapter that runs once or a link that carries one copy.
 
 use alloc::collections::BTreeMap;
 use alloc::string::ToString;
@@ -16,24 +16,24 @@ use super::super::search::Seed;
 use super::super::states::States;
 use crate::model::{Adapter, LinkIndex, NodeName, Snapshot};
 
-/// A trie of moves, with what they cost.
+/// A trie of moves, with their cost.
 pub(super) struct Trie {
-    twigs: Vec<Seed>,
-    /// By twig: its children, by their places.
+    places: Vec<Seed>,
+    /// By twig: the indices of its children.
     children: Vec<Vec<u32>>,
-    /// By node: how many adapters run there, and what they take of its CPU where that is bounded.
+    /// By node: adapters, and their CPU where it is bounded.
     used: BTreeMap<u32, (u8, u64)>,
-    /// What adapters cost, each once.
+    /// Cost of adapters, each once.
     pub(super) run: Cost,
-    /// What links cost, each once.
+    /// Cost of links, each once.
     pub(super) links: Cost,
 }
 
 impl Trie {
-    /// Merges routes from their common source; there may be none yet.
+    /// Merges routes from their common source; all of them may be `None`.
     pub(super) fn of(problem: &Problem<'_>, ways: &[Option<Route>]) -> Self {
         let mut trie = Self {
-            twigs: vec![Seed::source(problem)],
+            places: vec![Seed::source(problem)],
             children: vec![Vec::new()],
             used: BTreeMap::new(),
             run: Cost::ZERO,
@@ -43,65 +43,65 @@ impl Trie {
             let mut at = 0u32;
             for step in &route.moves {
                 let mut children = trie.children[at as usize].iter();
-                let known = children.find(|child| trie.twigs[**child as usize].via == Some(*step));
+                let known = children.find(|child| trie.places[**child as usize].via == Some(*step));
                 at = match known {
                     Some(known) => *known,
                     None => trie.grow(problem, at, *step),
                 };
             }
         }
-        for twig in &mut trie.twigs {
-            let used = trie.used.get(&twig.node).copied();
-            (twig.slots, twig.picocores) = used.unwrap_or_default();
+        for place in &mut trie.places {
+            let used = trie.used.get(&place.node).copied();
+            (place.slots, place.picocores) = used.unwrap_or_default();
         }
         trie
     }
 
     fn grow(&mut self, problem: &Problem<'_>, parent: u32, step: Move) -> u32 {
-        let mut twig = self.twigs[parent as usize];
-        twig.parent = Some(parent);
-        twig.via = Some(step);
+        let mut place = self.places[parent as usize];
+        place.parent = Some(parent);
+        place.via = Some(step);
         match step {
             Move::Run(adapter) => {
-                let step = problem.states.step(twig.state, adapter);
+                let step = problem.states.step(place.state, adapter);
                 let step = step.expect("a route runs adapters that work in its states");
                 self.run += step.run_cost;
-                twig.delay += step.delay;
-                twig.state = step.to;
-                twig.adapters += 1;
-                let (slots, picocores) = self.used.entry(twig.node).or_default();
+                place.delay += step.delay;
+                place.state = step.to;
+                place.adapters += 1;
+                let (slots, picocores) = self.used.entry(place.node).or_default();
                 *slots += 1;
-                *picocores = problem.used_picocores(twig.node, *picocores, step);
+                *picocores = problem.used_picocores(place.node, *picocores, step);
             }
             Move::Hop { link, to } => {
                 let edge = problem.topology().link(link);
-                let rate_bps = problem.states.rate_bps(twig.state);
+                let rate_bps = problem.states.rate_bps(place.state);
                 self.links += link_cost(rate_bps, edge.rate.as_bps() as f64);
-                twig.delay += edge.delay;
-                twig.node = to as u32;
-                twig.hops += 1;
+                place.delay += edge.delay;
+                place.node = to as u32;
+                place.hops += 1;
             }
         }
-        let at = self.twigs.len() as u32;
-        self.twigs.push(twig);
+        let at = self.places.len() as u32;
+        self.places.push(place);
         self.children.push(Vec::new());
         self.children[parent as usize].push(at);
         at
     }
 
-    /// Returns the nodes it enters, the source included.
+    /// Returns the nodes that the trie enters, the source included.
     pub(super) fn nodes(&self) -> Vec<u32> {
-        let entered = self.twigs.iter();
-        let entered = entered.filter(|twig| !matches!(twig.via, Some(Move::Run(_))));
-        entered.map(|twig| twig.node).collect()
+        let entered = self.places.iter();
+        let entered = entered.filter(|place| !matches!(place.via, Some(Move::Run(_))));
+        entered.map(|place| place.node).collect()
     }
 
-    /// Returns every place on it as one where a search may begin.
+    /// Returns every place of the trie as a start of a search.
     pub(super) fn seeds(&self) -> &[Seed] {
-        &self.twigs
+        &self.places
     }
 
-    /// Returns whether no node is entered twice and none runs more adapters, or takes more CPU, than it may.
+    /// Returns whether no node is entered twice or exceeds its slots or CPU.
     pub(super) fn is_tree(&self, problem: &Problem<'_>) -> bool {
         let mut nodes = self.nodes();
         let fits = (self.used.iter()).all(|(node, (slots, picocores))| {
@@ -126,14 +126,15 @@ pub(super) fn end_state(states: &States, route: &Route) -> u16 {
     state
 }
 
-/// Returns the cost of what a route does not deliver.
+/// Returns the cost of a route's missing quality.
 pub(super) fn lacks(states: &States, route: &Route) -> Cost {
     states.quality(end_state(states, route))
 }
 
-/// Adds what the paths of a tree break by sharing: a node entered in two ways, or more adapters than it has slots.
+/// Adds what the paths of a tree break by sharing: a node that is entered in two ways, or exceeds
+/// its slots.
 pub(super) fn check_sharing(snapshot: &Snapshot, paths: &[Plan], violations: &mut Vec<Violation>) {
-    // By node: how the stream came, and the beginnings of its chains, each once.
+    // By node: the moves up to it, and the distinct prefixes of its adapter chains.
     type Way = (Vec<Adapter>, Option<LinkIndex>);
     type Seen<'a> = (&'a NodeName, Vec<Way>, Vec<Vec<Adapter>>);
     let mut seen: Vec<Seen<'_>> = Vec::new();

@@ -1,4 +1,4 @@
-//! A tree in words: what sharing saves, and why each branch does what it does where ways part.
+//! A tree in words: what sharing saves, and the reason for each branch's adapters.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -11,7 +11,7 @@ use super::{Branch, Tree};
 use crate::model::{Adapter, NodeName, Snapshot};
 
 impl Tree {
-    /// Returns in words what the tree does where ways part, and what one copy a link saves.
+    /// Returns in words what the tree does where paths diverge, and what sharing saves.
     ///
     /// Takes the snapshot that the tree was planned for.
     pub fn explain(&self, snapshot: &Snapshot) -> String {
@@ -56,7 +56,8 @@ impl Tree {
         text
     }
 
-    /// Tells one branch: to whom, what runs for it alone and why, what its link carries.
+    /// Describes one branch: its sinks, the adapters that run for it alone and why, and its link's
+    /// stream.
     fn parting(&self, snapshot: &Snapshot, branch: &Branch, others: &[&Branch]) -> String {
         let stream = &snapshot.stream;
         let sinks: Vec<&str> = branch
@@ -93,7 +94,7 @@ impl Tree {
         text + "."
     }
 
-    /// Tells why layers are dropped on a branch, and why not before ways part.
+    /// Explains why a branch drops layers, and not further upstream.
     fn why_here(
         &self,
         snapshot: &Snapshot,
@@ -103,7 +104,7 @@ impl Tree {
     ) -> String {
         let path = &self.paths[branch.sinks[0]];
         let stream = &snapshot.stream;
-        // The rate of one more layer in the same form, from the rate of those that are kept.
+        // Estimates the rate with one more layer in the same form from the rate of the layers kept.
         let plain = |layers: u8| stream.rate_of(usize::from(layers)).as_bps() as f64;
         let behind = &path.links[branch.depth.min(path.links.len())..];
         let tight = behind.iter().find_map(|link| {
@@ -147,7 +148,7 @@ impl Tree {
     }
 }
 
-/// Returns the adapters that run on a branch alone.
+/// Returns the adapters that run for a branch alone.
 fn own(branch: &Branch) -> Option<String> {
     let own = branch.adapters[branch.shared..].iter();
     let own: Vec<String> = own.map(ToString::to_string).collect();
