@@ -1,54 +1,55 @@
-//! Why an ADU went no further: one list of causes for every crate that can drop one.
+//! Why an ADU was dropped: one list of causes for every crate that can drop one.
 //!
-//! *The idea.* Nothing is dropped silently. Whoever drops an ADU (a module, an outbox, a mailbox, a transport) names
-//! one of these causes and counts it in a [`DropCounts`], so that the sums of a path can be compared and add up.
+//! *The idea.* No drop is silent. Each place that drops ADUs (a module, an outbox, a mailbox, a
+//! transport) names one of these causes and counts it in a [`DropCounts`], so that the sums along a
+//! path add up.
 //!
-//! *What it does not do.* It keeps no log of which ADU was dropped: that is the work of whoever counts.
+//! *What it does not do.* It does not log which ADU was dropped.
 
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why an ADU went no further.
+/// Why an ADU was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DropCause {
-    /// Its deadline had passed, or at its sink its place in the sequence.
+    /// Its deadline had passed or, at its sink, its place in the sequence had been given up.
     Expired,
-    /// The plan asks for fewer layers than this one.
+    /// The plan asks for fewer layers.
     Filtered,
-    /// It depends on an ADU that was itself dropped.
+    /// It depends on a dropped ADU.
     Dependant,
     /// Its producer or its subscriber no longer wants it.
     Cancelled,
     /// A bounded queue, pool or table was full.
     Overflow,
-    /// The path it was on is gone and there is no other.
+    /// Its path is gone and there is no other.
     PathLost,
-    /// Its seal does not fit its header, its payload or any key that is held.
+    /// Its seal fails verification against its header, payload and every held key.
     Unauthentic,
-    /// Its bytes do not mean anything.
+    /// Its bytes cannot be decoded.
     Malformed,
-    /// An ADU with the same seal has been opened before, or so long ago that it cannot be told.
+    /// An ADU with the same seal was opened before, or the seal is too old to tell.
     Replay,
-    /// It was sealed, or is to be sealed, under a key epoch that is not held here.
+    /// Its key epoch is not held here.
     NoKey,
-    /// The sealer has used up its counter under the present key epoch.
+    /// The sealer has used up its counter in the current key epoch.
     Exhausted,
     /// It was received before, on this path or another.
     Duplicate,
-    /// It was readable where the plan lets only sealed payloads pass.
+    /// It was plaintext where the plan requires sealed payloads.
     Exposed,
-    /// Nobody subscribes to its stream.
+    /// Its stream has no subscriber.
     NoSubscriber,
-    /// A bounded queue was full, and it mattered least there.
+    /// A bounded queue was full, and it was the least important there.
     #[serde(rename = "pre-empted")]
     Preempted,
-    /// It has more bytes than the path carries until its deadline.
+    /// It has more bytes than the path can carry until its deadline.
     Oversized,
 }
 
-/// How many ADUs were dropped, by cause.
+/// Number of dropped ADUs, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DropCounts([u64; DropCause::ALL.len()]);
 
@@ -73,12 +74,12 @@ impl DropCause {
         Self::Oversized,
     ];
 
-    /// Returns the position in [`DropCause::ALL`].
+    /// Returns the index in [`DropCause::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Returns the name as metrics and JSON write it.
+    /// Returns the name used in metrics and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Expired => "expired",
@@ -116,12 +117,12 @@ impl DropCounts {
         self.0[cause.index()] += 1;
     }
 
-    /// Returns how many were dropped for this cause.
+    /// Returns the number of drops for this cause.
     pub const fn of(&self, cause: DropCause) -> u64 {
         self.0[cause.index()]
     }
 
-    /// Returns how many were dropped for any cause.
+    /// Returns the number of drops for all causes.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -134,7 +135,7 @@ impl DropCounts {
             .filter(|(_, count)| *count > 0)
     }
 
-    /// Takes away what was counted before; neither count may have shrunk since.
+    /// Subtracts an earlier reading; no count may have shrunk since.
     pub fn subtract(&mut self, before: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(before.0) {
             *mine -= theirs;

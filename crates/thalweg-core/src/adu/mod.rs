@@ -1,13 +1,15 @@
-//! The application data unit: the smallest piece an application would rather lose whole than in part.
+//! The application data unit: the smallest piece that an application would rather lose whole than
+//! in part.
 //!
-//! *The idea.* The header says all that a node needs in order to decide (importance, deadline, layer, what depends on
-//! it, which plan it travels under) and stays readable on every node; the payload may be packed and sealed. A
-//! [`Deadline`](Header::deadline) is absolute on this node and crosses a hop as what is left of it, so no two clocks
-//! need agree.
+//! *The idea.* The header holds all that a node needs for its decisions (importance, deadline,
+//! layer, dependency, plan) and stays readable on every node; the payload may be packed and sealed.
+//! A [`Deadline`](Header::deadline) is absolute on this node and crosses a hop as the remaining
+//! time, so clocks need not agree.
 //!
-//! *What it does not do.* It encodes nothing (`wire::adu`) and owns no queue.
+//! *What it does not do.* It encodes nothing (`wire::adu`) and has no queue.
 //!
-//! *Sources.* docs/protocol.md §3; spec PL-2, PL-19 (importance, eight ADUs a frame), PA-35 (dropping by header).
+//! *Sources.* docs/protocol.md §3; spec PL-2, PL-19 (importance, eight ADUs a frame), PA-35
+//! (dropping by header).
 
 use bytes::Bytes;
 
@@ -20,44 +22,44 @@ mod tests;
 
 pub use policy::AdaptationPolicy;
 
-/// How much an ADU matters: 255 most, 0 least.
+/// An ADU's importance: 255 highest, 0 lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Importance(pub u8);
 
 /// A position on the stream's own clock, in microseconds from its start.
 ///
-/// A 90 kHz timestamp survives the way there and back: a tick is 11.1 µs.
+/// A 90 kHz timestamp survives conversion in both directions: a tick is 11.1 µs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MediaTime(u64);
 
-/// Yes-or-no facts about an ADU, one bit each (docs/protocol.md §3).
+/// An ADU's flags, one bit each (docs/protocol.md §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Flags(u8);
 
-/// The colour that an ADU bears on one hop, so that both ends count the same ADUs (docs/ledger.md §2).
+/// The colour of an ADU on one hop, by which both ends count the same ADUs (docs/ledger.md §2).
 ///
-/// What is acknowledged on the hop bears none; datagrams bear one of three, which takes turns with time.
+/// ADUs that the hop acknowledges have none; datagrams have one of three, in turn over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Mark(u8);
 
-/// What every node may read of an ADU.
+/// The part of an ADU that every node may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The stream it belongs to.
     pub stream: StreamId,
-    /// Its number in the stream, counted by the producer.
+    /// Its number in the stream, assigned by the producer.
     pub sequence: Sequence,
-    /// The plan it travels under; nodes apply the chain of that plan.
+    /// Its plan; nodes apply that plan's adapter chain.
     pub epoch: Epoch,
-    /// When it is due in the medium.
+    /// Its position in the medium.
     pub media_time: MediaTime,
-    /// How much it matters.
+    /// Its importance.
     pub importance: Importance,
     /// Its layer: 0 is the base, and each layer needs those below it.
     pub layer: u8,
-    /// How many sequences back the ADU lies that it cannot be used without; 0 for none.
+    /// Distance in sequences back to the ADU that it depends on; 0 for none.
     pub depends_on: u32,
-    /// After this it is of no use; `NEVER` if it is always of use.
+    /// Time after which it is useless; `NEVER` without a deadline.
     pub deadline: Instant,
     /// Sealed, packed, key, discardable, end; and the mark.
     pub flags: Flags,
@@ -66,24 +68,24 @@ pub struct Header {
 /// A header and its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adu {
-    /// What every node may read.
+    /// The part that every node may read.
     pub header: Header,
-    /// What only the sink need understand.
+    /// The part that only the sink needs to understand.
     pub payload: Bytes,
 }
 
 impl Importance {
-    /// Matters least.
+    /// Lowest importance.
     pub const LOWEST: Self = Self(0);
-    /// Matters most.
+    /// Highest importance.
     pub const HIGHEST: Self = Self(255);
 }
 
 impl MediaTime {
-    /// The latest position that the wire can carry, 2⁶² − 1 µs: about 146,000 years.
+    /// The largest position that the wire can carry, 2⁶² − 1 µs: about 146,000 years.
     pub const MAX: Self = Self((1 << 62) - 1);
 
-    /// Returns the position this many microseconds from the stream's start, or the latest there is.
+    /// Returns the position this many microseconds from the stream's start, saturating at `MAX`.
     pub const fn from_micros(micros: u64) -> Self {
         if micros > Self::MAX.0 {
             Self::MAX
@@ -109,7 +111,7 @@ impl MediaTime {
 }
 
 impl Flags {
-    /// None of them.
+    /// No flag.
     pub const NONE: Self = Self(0);
     /// The payload is encrypted and authenticated end to end.
     pub const SEALED: Self = Self(1);
@@ -121,15 +123,15 @@ impl Flags {
     pub const DISCARDABLE: Self = Self(1 << 3);
     /// The producer sends nothing after it.
     pub const END: Self = Self(1 << 4);
-    /// The end of a stream whose producer went away without ending it: nothing follows, and the stream is not
-    /// complete.
+    /// The end of a stream after its producer disappeared without ending it: nothing follows, and the
+    /// stream is incomplete.
     pub const CUT_OFF: Self = Self::END.with(Self::DISCARDABLE);
-    /// Which [`Mark`] it bears on this hop, in two bits.
+    /// The [`Mark`] on this hop, in two bits.
     pub const MARK: Self = Self(0b11 << Mark::SHIFT);
 
     const KNOWN: u8 = 0b111_1111;
 
-    /// Returns the flags of a byte, or `None` if a bit is set that this version does not know.
+    /// Returns the flags of a byte; `None` if a bit is set that this version does not know.
     pub const fn from_bits(bits: u8) -> Option<Self> {
         if bits & !Self::KNOWN == 0 {
             Some(Self(bits))
@@ -154,7 +156,7 @@ impl Flags {
         Self(self.0 | other.0)
     }
 
-    /// Returns these flags less `other`.
+    /// Returns these flags without `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -162,21 +164,22 @@ impl Flags {
 }
 
 impl Mark {
-    /// What the hop acknowledges.
+    /// The mark of ADUs that the hop acknowledges.
     pub const NONE: Self = Self(0);
-    /// How many there are, with none.
+    /// Number of marks, `NONE` included.
     pub const COUNT: usize = 4;
-    /// How long one is in use: a loss is known when its mark has ended, so this is most of the second within which it is to be.
+    /// How long a mark is in use. A loss is known only after its mark has ended, so this is most of
+    /// the one second within which it should be known.
     pub const PERIOD: Duration = Duration::from_millis(600);
 
     const SHIFT: u8 = 5;
 
-    /// Returns the mark of what a source sends now.
+    /// Returns the mark of ADUs that are sent now.
     pub const fn at(now: Instant) -> Self {
         Self(1 + (now.as_nanos() / Self::PERIOD.as_nanos() % 3) as u8)
     }
 
-    /// Returns the one that follows; of none, the first.
+    /// Returns the next mark; after none, the first.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 % 3 + 1)
@@ -187,29 +190,29 @@ impl Mark {
         (0..Self::COUNT as u8).map(Self)
     }
 
-    /// Returns the mark of this number, which is below [`Mark::COUNT`] but for the bits above it.
+    /// Returns the mark of an index, of which only the lowest two bits count.
     pub const fn from_index(index: u8) -> Self {
         Self(index & 3)
     }
 
-    /// Returns the position among all marks.
+    /// Returns the index among all marks.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl Header {
-    /// Returns the mark that it bears.
+    /// Returns its mark.
     pub const fn mark(&self) -> Mark {
         Mark(self.flags.0 >> Mark::SHIFT & 3)
     }
 
-    /// Has it bear a mark.
+    /// Sets its mark.
     pub const fn set_mark(&mut self, mark: Mark) {
         self.flags.0 = self.flags.0 & !Flags::MARK.0 | mark.0 << Mark::SHIFT;
     }
 
-    /// Returns the header of an ADU that matters most, depends on nothing and is never late.
+    /// Returns the header of an ADU of highest importance, without dependency or deadline.
     pub const fn new(stream: StreamId, sequence: Sequence) -> Self {
         Self {
             stream,

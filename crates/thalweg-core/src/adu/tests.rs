@@ -5,7 +5,7 @@ use crate::id::{Sequence, StreamId};
 use crate::time::{Duration, Instant};
 
 #[test]
-fn a_90_khz_timestamp_survives() {
+fn timestamp_of_90_khz_survives() {
     for ticks in [0, 1, 2, 3, 8, 9, 10, 90_000, 3_003, (1 << 33) - 1, 1 << 33] {
         assert_eq!(MediaTime::from_90khz(ticks).as_90khz(), ticks);
     }
@@ -16,7 +16,7 @@ fn a_90_khz_timestamp_survives() {
 }
 
 #[test]
-fn unknown_flags_are_refused() {
+fn unknown_flags_are_rejected() {
     assert_eq!(
         Flags::from_bits(0b111_1111).map(Flags::bits),
         Some(0b111_1111)
@@ -28,7 +28,7 @@ fn unknown_flags_are_refused() {
 }
 
 #[test]
-fn an_adu_is_good_up_to_its_deadline() {
+fn adu_is_valid_up_to_its_deadline() {
     let mut header = Header::new(StreamId(1), Sequence(0));
     assert!(!header.is_expired(Instant::NEVER));
     header.deadline = Instant::from_nanos(10);

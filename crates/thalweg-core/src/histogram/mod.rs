@@ -1,20 +1,23 @@
-//! How long things took: a histogram of fixed size from which percentiles are read.
+//! A latency histogram of fixed size for percentiles.
 //!
-//! *The idea.* Buckets are as wide as a fixed share of what they hold, so one table serves microseconds and minutes alike:
-//! each doubling of a time has 32 buckets of equal width, and below 64 µs each has one microsecond.
+//! *The idea.* Bucket widths are proportional to their values, so one table covers microseconds and
+//! minutes: each doubling has 32 buckets of equal width; below 64 µs each bucket is one
+//! microsecond.
 //!
 //! ```text
 //! time    0 1 2 … 63 µs │ 64 66 68 … 126 │ 128 132 … 252 │ … │ 67 s … 134 s │ and more
 //! width         1 µs    │      2 µs      │     4 µs      │ … │    2.1 s     │
 //! ```
 //!
-//! A count in a bucket is all that is kept of a time: so two histograms are added by adding counts, and an earlier reading
-//! is taken away by subtracting them. [`Recent`] keeps those of each of the last seconds.
+//! Only counts per bucket are kept. So two histograms are merged by adding counts, and an earlier
+//! reading is removed by subtracting them. [`Recent`] keeps the counts of each of the last ten
+//! seconds.
 //!
-//! *What it does not do.* It keeps no single time but the longest, and it tells nothing of times beyond
-//! [`TIME_MAX`] but how many they were and how long the longest.
+//! *What it does not do.* It keeps no single value except the maximum. Of values beyond
+//! [`TIME_MAX`] it knows only their number and the maximum.
 //!
-//! *Sources.* The layout is that of `HdrHistogram` (Tene), with five bits of precision; percentiles are by nearest rank.
+//! *Sources.* The layout is that of `HdrHistogram` (Tene), with five bits of precision; percentiles
+//! are by nearest rank.
 
 mod recent;
 #[cfg(test)]
@@ -27,47 +30,48 @@ pub use recent::{RECENT_SPAN, Recent};
 
 use crate::time::Duration;
 
-/// Up to here times are told apart.
+/// Largest value with a bucket of its own range.
 pub const TIME_MAX: Duration = Duration::from_micros((1 << OCTAVES_END) - 1);
 
-/// Buckets of each doubling, as a power of two: half of one is 1/64 of the least time in it.
+/// Buckets per doubling, as a power of two: half of one bucket is 1/64 of its smallest value.
 const STEP_BITS: u32 = 5;
 const STEPS: usize = 1 << STEP_BITS;
 
-/// The power of two of microseconds at which the table ends: 134 s, longer than any blackout that a connection survives.
+/// End of the table as a power of two of microseconds: 134 s, longer than any blackout that a
+/// connection survives.
 const OCTAVES_END: u32 = 27;
-/// One more holds what is longer.
+/// One more bucket holds larger values.
 const BUCKETS: usize = STEPS * (OCTAVES_END - STEP_BITS + 1) as usize + 1;
 
-/// How often which time was taken.
+/// Counts of durations.
 ///
-/// Error   a percentile is off by 1/64 of its value at most, by 0.5 µs below 64 µs; the longest is exact
-/// Cost    5.9 kB, allocated when the first time is recorded
+/// Error   a percentile is off by 1/64 of its value at most, by 0.5 µs below 64 µs; the maximum is exact
+/// Cost    5.9 kB, allocated with the first value
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// None before the first time is recorded, else [`BUCKETS`].
+    /// Empty before the first value, then of length [`BUCKETS`].
     counts: Vec<u64>,
     total: u64,
     longest: Duration,
 }
 
-/// The usual percentiles of some times.
+/// The usual percentiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Percentiles {
-    /// How many times they are of, one at least.
+    /// Number of values, at least one.
     pub count: u64,
-    /// Half of the times are this or less.
+    /// Half of the values are at most this.
     pub p50: Duration,
-    /// Of 100 times, 99 are this or less.
+    /// 99 of 100 values are at most this.
     pub p99: Duration,
-    /// Of 1,000 times, 999 are this or less.
+    /// 999 of 1,000 values are at most this.
     pub p999: Duration,
-    /// The longest.
+    /// The maximum.
     pub max: Duration,
 }
 
 impl Histogram {
-    /// Takes in a time.
+    /// Records a duration.
     ///
     /// Cost    O(1)
     pub fn record(&mut self, time: Duration) {
@@ -83,17 +87,17 @@ impl Histogram {
         self.total += count;
     }
 
-    /// Returns how many times were taken in.
+    /// Returns the number of values.
     pub const fn count(&self) -> u64 {
         self.total
     }
 
-    /// Returns whether none was.
+    /// Returns whether there are no values.
     pub const fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// Takes in what another has.
+    /// Adds another histogram.
     ///
     /// Cost    O(buckets), 737
     pub fn merge(&mut self, other: &Self) {
@@ -110,10 +114,10 @@ impl Histogram {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// Takes away an earlier reading of this same histogram: what was taken in since is left.
+    /// Subtracts an earlier reading of this same histogram: the values recorded since remain.
     ///
-    /// Error   the longest is as exact as a percentile from then on
-    /// Fails   no error value; panics if the other is no earlier reading (a caller's bug)
+    /// Error   the maximum is as exact as a percentile from then on
+    /// Fails   no error value; panics if `before` is no earlier reading (a caller's bug)
     /// Cost    O(buckets), 737
     pub fn subtract(&mut self, before: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(&before.counts) {
@@ -127,10 +131,10 @@ impl Histogram {
             .map_or(Duration::ZERO, |last| self.time(last));
     }
 
-    /// Returns the time below which this many of a thousand lie, or at it; none if there is none.
+    /// Returns a percentile, given in permille; `None` without values.
     ///
     /// ```text
-    /// the ⌈n · p / 1000⌉-th least of n times; the least for p = 0, the longest for p = 1000 or more
+    /// the ⌈n · p / 1000⌉-th smallest of n values; the smallest for p = 0, the maximum for p = 1000 or more
     /// ```
     ///
     /// Error   1/64 of the value at most, 0.5 µs below 64 µs
@@ -142,7 +146,7 @@ impl Histogram {
         if permille >= 1_000 {
             return Some(self.longest);
         }
-        // Counts are below 2^64 and this is a product of two of them, so it needs the width.
+        // The product of two 64-bit counts needs 128 bits.
         let rank = (u128::from(self.total) * u128::from(permille)).div_ceil(1_000);
         let rank = u64::try_from(rank).expect("it is at most the total").max(1);
         let mut seen = 0;
@@ -155,7 +159,7 @@ impl Histogram {
         unreachable!("the counts add up to the total");
     }
 
-    /// Returns the usual percentiles; none if there is no time.
+    /// Returns the usual percentiles; `None` without values.
     pub fn percentiles(&self) -> Option<Percentiles> {
         Some(Percentiles {
             count: self.total,
@@ -166,7 +170,7 @@ impl Histogram {
         })
     }
 
-    /// Returns the time that stands for a bucket: its middle, and never more than the longest.
+    /// Returns a bucket's representative: its middle, at most the maximum.
     fn time(&self, bucket: usize) -> Duration {
         if bucket == BUCKETS - 1 {
             return self.longest;
@@ -178,7 +182,7 @@ impl Histogram {
     }
 }
 
-/// Returns the bucket of a time.
+/// Returns the bucket of a duration.
 fn bucket(time: Duration) -> usize {
     let micros = time.as_micros();
     let shift = micros

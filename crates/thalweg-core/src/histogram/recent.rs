@@ -1,45 +1,46 @@
-//! How long things took lately.
+//! A latency histogram of the last ten seconds.
 //!
-//! *The idea.* The buckets of each second into which a time fell; the place of ten seconds ago is used again for the second
-//! that begins. So what is old goes by itself, a second at a time, without anybody who tidies up. A link has dozens of times a
-//! second, which lie close together: ten whole tables would be half of what a node keeps for it.
+//! *The idea.* Each second has a sparse list of bucket counts in a ring of ten; a new second
+//! overwrites the one of ten seconds ago. So old values expire without a timer. A link has dozens
+//! of values per second, which lie close together; ten full tables would take half of the memory
+//! that a node uses for a link.
 //!
-//! *What it does not do.* It reads no clock: whoever asks says when.
+//! *What it does not do.* It reads no clock: the caller passes the time.
 
 use alloc::vec::Vec;
 
 use super::{Histogram, Percentiles, bucket};
 use crate::time::{Duration, Instant};
 
-/// How far back it reaches: over nine seconds, up to ten.
+/// Span covered: more than nine seconds, up to ten.
 pub const RECENT_SPAN: Duration = Duration::from_secs(SLICES as u64);
 
 const SLICES: usize = 10;
 const SLICE: Duration = Duration::from_secs(1);
 
-/// The times of the last ten seconds.
+/// The durations recorded in the last ten seconds.
 ///
-/// Error   as of a [`Histogram`]; of more than 2³² − 1 times of a second in one bucket so many are counted
-/// Cost    8 bytes for each bucket that a second has, 59 kB at most; some 2 kB at 30 times a second
+/// Error   as of a [`Histogram`]; a bucket of one second saturates at 2³² − 1
+/// Cost    8 bytes per non-empty bucket and second, 59 kB at most; some 2 kB at 30 values a second
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
     slices: [Slice; SLICES],
 }
 
-/// The times of one second.
+/// The values of one second.
 #[derive(Clone, Debug, Default)]
 struct Slice {
-    /// Which second since the start.
+    /// The second's number since the start.
     second: u64,
-    /// How many fell into a bucket, for each that has any, by rising bucket.
+    /// Non-empty buckets in rising order, with their counts.
     counts: Vec<(u16, u32)>,
     longest: Duration,
 }
 
 impl Recent {
-    /// Takes in a time that ended now.
+    /// Records a duration that ends now.
     ///
-    /// Cost    O(log buckets), and O(buckets) for the first of a second in its bucket
+    /// Cost    O(log buckets), and O(buckets) for the first value of a bucket and second
     pub fn record(&mut self, now: Instant, time: Duration) {
         let second = second(now);
         let slice = &mut self.slices[(second % SLICES as u64) as usize];
@@ -51,7 +52,7 @@ impl Recent {
         slice.record(time);
     }
 
-    /// Returns the percentiles of what was taken in lately; none if nothing was.
+    /// Returns the percentiles of the recent values; `None` without any.
     ///
     /// Cost    O(buckets), a table of 737 for each of ten seconds; one allocation
     pub fn percentiles(&self, now: Instant) -> Option<Percentiles> {

@@ -1,4 +1,5 @@
-//! Proves the histogram against sorted lists: percentiles within the stated error, sums and differences exact in counts.
+//! Proves the histogram against sorted lists: percentiles within the stated error, sums and
+//! differences with exact counts.
 
 use alloc::vec::Vec;
 
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::time::Instant;
 
-/// Times of every size, up to just beyond the table.
+/// Values of every magnitude, up to just beyond the table.
 fn times(most: usize) -> impl Strategy<Value = Vec<u64>> {
     let time = prop_oneof![
         0..2_000u64,
@@ -18,7 +19,7 @@ fn times(most: usize) -> impl Strategy<Value = Vec<u64>> {
     vec(time, 1..most)
 }
 
-/// The same, none beyond it.
+/// Values of every magnitude within the table.
 fn times_within(most: usize) -> impl Strategy<Value = Vec<u64>> {
     let within = |time: u64| time.min(TIME_MAX.as_nanos());
     times(most).prop_map(move |nanos| nanos.into_iter().map(within).collect())
@@ -38,7 +39,7 @@ fn exact(sorted: &[u64], permille: u32) -> u64 {
     sorted[rank.max(1) as usize - 1]
 }
 
-/// What a percentile may be off.
+/// The permitted error of a percentile.
 fn error_nanos(value: u64) -> u64 {
     if value < 64_000 {
         500
@@ -53,7 +54,7 @@ fn at_secs(secs: u64) -> Instant {
 
 proptest! {
     #[test]
-    fn percentiles_are_those_of_the_sorted_list_within_a_64th(nanos in times(400), permille in 0..=1_000u32) {
+    fn percentiles_match_sorted_list(nanos in times(400), permille in 0..=1_000u32) {
         let histogram = histogram(&nanos);
         let mut sorted = nanos;
         sorted.sort_unstable();
@@ -64,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn the_longest_is_exact_and_nothing_is_longer(nanos in times(50)) {
+    fn max_is_exact(nanos in times(50)) {
         let histogram = histogram(&nanos);
         let all = histogram.percentiles().expect("there are times");
         prop_assert_eq!(all.count, nanos.len() as u64);
@@ -73,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sum_is_the_histogram_of_both(one in times(100), other in times(100)) {
+    fn merge_equals_histogram_of_both(one in times(100), other in times(100)) {
         let mut sum = histogram(&one);
         sum.merge(&histogram(&other));
         let both: Vec<u64> = one.into_iter().chain(other).collect();
@@ -81,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn less_an_earlier_reading_what_came_since_is_left(before in times(100), since in times_within(100)) {
+    fn subtract_leaves_later_values(before in times(100), since in times_within(100)) {
         let earlier = histogram(&before);
         let mut later = earlier.clone();
         later.merge(&histogram(&since));
@@ -97,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_recent_is_the_histogram_of_the_last_ten_seconds(
+    fn recent_equals_last_ten_seconds(
         recorded in vec((0..25_000u64, times(8)), 1..20),
         asked in 25_000..40_000u64,
     ) {
@@ -118,7 +119,7 @@ proptest! {
 }
 
 #[test]
-fn buckets_follow_each_other_without_a_gap() {
+fn buckets_have_no_gap() {
     let mut edge = 0u64;
     for index in 0..BUCKETS - 1 {
         let shift = (index / STEPS).saturating_sub(1);
@@ -133,7 +134,7 @@ fn buckets_follow_each_other_without_a_gap() {
 }
 
 #[test]
-fn nothing_has_no_percentile_and_one_time_has_all() {
+fn empty_has_no_percentile_and_one_value_has_all() {
     let mut histogram = Histogram::default();
     assert!(histogram.percentiles().is_none() && histogram.percentile(500).is_none());
     histogram.record(Duration::from_micros(7));
@@ -145,7 +146,7 @@ fn nothing_has_no_percentile_and_one_time_has_all() {
 }
 
 #[test]
-fn what_is_longer_than_the_table_is_counted_and_the_longest_told() {
+fn longer_value_is_counted_with_exact_max() {
     let mut histogram = Histogram::default();
     let hour = Duration::from_secs(3_600);
     histogram.record(Duration::from_millis(1));
@@ -155,7 +156,7 @@ fn what_is_longer_than_the_table_is_counted_and_the_longest_told() {
 }
 
 #[test]
-fn what_is_recent_goes_after_ten_seconds_a_second_at_a_time() {
+fn recent_values_expire_after_ten_seconds() {
     let mut recent = Recent::default();
     assert!(recent.percentiles(Instant::ZERO).is_none());
     recent.record(at_secs(3), Duration::from_secs(1));
@@ -165,7 +166,7 @@ fn what_is_recent_goes_after_ten_seconds_a_second_at_a_time() {
     assert_eq!(count(&recent, 12), Some(2));
     assert_eq!(count(&recent, 13), Some(1));
     assert_eq!(count(&recent, 15), None);
-    // The second that took the place of one of ten seconds before has nothing of it.
+    // The second that reused a slot holds nothing of the earlier one.
     recent.record(at_secs(13), Duration::from_millis(2));
     assert_eq!(count(&recent, 13), Some(2));
     let max = recent.percentiles(at_secs(13)).map(|all| all.max);

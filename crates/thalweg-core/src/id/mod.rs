@@ -1,10 +1,11 @@
-//! Names of things: nodes, streams, sequences, epochs.
+//! Identifiers: nodes, streams, sequences, epochs.
 //!
-//! *The idea.* Each id is its own type, so that a sequence is never compared with an epoch. A node *is* its public
-//! key; a stream is addressed on the wire by eight bytes derived from its producer's key, its name and its start,
-//! so that a restarted stream is another stream, and known to people by the name.
+//! *The idea.* Each id is its own type, so that a sequence is never compared with an epoch. A node
+//! *is* its public key. On the wire a stream is eight bytes derived from its producer's key, its
+//! name and a random number, so a restarted stream is another stream; people use the name.
 //!
-//! *What it does not do.* It derives nothing: hashing and keys belong to `thalweg-net` and `thalweg-node`.
+//! *What it does not do.* It derives nothing: hashing and keys belong to `thalweg-net` and
+//! `thalweg-node`.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -31,7 +32,7 @@ pub struct StreamId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sequence(pub u64);
 
-/// The number of a plan of a stream; each deployed plan has a larger one than those before it.
+/// The number of a plan of a stream; each deployed plan has a larger one than those before.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -42,7 +43,7 @@ pub struct Epoch(pub u32);
 #[serde(try_from = "String", into = "String")]
 pub struct StreamName(String);
 
-/// The text cannot be a stream's name.
+/// The text is not a valid name of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a stream name: use 1 to {STREAM_NAME_BYTES_MAX} of the characters a-z A-Z 0-9 . _ - and / between parts, of which none is `.` or `..`"
@@ -98,16 +99,16 @@ impl fmt::Display for StreamName {
     }
 }
 
-/// Hexadecimal digits of a key that tell nodes apart in a log, and by which a node may be said.
+/// Hexadecimal digits of a shortened key, enough to distinguish nodes in a log and to refer to one.
 const SHORT_DIGITS: usize = 10;
 
 impl NodeId {
-    /// Returns the first ten hexadecimal digits, enough to tell nodes apart in a log.
+    /// Returns the first ten hexadecimal digits, enough to distinguish nodes in a log.
     pub fn short(&self) -> String {
         self.to_string().chars().take(SHORT_DIGITS).collect()
     }
 
-    /// Returns whether a word is the key or begins it: ten hexadecimal digits of it or more.
+    /// Returns whether a word is the key or a prefix of at least ten hexadecimal digits.
     fn begins_with(&self, word: &str) -> bool {
         let begins = |key: String| {
             key.get(..word.len())
@@ -116,10 +117,10 @@ impl NodeId {
         word.len() >= SHORT_DIGITS && begins(self.to_string())
     }
 
-    /// Returns those that a word means, of nodes and what they are called, each once and in order: whose key it is or begins with ten
-    /// digits or more, or else who is called so.
+    /// Returns the nodes that a word refers to, sorted and without repetition: by key or key prefix
+    /// of at least ten digits, otherwise by name.
     ///
-    /// A key goes before a name, for anybody may call himself anything.
+    /// A key takes precedence over a name, since a node may choose any name.
     pub fn meant<N: AsRef<str>>(
         word: &str,
         nodes: impl IntoIterator<Item = (Self, N)>,

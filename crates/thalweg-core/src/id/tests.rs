@@ -1,4 +1,4 @@
-//! Proves which names and keys are accepted, at their edges.
+//! Proves which names and keys are accepted, at their limits.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -7,7 +7,7 @@ use super::{NodeId, StreamName};
 use crate::limits::STREAM_NAME_BYTES_MAX;
 
 #[test]
-fn names_are_accepted_up_to_their_edge() {
+fn names_are_accepted_up_to_limit() {
     for good in [
         "cam",
         "survey/radar",
@@ -37,7 +37,7 @@ fn names_are_accepted_up_to_their_edge() {
 }
 
 #[test]
-fn a_key_reads_back_as_it_prints() {
+fn key_round_trips() {
     let id = NodeId(core::array::from_fn(|i| i as u8 * 7));
     assert_eq!(id.to_string().parse(), Ok(id));
     for bad in [
@@ -61,7 +61,7 @@ fn a_key_reads_back_as_it_prints() {
 }
 
 #[test]
-fn a_word_means_the_key_that_it_begins_and_then_who_is_called_so() {
+fn key_prefix_precedes_name() {
     let node = |first: u8, last: u8| {
         let mut key = [0xab; 32];
         (key[0], key[31]) = (first, last);
@@ -72,7 +72,7 @@ fn a_word_means_the_key_that_it_begins_and_then_who_is_called_so() {
         (node(2, 2), "hub"),
         (node(3, 3), "hub"),
         (node(3, 4), "twin"),
-        // He calls himself by the digits of another.
+        // This node's name is the digits of another node's key.
         (node(5, 5), "02abababab"),
         (node(1, 1), "camera"),
     ];

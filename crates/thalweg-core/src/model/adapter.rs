@@ -1,10 +1,10 @@
-//! Adapters by name: the words of a plan.
+//! The names of adapters in a plan.
 //!
-//! *The idea.* Five adapters every node knows, and those that a world declares by a name of their own. The name is held
-//! inline, so an adapter stays a small value that is copied, compared and sorted without a table. Adapters sort as their
-//! texts do, for the tie-break of the planner is by text.
+//! *The idea.* Every node knows five adapters; a world may declare more by name. The name is stored
+//! inline, so an adapter is a small value that is copied, compared and sorted without a table.
+//! Adapters sort like their texts, because the planner's tie-break is by text.
 //!
-//! *What it does not do.* What an adapter does and costs stands in the `Catalogue`.
+//! *What it does not do.* The effect and the cost of an adapter are in the `Catalogue`.
 //!
 //! *Sources.* docs/planner.md §2, §3.
 
@@ -17,15 +17,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::ADAPTER_NAME_BYTES_MAX;
 
-/// Where the number stands in `keep:3`.
+/// Index of the number in `keep:3`.
 const KEEP_DIGITS_AT: usize = "keep:".len();
 
-/// An adapter that a plan places on a node, written `keep:3`, `pack`, `unpack`, `seal`, `open`, or by its own name.
+/// An adapter that a plan places on a node, written `keep:3`, `pack`, `unpack`, `seal`, `open`, or
+/// by its declared name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum Adapter {
-    /// Keeps the first so many layers and drops the rest.
+    /// Keeps the lowest layers, as many as given, and drops the rest.
     Keep(u8),
     /// Decrypts.
     Open,
@@ -35,17 +36,17 @@ pub enum Adapter {
     Seal,
     /// Decompresses.
     Unpack,
-    /// What a world declares under this name, which is none of the words above.
+    /// An adapter that a world declares; its name is none of the above.
     Named(AdapterName),
 }
 
-/// The name of a kind of adapter: `keep`, `seal`, or one that a world declares, such as `protect`.
+/// The name of a kind of adapter: `keep`, `seal`, or a declared one such as `protect`.
 ///
-/// Names compare as their texts do.
+/// Names compare like their texts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AdapterName {
-    /// The text, then zeros.
+    /// The text, padded with zeros.
     bytes: [u8; ADAPTER_NAME_BYTES_MAX],
 }
 
@@ -56,7 +57,7 @@ pub struct AdapterName {
 )]
 pub struct BadAdapter(String);
 
-/// The text cannot be the name of an adapter.
+/// The text is not a valid name of an adapter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not an adapter's name: use 1 to {ADAPTER_NAME_BYTES_MAX} of a-z 0-9 . _ -, a letter first"
@@ -64,7 +65,7 @@ pub struct BadAdapter(String);
 pub struct BadAdapterName(String);
 
 impl Adapter {
-    /// Returns the kind of adapter that it is: `keep` for `keep:3`, else its text.
+    /// Returns the kind of adapter: `keep` for `keep:3`, else its text.
     pub fn kind(self) -> AdapterName {
         match self {
             Self::Keep(_) => AdapterName::KEEP,
@@ -76,7 +77,7 @@ impl Adapter {
         }
     }
 
-    /// Returns its text, then zeros: the text of what sorts first is the lesser.
+    /// Returns the text, padded with zeros, which sorts like the text.
     fn text(self) -> AdapterName {
         let Self::Keep(layers) = self else {
             return self.kind();
@@ -94,18 +95,18 @@ impl Adapter {
 impl AdapterName {
     /// The kind of all filters.
     pub const KEEP: Self = Self::of("keep");
-    /// What decrypts.
+    /// The kind that decrypts.
     pub const OPEN: Self = Self::of("open");
-    /// What compresses.
+    /// The kind that compresses.
     pub const PACK: Self = Self::of("pack");
-    /// What encrypts.
+    /// The kind that encrypts.
     pub const SEAL: Self = Self::of("seal");
-    /// What decompresses.
+    /// The kind that decompresses.
     pub const UNPACK: Self = Self::of("unpack");
-    /// Those that every node knows, and that no declaration may redefine.
+    /// The kinds that every node knows and that no declaration may redefine.
     pub const STANDARD: [Self; 5] = [Self::KEEP, Self::OPEN, Self::PACK, Self::SEAL, Self::UNPACK];
 
-    /// Returns a name known to be one.
+    /// Returns a name from a valid text.
     const fn of(text: &str) -> Self {
         let mut bytes = [0; ADAPTER_NAME_BYTES_MAX];
         let mut at = 0;
@@ -123,14 +124,14 @@ impl AdapterName {
         core::str::from_utf8(text).expect("a name is made of ASCII only")
     }
 
-    /// Returns whether every node knows it.
+    /// Returns whether every node knows this kind.
     pub fn is_standard(&self) -> bool {
         Self::STANDARD.contains(self)
     }
 }
 
 impl Ord for Adapter {
-    /// Orders as the texts do: `keep:10` before `keep:2` before `open`.
+    /// Orders like the texts: `keep:10` before `keep:2` before `open`.
     fn cmp(&self, other: &Self) -> Ordering {
         self.text().cmp(&other.text())
     }

@@ -1,13 +1,14 @@
-//! What adapters do to a stream's state, and what they take.
+//! The effects of adapters on a stream's state, and their costs.
 //!
-//! *The idea.* The search knows states and steps, not compression, ciphers or codecs. A *transform* is one bit of the
-//! state: it multiplies the rate, and may hide the payload, repair losses, or lower the utility. A *table* is another set
-//! of layers that a transcoder makes of the stream. A *profile* is an adapter: it lowers the layers, switches a transform
-//! on (DO) or off (UNDO), or changes the table, and says what it costs, how long it takes, what it wants of a processor,
-//! and whether it must see plaintext. A further adapter is a further profile.
+//! *The idea.* The search knows states and steps, not compression, ciphers or codecs. A *transform*
+//! is one bit of the state: it multiplies the rate, and may hide the payload, repair losses, or
+//! lower the utility. A *table* is another set of layers that a transcoder makes of the stream. A
+//! *profile* is an adapter: it lowers the layers, switches a transform on (DO) or off (UNDO), or
+//! changes the table. It also has a cost, a delay and a CPU demand, and may need plaintext. A new
+//! adapter is a new profile.
 //!
-//! Transforms have an *order class*: what lies beneath another cannot be reached, so an adapter of a class works only
-//! while no transform of a higher one is on. Compression is beneath encryption, encryption beneath error correction.
+//! Transforms have an *order class*: an adapter works only while no transform of a higher class is
+//! on. Compression is below encryption, encryption below error correction.
 //!
 //! *Sources.* docs/planner.md §2.
 
@@ -31,17 +32,17 @@ pub const SEAL: usize = 1;
 pub struct Transform {
     /// The adapter that switches it on.
     pub name: AdapterName,
-    /// What it multiplies the rate by.
+    /// Factor of the rate.
     pub rate_factor: f64,
-    /// What it multiplies the utility by; 1 for what can be undone.
+    /// Factor of the utility; 1 for a transform that can be undone.
     pub quality_factor: f64,
-    /// Whether nobody can read the payload while it is on.
+    /// Whether the payload is unreadable while the transform is on.
     pub hides: bool,
-    /// The share of packets that may be lost on a link without harm while it is on.
+    /// The loss, as a share of packets on a link, that does no harm while the transform is on.
     pub repairs: f64,
-    /// What adapters of lower classes cannot reach through.
+    /// Order class: while the transform is on, adapters of lower classes cannot work.
     pub order: u8,
-    /// Whether the stream may be delivered with it: nothing undoes it.
+    /// Whether the stream may be delivered with it, as nothing undoes it.
     pub stays: bool,
 }
 
@@ -54,7 +55,7 @@ pub struct Table {
     pub layers: Vec<Layer>,
 }
 
-/// What an adapter does to the state.
+/// The effect of an adapter on the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Lowers the number of layers; one profile stands for all targets.
@@ -63,22 +64,22 @@ pub enum Role {
     Do(usize),
     /// Switches a transform off; it must be on.
     Undo(usize),
-    /// Makes all layers of a table out of layers of the stream that are worth as much at least.
+    /// Makes all layers of a table from layers of the stream with at least the same utility.
     Transcode(usize),
 }
 
 /// An adapter as the planner knows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Profile {
-    /// Which adapter; for [`Role::Keep`] the number in it is of no meaning.
+    /// The adapter; the number in a [`Role::Keep`] is meaningless.
     pub adapter: Adapter,
-    /// What it does to the state.
+    /// The effect on the state.
     pub role: Role,
-    /// κ: cost per Mbit/s of its input.
+    /// κ: cost per Mbit/s of input.
     pub cost_per_mbps: f64,
-    /// The share of a processor's core that it takes per Mbit/s of its input.
+    /// CPU demand in cores per Mbit/s of input.
     pub cpu_per_mbps: f64,
-    /// What it adds to the delay of the path.
+    /// Delay that it adds to the path.
     pub delay: Duration,
     /// Whether it works only while no transform hides the payload.
     pub needs_plaintext: bool,
@@ -89,20 +90,21 @@ pub struct Profile {
 pub struct Catalogue {
     /// The bits of the state, at most [`Catalogue::TRANSFORMS_MAX`].
     pub transforms: Vec<Transform>,
-    /// The layers that transcoders make; the stream's own are not among them.
+    /// The layers that transcoders make, without the stream's own.
     pub tables: Vec<Table>,
     /// The adapters, at most [`Catalogue::PROFILES_MAX`].
     pub profiles: Vec<Profile>,
 }
 
 impl Catalogue {
-    /// Transforms beyond this are ignored: states number layers × 2^transforms.
+    /// Further transforms are ignored: there are layers × 2^transforms states.
     pub const TRANSFORMS_MAX: usize = 6;
 
-    /// Profiles beyond this are ignored: what a node holds is a set of so many bits.
+    /// Further profiles are ignored: the adapters that a node holds are a bit set of this size.
     pub const PROFILES_MAX: usize = 64;
 
-    /// Returns `keep`, `pack`/`unpack` and `seal`/`open` with the weights' costs, the stream's ratios and no delays.
+    /// Returns `keep`, `pack`/`unpack` and `seal`/`open` with the weights' costs, the stream's
+    /// ratios and no delays.
     pub fn standard(weights: &Weights, stream: &Stream) -> Self {
         let profile = |adapter, role, cost_per_mbps, needs_plaintext| Profile {
             adapter,
@@ -143,7 +145,7 @@ impl Catalogue {
 
     /// Returns the standard adapters and those that a world declares, in the order of their names.
     ///
-    /// A declaration that makes no sense is left out or cut short: [`super::World::faults`] reports it.
+    /// An invalid declaration is left out or cut short: [`super::World::faults`] reports it.
     pub fn declared(
         weights: &Weights,
         stream: &Stream,
@@ -192,9 +194,9 @@ impl Catalogue {
         }
     }
 
-    /// Returns what makes no sense of it for a stream of so many layers.
+    /// Returns the first mistake in the catalogue for a stream of `layers` layers.
     ///
-    /// Those of worlds without faults make sense; this is for catalogues that come by other ways.
+    /// The catalogue of a world without faults has none; this is for catalogues from other sources.
     pub fn fault(&self, layers: usize) -> Option<String> {
         let is_factor = |factor: f64| factor > 0.0 && factor.is_finite();
         for transform in &self.transforms {
@@ -215,7 +217,7 @@ impl Catalogue {
         excess.then(|| format!("{states} states are more than {PLAN_STATES_MAX}"))
     }
 
-    /// Returns how many states a stream of so many layers can be in.
+    /// Returns the number of states of a stream of `layers` layers.
     pub fn states(&self, layers: usize) -> usize {
         let made = self.tables.iter().map(|table| table.layers.len());
         let rungs = layers.saturating_add(made.sum());

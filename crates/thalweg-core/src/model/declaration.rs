@@ -1,15 +1,16 @@
 //! An adapter as a world declares it: `[adapter.NAME]`.
 //!
-//! *The idea.* One table an adapter, and what its keys say makes it one of four kinds:
+//! *The idea.* One table per adapter. Its keys make it one of four kinds:
 //!
-//! | kind | told by | what it is |
+//! | kind | recognised by | what it is |
 //! |---|---|---|
 //! | transcoder | `layers` | makes other layers of the stream |
 //! | DO | `pair` | switches a transform on; the pair switches it off |
-//! | UNDO | another's `pair` | only what it costs and takes |
+//! | UNDO | another's `pair` | has only costs and demands |
 //! | one-way | neither | switches a transform on for good, such as a blur |
 //!
-//! A table with the name of a standard adapter gives that one a delay and an appetite for CPU, and nothing else.
+//! A table with the name of a standard adapter sets that adapter's delay and CPU demand, and
+//! nothing else.
 //!
 //! *Sources.* docs/planner.md §2, §6.
 
@@ -21,36 +22,36 @@ use super::{Adapter, AdapterName, Layer, Profile, Role, Transform, text};
 use crate::time::Duration;
 use crate::units::Ratio;
 
-/// What a world says of one adapter; what is absent has a default that depends on the kind of adapter.
+/// A world's declaration of one adapter; defaults of omitted keys depend on the kind of adapter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Declaration {
-    /// What the transform multiplies the rate by. Omitted: 1.
+    /// Factor of the rate. Omitted: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_factor: Option<f64>,
-    /// What the transform multiplies the utility by, for what nothing undoes. Omitted: 1.
+    /// Factor of the utility, for one-way adapters. Omitted: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quality_factor: Option<f64>,
-    /// What it adds to the delay of the path. Omitted: nothing.
+    /// Delay that it adds to the path. Omitted: none.
     #[serde(
         deserialize_with = "text::read_duration",
         serialize_with = "text::write_duration"
     )]
     pub delay: Duration,
-    /// κ: cost per Mbit/s of its input. Omitted: 0.
+    /// κ: cost per Mbit/s of input. Omitted: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_per_mbps: Option<f64>,
-    /// The share of a processor's core that it takes per Mbit/s of its input. Omitted: 0.
+    /// CPU demand in cores per Mbit/s of input. Omitted: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_per_mbps: Option<f64>,
-    /// Whether it must see plaintext. Omitted: only what nothing undoes must.
+    /// Whether it needs plaintext. Omitted: true for a transcoder or one-way adapter only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needs_plaintext: Option<bool>,
     /// Whether the transform hides the payload. Omitted: no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hides: Option<bool>,
-    /// The order class of the transform. Omitted: [`Declaration::REPAIR_ORDER`] for what repairs, else 1 for a pair and
-    /// 0 for what nothing undoes.
+    /// Order class of the transform. Omitted: [`Declaration::REPAIR_ORDER`] if it repairs losses,
+    /// else 1 for a pair and 0 for a one-way adapter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<u8>,
     /// The adapter that undoes this one.
@@ -65,11 +66,11 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// The order class of `pack`.
+    /// Order class of `pack`.
     pub const PACK_ORDER: u8 = 1;
-    /// The order class of `seal`: what is sealed cannot be packed.
+    /// Order class of `seal`: a sealed stream cannot be packed.
     pub const SEAL_ORDER: u8 = 2;
-    /// The order class of what repairs, unless it says otherwise: it works on packets, sealed or not.
+    /// Default order class of transforms that repair losses: they work on packets, sealed or not.
     pub const REPAIR_ORDER: u8 = 3;
 
     /// Returns the transform that it switches on.

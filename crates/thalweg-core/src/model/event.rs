@@ -1,4 +1,4 @@
-//! What changes in a world while it runs: `[[at]]`.
+//! Changes of a world while it runs: `[[at]]`.
 
 use alloc::string::String;
 
@@ -12,60 +12,61 @@ use crate::units::{Bitrate, Ratio};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct Event {
-    /// How long after the start.
+    /// Time since the start.
     pub time: Duration,
-    /// What happens.
+    /// The change.
     pub change: Change,
 }
 
-/// What happens at a point in time.
+/// A change at a point in time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// A link becomes another.
+    /// Properties of a link change.
     Link {
-        /// Its ends, in either order; parallel links between them change together.
+        /// The link's ends, in either order; parallel links between them change together.
         ends: [NodeName; 2],
-        /// What becomes of it.
+        /// The new values.
         set: LinkChange,
     },
-    /// Something is done to a node.
+    /// A node is acted upon.
     Node {
-        /// Which.
+        /// The node.
         name: NodeName,
-        /// What.
+        /// The action.
         action: NodeAction,
     },
 }
 
-/// What is done to a node.
+/// An action on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeAction {
-    /// It is told to stop, and drains its links first.
+    /// Stops the node, which drains its links first.
     Stop,
-    /// It is gone without a word.
+    /// Kills the node without notice.
     Crash,
-    /// It comes back, with nothing that it had in memory.
+    /// Starts the node again, without its former memory.
     Start,
-    /// It stands still: it runs nothing, and what comes for it fills its sockets.
+    /// Suspends the node: it runs nothing, and arriving data fills its sockets.
     Freeze,
-    /// It goes on from there.
+    /// Resumes a suspended node.
     Thaw,
-    /// A further program on it begins to receive every stream that ends there, and takes nothing.
+    /// Starts a further program on the node that subscribes to every stream that ends there, and
+    /// reads nothing.
     Stall,
-    /// That program takes what comes, from now on.
+    /// Lets that program read from now on.
     Resume,
     /// The programs on it that publish are killed, and started again at once under the same names.
     Republish,
-    /// From now on it takes what it is to pass on, ADUs and control, and does nothing with it; or with this share of the ADUs,
-    /// and passes on the rest and all control.
+    /// From now on the node drops what it should forward: with 1, all ADUs and control messages;
+    /// with less, this share of the ADUs only.
     Withhold(Ratio),
 }
 
-/// New values of a link's properties; what is absent stays.
+/// New values of a link's properties; absent ones stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkChange {
-    /// The new rate, each way.
+    /// The new rate, per direction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Bitrate>,
     /// The new delay, one way.
@@ -91,15 +92,15 @@ pub struct LinkChange {
     /// The new mean length of a burst of losses, in packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<f64>,
-    /// Whether the link works.
+    /// Whether the link is up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<bool>,
 }
 
-/// What is done to a node, as it is written.
+/// A node's action as written in a file.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Deed {
+enum ActionName {
     Stop,
     Crash,
     Start,
@@ -111,7 +112,7 @@ enum Deed {
     Withhold,
 }
 
-/// An event as it is written: a link and what is set, or a node and what is done.
+/// An event as written in a file: a link and its new values, or a node and an action.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -127,21 +128,21 @@ struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<NodeName>,
     #[serde(default, rename = "do", skip_serializing_if = "Option::is_none")]
-    deed: Option<Deed>,
-    /// Of the ADUs that a node withholds; all if it is absent.
+    action_name: Option<ActionName>,
+    /// The share of ADUs that a node withholds; absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     share: Option<Ratio>,
 }
 
 impl LinkChange {
-    /// Returns whether nothing is to change.
+    /// Returns whether nothing changes.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-impl Deed {
-    /// Returns what is done, to a share of the ADUs if one is named.
+impl ActionName {
+    /// Returns the action, with its share of the ADUs if one is given.
     fn action(self, share: Option<Ratio>) -> Result<NodeAction, String> {
         let action = match (self, share) {
             (Self::Withhold, share) => NodeAction::Withhold(share.unwrap_or(Ratio::ONE)),
@@ -167,7 +168,7 @@ impl Deed {
         Ok(action)
     }
 
-    /// Returns how an action is written.
+    /// Returns the written form of an action.
     fn of(action: NodeAction) -> (Self, Option<Ratio>) {
         match action {
             NodeAction::Stop => (Self::Stop, None),
@@ -195,13 +196,13 @@ impl TryFrom<Written> for Event {
             link,
             set,
             node,
-            deed,
+            action_name,
             share,
         } = written;
-        let change = match (link, set, node, deed, share) {
+        let change = match (link, set, node, action_name, share) {
             (Some(ends), Some(set), None, None, None) => Change::Link { ends, set },
-            (None, None, Some(name), Some(deed), share) => {
-                let action = deed.action(share)?;
+            (None, None, Some(name), Some(action_name), share) => {
+                let action = action_name.action(share)?;
                 Change::Node { name, action }
             }
             _ => {
@@ -221,7 +222,7 @@ impl From<Event> for Written {
             link: None,
             set: None,
             node: None,
-            deed: None,
+            action_name: None,
             share: None,
         };
         match event.change {
@@ -231,10 +232,10 @@ impl From<Event> for Written {
                 ..none
             },
             Change::Node { name, action } => {
-                let (deed, share) = Deed::of(action);
+                let (action_name, share) = ActionName::of(action);
                 Self {
                     node: Some(name),
-                    deed: Some(deed),
+                    action_name: Some(action_name),
                     share,
                     ..none
                 }

@@ -1,11 +1,12 @@
-//! The planner's input: topology, links, streams, weights, and what adapters do.
+//! The planner's input: topology, links, streams, weights, and adapters.
 //!
-//! *The idea.* Two shapes of one thing. A [`World`] is what people write and read: names, units, defaults, events. A
-//! [`Snapshot`] is what a planner computes with: nodes and links as dense indices, and one stream. A node builds its
-//! snapshot from live records instead of a file, and nothing below can tell the difference.
+//! *The idea.* Two forms of the same data. A [`World`] is what people write and read: names, units,
+//! defaults, events. A [`Snapshot`] is what a planner computes with: nodes and links as dense
+//! indices, and one stream. A node builds its snapshot from live records instead of a file; a
+//! planner cannot tell the difference.
 //!
-//! *What it does not do.* It parses no text (`thalweg-world` does, and names file, line and key), and it measures
-//! nothing.
+//! *What it does not do.* It parses no text (`thalweg-world` does, and reports file, line and key),
+//! and it measures nothing.
 //!
 //! *Sources.* docs/planner.md §1 (symbols) and §6 (the world file).
 

@@ -1,6 +1,7 @@
-//! The name of a node, as people write it in a world, a configuration or a plan.
+//! The name of a node, as written in a world, a configuration or a plan.
 //!
-//! *The idea.* Names are for people and files, keys ([`crate::id::NodeId`]) are for the network; a plan speaks in names.
+//! *The idea.* Names are for people and files, keys ([`crate::id::NodeId`]) are for the network; a
+//! plan uses names.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -15,7 +16,7 @@ use crate::limits::NODE_NAME_BYTES_MAX;
 #[serde(try_from = "String", into = "String")]
 pub struct NodeName(String);
 
-/// The text cannot be a node's name.
+/// The text is not a valid name of a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is not a node's name: use 1 to {NODE_NAME_BYTES_MAX} bytes of printable text that neither begins nor ends with a space",
@@ -45,8 +46,9 @@ impl FromStr for NodeName {
     }
 }
 
-/// Returns whether a character is not seen and changes how others are: a name with one could pass for another's, or turn a
-/// line of a terminal around. Joiners are let through, for scripts and emblems that are written with them.
+/// Returns whether a character is invisible and affects others: a name with one could pass for
+/// another, or reverse a line on a terminal. Joiners are allowed, as some scripts and emoji need
+/// them.
 fn is_unseen(c: char) -> bool {
     let is_format = matches!(c,
         '\u{61c}' | '\u{200b}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' |
@@ -55,7 +57,7 @@ fn is_unseen(c: char) -> bool {
     c.is_control() || is_format
 }
 
-/// Returns a text of which nothing is unseen, for people: what a terminal would act on is escaped. Lines stay lines.
+/// Returns a text for people with control and invisible characters escaped; line breaks stay.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! A stream as the planner sees it: where from, where to, its layers and its needs.
+//! A stream as the planner sees it: its ends, layers and needs.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,8 @@ use crate::planner::Planner;
 use crate::time::Duration;
 use crate::units::{Bitrate, Ratio};
 
-/// How far the utilities of a stream's layers may be from 1 in sum: room for thirds written with seven digits.
+/// Tolerance of the sum of a stream's utilities against 1: room for thirds written with seven
+/// digits.
 pub const UTILITY_TOLERANCE: f64 = 1e-6;
 
 /// A stream with one producer.
@@ -21,44 +22,48 @@ pub const UTILITY_TOLERANCE: f64 = 1e-6;
 pub struct Stream {
     /// Its name.
     pub name: StreamName,
-    /// The node of its producer.
+    /// The producer's node.
     pub from: NodeName,
-    /// The nodes of its subscribers.
+    /// The subscribers' nodes.
     pub to: Vec<NodeName>,
-    /// From the base upwards; each layer is of use only with those below it.
+    /// From the base upwards; each layer needs those below it.
     pub layers: Vec<Layer>,
-    /// What it requires of the way it travels.
+    /// Requirements on the path.
     #[serde(default)]
     pub needs: Needs,
-    /// How much it matters beside other streams: 255 most, 0 least. Omitted: [`Stream::IMPORTANCE_DEFAULT`].
+    /// Importance relative to other streams: 255 highest, 0 lowest. Omitted:
+    /// [`Stream::IMPORTANCE_DEFAULT`].
     #[serde(default = "importance_default")]
     pub importance: u8,
-    /// ρ of its own: packed size over plain size; 1 for what does not compress.
+    /// ρ of its own: packed size over plain size; 1 for incompressible content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack_ratio: Option<f64>,
-    /// ε of its own: what sealing adds, over the size before.
+    /// ε of its own: what sealing adds, relative to the size before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seal_overhead: Option<f64>,
-    /// What its producer sends and when, for who plays the world; a planner does not ask.
+    /// What its producer sends and when, for running the world; planners ignore it.
     #[serde(default)]
     pub traffic: Traffic,
 }
 
-/// What a stream's producer sends when a world is played: one ADU a layer and frame, so that layers have their rates.
+/// What a stream's producer sends in a running world: one ADU per layer and frame, at the layers'
+/// rates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Traffic {
-    /// Frames a second.
+    /// Frames per second.
     pub frames: f64,
-    /// Each frame of this number can be understood without others; the frames between depend on the one before. 1: all.
+    /// Every n-th frame is independent; the frames between depend on the previous one. 1: all are
+    /// independent.
     pub key_every: u32,
-    /// How much the sizes of frames vary: from 1 − spread to 1 + spread of the mean, evenly.
+    /// Variation of frame sizes: uniform from 1 − spread to 1 + spread of the mean.
     pub spread: Ratio,
-    /// Whether the frames are pictures of the test scene, layered, so that their quality can be measured.
+    /// Whether the frames are pictures of the layered test scene, so that their quality can be
+    /// measured.
     pub video: bool,
-    /// Who plans at its source.
+    /// The planner at its source.
     pub planner: Planner,
-    /// What is given up first when a link carries less than the stream: gives ADUs their importance.
+    /// What is dropped first when a link carries less than the stream: sets the ADUs' importance.
     pub adaptation: AdaptationPolicy,
     /// When the producer begins.
     #[serde(
@@ -66,7 +71,7 @@ pub struct Traffic {
         serialize_with = "text::write_duration"
     )]
     pub start: Duration,
-    /// When the producer ends; `None` with the world.
+    /// When the producer ends; `None`: with the world.
     #[serde(with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub stop: Option<Duration>,
 }
@@ -101,7 +106,7 @@ fn importance_default() -> u8 {
 }
 
 impl Stream {
-    /// How much a stream matters that does not say so: as much as may be more as less.
+    /// The default importance: the middle of the range.
     pub const IMPORTANCE_DEFAULT: u8 = 128;
 
     /// Returns ρ: the stream's own pack ratio, or the default.
@@ -123,7 +128,7 @@ impl Stream {
             .sum()
     }
 
-    /// Returns the fewest layers that are worth delivering: one at least, for none is not a stream.
+    /// Returns the minimum number of layers worth delivering, at least one.
     pub fn least_layers(&self) -> u8 {
         self.needs.least_layers.max(1)
     }

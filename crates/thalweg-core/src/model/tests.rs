@@ -1,4 +1,5 @@
-//! The model's laws: adapters sort as their texts do, events apply in time order, faults name their key.
+//! The model's laws: adapters sort like their texts, events apply in time order, faults name their
+//! key.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -21,7 +22,7 @@ fn link(a: &str, b: &str) -> Link {
 }
 
 #[test]
-fn adapters_order_as_their_texts_do() {
+fn adapters_sort_like_their_texts() {
     let mut adapters: Vec<Adapter> = (0..=255).map(Adapter::Keep).collect();
     adapters.extend([Adapter::Unpack, Adapter::Seal, Adapter::Pack, Adapter::Open]);
     let named = [
@@ -38,7 +39,7 @@ fn adapters_order_as_their_texts_do() {
 }
 
 #[test]
-fn adapters_are_not_read_from_other_text() {
+fn other_text_is_no_adapter() {
     let long = "n".repeat(crate::limits::ADAPTER_NAME_BYTES_MAX + 1);
     let texts = [
         "", "keep", "keep:", "keep:+1", "keep:256", "Pack", "pack ", "pack:lz4", "1st", "-", "ö",
@@ -52,7 +53,7 @@ fn adapters_are_not_read_from_other_text() {
 }
 
 #[test]
-fn events_apply_in_time_order_up_to_and_at_the_moment() {
+fn events_apply_in_time_order() {
     let change = |seconds: u64, kbps| Event {
         time: Duration::from_millis(seconds * 1_000),
         change: Change::Link {
@@ -75,7 +76,7 @@ fn events_apply_in_time_order_up_to_and_at_the_moment() {
 }
 
 #[test]
-fn faults_name_the_key() {
+fn faults_name_their_key() {
     let mut world = World::default();
     world.nodes.insert(name("a"), Node::default());
     world.links.push(link("a", "a"));
@@ -86,13 +87,13 @@ fn faults_name_the_key() {
 }
 
 #[test]
-fn a_name_is_refused_beyond_its_limit() {
+fn long_or_invisible_name_is_rejected() {
     let longest = "n".repeat(crate::limits::NODE_NAME_BYTES_MAX);
     assert!(longest.parse::<NodeName>().is_ok());
     for text in [longest + "n", String::new(), " a".into(), "a\n".into()] {
         assert!(text.parse::<NodeName>().is_err(), "{text:?}");
     }
-    // What is not seen would make one name pass for another, or turn the line around that it stands in.
+    // Invisible characters would make one name pass for another, or reverse the line on a terminal.
     for unseen in [
         "\u{202e}",
         "\u{200b}",
@@ -112,12 +113,12 @@ fn a_name_is_refused_beyond_its_limit() {
     }
     let seen = "`\"it's\" C:\\\\n` — träge,\nmy line";
     assert_eq!(visible(seen), seen);
-    // Joiners belong to how some scripts are written.
+    // Some scripts need joiners.
     assert!("می\u{200c}خواهم".parse::<NodeName>().is_ok());
 }
 
 #[test]
-fn losses_that_cannot_come_in_such_bursts_are_faults() {
+fn impossible_bursts_are_faults() {
     let fault = |loss, burst, burst_loss| {
         let mut world = World::default();
         world.nodes.insert(name("a"), Node::default());
@@ -140,7 +141,7 @@ fn losses_that_cannot_come_in_such_bursts_are_faults() {
 }
 
 #[test]
-fn what_is_played_must_be_possible() {
+fn impossible_traffic_is_a_fault() {
     let mut world = World::default();
     let drifting = Node {
         clock_drift_ppm: -2_000,
@@ -158,7 +159,7 @@ fn what_is_played_must_be_possible() {
     assert_eq!(paths, ["node.a.clock_drift_ppm", "at[0].node"]);
 }
 
-/// Returns the keys of the faults of a world with two nodes that declares adapters.
+/// Returns the keys of the faults of a world with two nodes and these declared adapters.
 fn faults_of(declared: &[(&str, Declaration)]) -> Vec<String> {
     let mut world = World::default();
     for (name, declaration) in declared {
@@ -170,7 +171,7 @@ fn faults_of(declared: &[(&str, Declaration)]) -> Vec<String> {
 }
 
 #[test]
-fn declarations_that_make_no_sense_are_faults() {
+fn invalid_declarations_are_faults() {
     let plain = Declaration::default;
     let paired = |with: &str| Declaration {
         pair: Some(with.parse().expect("a name")),
@@ -222,7 +223,7 @@ fn declarations_that_make_no_sense_are_faults() {
 }
 
 #[test]
-fn more_than_a_planner_can_number_is_a_fault() {
+fn too_many_states_are_a_fault() {
     let names = ["a", "b", "c", "d", "e"];
     let blurs = names.map(|name| (name, Declaration::default()));
     assert_eq!(faults_of(&blurs[..4]), [""; 0]);
@@ -270,7 +271,7 @@ fn more_than_a_planner_can_number_is_a_fault() {
 }
 
 #[test]
-fn what_a_node_holds_must_be_there() {
+fn unknown_held_adapter_is_a_fault() {
     let mut world = World::default();
     let held = Node {
         adapters: Some(

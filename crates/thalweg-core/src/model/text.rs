@@ -1,4 +1,4 @@
-//! How values of a world are written: lengths of time as text, maps without double keys.
+//! Serialization of a world's values: durations as text, maps without duplicate keys.
 
 use alloc::collections::BTreeMap;
 use core::fmt;
@@ -11,13 +11,13 @@ use super::{AdapterName, Declaration, Node, NodeName};
 use crate::time::Duration;
 use crate::units::{parse_duration, read_unit};
 
-/// Reads a length of time such as `"20 ms"`.
+/// Reads a duration such as `"20 ms"`.
 pub(super) fn read_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let expecting = "a length of time in quotes, such as \"20 ms\"";
     read_unit(from, expecting, parse_duration)
 }
 
-/// Writes a length of time in the unit that keeps it whole, so that it reads back the same.
+/// Writes a duration in a unit that keeps it whole, so that it reads back the same.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "the signature is serde's"
@@ -26,7 +26,7 @@ pub(super) fn write_duration<S: Serializer>(duration: &Duration, to: S) -> Resul
     to.collect_str(&Whole(*duration))
 }
 
-/// The same for a length of time that may be absent.
+/// The same for an optional duration.
 pub(super) mod optional {
     use super::{Deserializer, Duration, Serializer, Whole, read_duration};
 
@@ -77,7 +77,7 @@ pub(super) fn read_adapters<'de, D: Deserializer<'de>>(
     read_unique(from, "adapter")
 }
 
-/// Reads values by name and refuses a name that comes twice: formats that allow it would silently drop the first.
+/// Reads values by name and rejects duplicate names: some formats would silently drop the first.
 fn read_unique<'de, D, K, V>(from: D, what: &'static str) -> Result<BTreeMap<K, V>, D::Error>
 where
     D: Deserializer<'de>,

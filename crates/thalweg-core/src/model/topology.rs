@@ -1,7 +1,8 @@
-//! Nodes and links as dense indices: what a planner computes on.
+//! Nodes and links as dense indices, for planners.
 //!
-//! *The idea.* Names are looked up once, at the edge; the search sees small integers and contiguous arrays. Copies share
-//! these until one is changed: who plans a thousand streams, or asks "what if", copies no network of 100,000 links.
+//! *The idea.* Names are looked up once; the search uses small integers and contiguous arrays.
+//! Clones share these arrays until one is changed: planning a thousand streams, or a "what if"
+//! question, copies no network of 100,000 links.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,11 +12,11 @@ use crate::limits::ADAPTERS_PER_NODE_MAX;
 use crate::time::Duration;
 use crate::units::{Bitrate, DataSize, Ratio};
 
-/// A node's place in a [`Topology`].
+/// A node's index in a [`Topology`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeIndex(pub u32);
 
-/// A link's place in a [`Topology`].
+/// A link's index in a [`Topology`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkIndex(pub u32);
 
@@ -24,32 +25,32 @@ pub struct LinkIndex(pub u32);
 pub struct Place {
     /// Its name.
     pub name: NodeName,
-    /// How many adapters a stream may run here, at most [`ADAPTERS_PER_NODE_MAX`].
+    /// Number of adapters that a stream may run here, at most [`ADAPTERS_PER_NODE_MAX`].
     pub slots: u8,
     /// Whether it may see plaintext of a confidential stream.
     pub trusted: bool,
-    /// The kinds of adapter that it holds, `None` if it holds every one.
+    /// The kinds of adapter that it holds; `None`: all.
     pub held: Option<Vec<AdapterName>>,
-    /// The processor cores that the adapters of one stream may take here, `None` if as many as they want.
+    /// CPU for the adapters of one stream, in cores; `None`: unlimited.
     pub cpu_cores: Option<f64>,
 }
 
-/// A link of a topology; it carries both ways alike.
+/// A link of a topology, symmetric in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
-    /// The two nodes it joins.
+    /// The two nodes that it joins.
     pub ends: [NodeIndex; 2],
-    /// What it can carry, each way.
+    /// Rate, per direction.
     pub rate: Bitrate,
-    /// How long a bit takes, one way.
+    /// Propagation delay, one way.
     pub delay: Duration,
-    /// The share of packets it loses.
+    /// Share of packets lost.
     pub loss: Ratio,
     /// Whether it may carry plaintext of a confidential stream.
     pub secure: bool,
-    /// What it queues before it drops.
+    /// Bytes queued before it drops packets.
     pub queue: DataSize,
-    /// Whether it works.
+    /// Whether the link is up.
     pub up: bool,
 }
 
@@ -61,10 +62,11 @@ pub struct Topology {
 }
 
 impl Edge {
-    /// What a link queues unless stated: a home router's and a shaper's usual order of size.
+    /// The default queue of a link: the usual order of magnitude of a home router or shaper.
     pub const QUEUE_DEFAULT: DataSize = DataSize::from_kib(64);
 
-    /// Returns a link of this rate that is up, secure, without delay or loss, with the default queue.
+    /// Returns a link of this rate that is up, secure, without delay or loss, with the default
+    /// queue.
     pub const fn new(ends: [NodeIndex; 2], rate: Bitrate) -> Self {
         Self {
             ends,
@@ -84,14 +86,15 @@ impl Edge {
 }
 
 impl Place {
-    /// Returns whether it can run an adapter of this kind.
+    /// Returns whether the node can run an adapter of this kind.
     pub fn holds(&self, kind: AdapterName) -> bool {
         self.held.as_ref().is_none_or(|held| held.contains(&kind))
     }
 }
 
 impl Topology {
-    /// Adds a node that holds every adapter and is never short of CPU; more slots than a plan may use are capped.
+    /// Adds a node with all adapters and unlimited CPU; slots are capped at
+    /// [`ADAPTERS_PER_NODE_MAX`].
     pub fn add_node(&mut self, name: NodeName, slots: u32, trusted: bool) -> NodeIndex {
         let slots = slots.min(ADAPTERS_PER_NODE_MAX as u32) as u8;
         Arc::make_mut(&mut self.places).push(Place {
@@ -118,12 +121,12 @@ impl Topology {
         LinkIndex(self.edges.len() as u32 - 1)
     }
 
-    /// Returns all nodes, in the order of their indices.
+    /// Returns all nodes, by index.
     pub fn nodes(&self) -> &[Place] {
         &self.places
     }
 
-    /// Returns all links, in the order of their indices.
+    /// Returns all links, by index.
     pub fn links(&self) -> &[Edge] {
         &self.edges
     }
@@ -156,7 +159,8 @@ impl Topology {
         Some(NodeIndex(at as u32))
     }
 
-    /// Returns whether a confidential stream must be sealed on a link: it is insecure, or an end may not see plaintext.
+    /// Returns whether a confidential stream must be sealed on a link: it is insecure, or an end is
+    /// untrusted.
     ///
     /// Source  docs/planner.md §2
     pub fn must_seal(&self, edge: &Edge) -> bool {

@@ -1,4 +1,4 @@
-//! What things cost, and what adapters do to a rate, unless the stream says otherwise.
+//! The weights of the cost, and default ratios of adapters.
 //!
 //! *Sources.* docs/planner.md §3; the defaults are those of the world file there.
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The weights of the cost, and the defaults of two ratios.
 ///
-/// Units   `quality`: cost of losing all utility · `keep`…`open`: cost per Mbit/s of an adapter's input · ratios: 1
+/// Units   `quality`: cost of losing all utility · `keep`…`open`: cost per Mbit/s of input · ratios: 1
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Weights {
@@ -22,9 +22,9 @@ pub struct Weights {
     pub seal: f64,
     /// κ of decrypting.
     pub open: f64,
-    /// ρ: packed size over plain size, for a stream that gives none of its own.
+    /// ρ: packed size over plain size, for a stream without its own ratio.
     pub pack_ratio: f64,
-    /// ε: what sealing adds, over the size before, for a stream that gives none of its own.
+    /// ε: what sealing adds, relative to the size before, for a stream without its own ratio.
     pub seal_overhead: f64,
 }
 
@@ -44,7 +44,7 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// Returns each weight with the key it has in a world file, in the order of the file.
+    /// Returns each weight with its key in a world file, in file order.
     pub fn by_key(&self) -> [(&'static str, f64); 8] {
         [
             ("quality", self.quality),

@@ -1,4 +1,4 @@
-//! A world: what planner, simulator, testbed and demo are given.
+//! A world: the input of planner, simulator, testbed and demo.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::limits::ADAPTERS_PER_NODE_MAX;
 use crate::time::Duration;
 use crate::units::{Bitrate, DataSize, Ratio};
 
-/// Nodes, links, streams, weights and events, by name, as a world file has them.
+/// Nodes, links, streams, weights and events, by name, as in a world file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct World {
@@ -25,10 +25,10 @@ pub struct World {
         skip_serializing_if = "Option::is_none"
     )]
     pub length: Option<Duration>,
-    /// What things cost.
+    /// The weights of the cost.
     #[serde(default)]
     pub weights: Weights,
-    /// The adapters that are declared beside the standard ones, by name.
+    /// The adapters declared beside the standard ones, by name.
     #[serde(
         rename = "adapter",
         default,
@@ -45,7 +45,7 @@ pub struct World {
     /// The streams.
     #[serde(rename = "stream", default)]
     pub streams: Vec<Stream>,
-    /// What changes while the world runs.
+    /// Changes while the world runs.
     #[serde(rename = "at", default)]
     pub events: Vec<Event>,
 }
@@ -54,15 +54,15 @@ pub struct World {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Node {
-    /// How many adapters a stream may run here. Omitted: as many as a plan may place, for a world that does not speak
-    /// of slots does not mean them to be scarce.
+    /// Number of adapters that a stream may run here. Omitted: the maximum, as a world without
+    /// slots does not mean them to be scarce.
     pub slots: u32,
-    /// Whether it may see plaintext of a confidential stream. Omitted: it may.
+    /// Whether it may see plaintext of a confidential stream. Omitted: yes.
     pub trusted: bool,
-    /// The kinds of adapter that it holds. Omitted: every one.
+    /// The kinds of adapter that it holds. Omitted: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapters: Option<Vec<AdapterName>>,
-    /// The processor cores that the adapters of one stream may take here. Omitted: as many as they want.
+    /// CPU for the adapters of one stream, in cores. Omitted: unlimited.
     #[serde(rename = "cpu", skip_serializing_if = "Option::is_none")]
     pub cpu_cores: Option<f64>,
     /// How far its clock is ahead of the world's. Omitted: not at all.
@@ -71,85 +71,86 @@ pub struct Node {
         serialize_with = "text::write_duration"
     )]
     pub clock_offset: Duration,
-    /// How much faster its clock runs than the world's, in millionths; negative: slower. Omitted: 0.
+    /// How much faster its clock runs than the world's, in ppm; negative: slower. Omitted: 0.
     pub clock_drift_ppm: i32,
 }
 
-/// A link of a world; it carries both ways alike.
+/// A link of a world, symmetric in both directions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// The two nodes it joins.
+    /// The two nodes that it joins.
     pub ends: [NodeName; 2],
-    /// What it can carry, each way.
+    /// Rate, per direction.
     pub rate: Bitrate,
-    /// How long a bit takes, one way. Omitted: no time.
+    /// Propagation delay, one way. Omitted: none.
     #[serde(
         default,
         deserialize_with = "text::read_duration",
         serialize_with = "text::write_duration"
     )]
     pub delay: Duration,
-    /// Up to how much longer a packet takes, evenly distributed. Omitted: nothing.
+    /// Maximum extra delay of a packet, uniformly distributed. Omitted: none.
     #[serde(
         default,
         deserialize_with = "text::read_duration",
         serialize_with = "text::write_duration"
     )]
     pub jitter: Duration,
-    /// Whether packets keep their order whatever the jitter. Omitted: they do; who reads worlds need not know the word otherwise.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    /// Whether packets keep their order despite jitter. Omitted: yes, and not written then, so that
+    /// older readers accept the world.
+    #[serde(default = "default_true", skip_serializing_if = "is_true")]
     pub ordered: bool,
-    /// The share of packets that are held back and so overtaken. Omitted: none.
+    /// The share of packets that are held back and overtaken. Omitted: none.
     #[serde(default)]
     pub reorder: Ratio,
-    /// The share of packets it loses in the mean. Omitted: none.
+    /// Mean share of packets lost. Omitted: none.
     #[serde(default)]
     pub loss: Ratio,
-    /// How many packets a burst of losses lasts in the mean. Omitted: 1, each packet is lost or not by itself.
-    #[serde(default = "one")]
+    /// Mean length of a burst of losses, in packets. Omitted: 1, so that losses are independent.
+    #[serde(default = "one_packet")]
     pub burst: f64,
     /// The share of packets lost inside a burst. Omitted: all.
-    #[serde(default = "all")]
+    #[serde(default = "all_lost")]
     pub burst_loss: Ratio,
-    /// Whether it may carry plaintext of a confidential stream. Omitted: it may.
-    #[serde(default = "yes")]
+    /// Whether it may carry plaintext of a confidential stream. Omitted: yes.
+    #[serde(default = "default_true")]
     pub secure: bool,
-    /// What it queues before it drops. Omitted: [`Edge::QUEUE_DEFAULT`].
+    /// Bytes queued before it drops packets. Omitted: [`Edge::QUEUE_DEFAULT`].
     #[serde(default = "queue_default")]
     pub queue: DataSize,
-    /// Whether it works. Omitted: it does.
-    #[serde(default = "yes")]
+    /// Whether the link is up. Omitted: yes.
+    #[serde(default = "default_true")]
     pub up: bool,
 }
 
-/// What a planner is given: a network, the weights, one stream, and the adapters there are.
+/// A planner's input: a network, the weights, one stream, and the adapters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     /// The network.
     pub topology: Topology,
-    /// What things cost.
+    /// The weights of the cost.
     pub weights: Weights,
-    /// The stream to be planned.
+    /// The stream to plan.
     pub stream: Stream,
-    /// The adapters there are.
+    /// The adapters.
     pub catalogue: Catalogue,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_yes(value: &bool) -> bool {
+fn is_true(value: &bool) -> bool {
     *value
 }
 
-fn one() -> f64 {
+fn one_packet() -> f64 {
     1.0
 }
 
-fn all() -> Ratio {
+fn all_lost() -> Ratio {
     Ratio::ONE
 }
 
@@ -182,7 +183,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns a snapshot with the standard adapters and those that are declared.
+    /// Returns a snapshot with the standard and the declared adapters.
     pub fn with_adapters(
         topology: Topology,
         weights: Weights,
@@ -198,7 +199,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the same with one sink only, for a planner of paths.
+    /// Returns the snapshot with one sink only, for a path planner.
     #[must_use]
     pub fn for_sink(mut self, sink: NodeName) -> Self {
         self.stream.to = alloc::vec![sink];
@@ -207,10 +208,10 @@ impl Snapshot {
 }
 
 impl World {
-    /// How long a world runs that does not say so: a second or two to set up, the rest to see.
+    /// The default length of a world: a second or two to set up, the rest to watch.
     pub const LENGTH_DEFAULT: Duration = Duration::from_secs(10);
 
-    /// Returns how long it runs.
+    /// Returns how long the world runs.
     pub fn length(&self) -> Duration {
         self.length.unwrap_or(Self::LENGTH_DEFAULT)
     }
@@ -220,9 +221,10 @@ impl World {
         self.streams.iter().find(|stream| stream.name == *name)
     }
 
-    /// Returns the network; nodes are in the order of their names, links in the order of the world.
+    /// Returns the network, with nodes in the order of their names and links in the order of the
+    /// world.
     ///
-    /// A link whose end is no node of this world is left out: [`World::faults`] reports it.
+    /// A link with an unknown end is left out: [`World::faults`] reports it.
     pub fn topology(&self) -> Topology {
         let mut topology = Topology::default();
         let mut places: BTreeMap<&NodeName, NodeIndex> = BTreeMap::new();
@@ -251,7 +253,7 @@ impl World {
         topology
     }
 
-    /// Returns what a planner needs for one stream, or `None` if there is no stream of this name.
+    /// Returns the planner's input for one stream; `None` if there is no stream of this name.
     pub fn snapshot(&self, name: &StreamName) -> Option<Snapshot> {
         let stream = self.stream(name)?.clone();
         let (topology, weights) = (self.topology(), self.weights);
@@ -263,7 +265,7 @@ impl World {
         ))
     }
 
-    /// Returns what a planner needs for each stream and each of its sinks, in their order; all share one network.
+    /// Returns the planner's input for each stream and sink, in their order; all share one network.
     pub fn snapshots(&self) -> Vec<Snapshot> {
         let topology = self.topology();
         let apart = |stream: &Stream| {
@@ -273,16 +275,16 @@ impl World {
                 stream.clone(),
                 &self.adapters,
             );
-            let one = |sink: &NodeName| snapshot.clone().for_sink(sink.clone());
-            stream.to.iter().map(one).collect::<Vec<_>>()
+            let with_sink = |sink: &NodeName| snapshot.clone().for_sink(sink.clone());
+            stream.to.iter().map(with_sink).collect::<Vec<_>>()
         };
         self.streams.iter().flat_map(apart).collect()
     }
 
-    /// Returns the world as its events have made it by a time after the start, that moment included.
+    /// Returns the world after its events up to and including this time since the start.
     ///
-    /// The events stay listed. Events of one moment apply in the order of the world. What happens to nodes is not shown:
-    /// a planner learns of it by their links.
+    /// The events stay listed. Events of the same time apply in the order of the world. Events on
+    /// nodes have no effect here: a planner learns of them through the links.
     #[must_use]
     pub fn at(&self, time: Duration) -> Self {
         let mut world = self.clone();
@@ -331,7 +333,7 @@ impl Link {
         self.ends == *ends || (self.ends[0] == *b && self.ends[1] == *a)
     }
 
-    /// Takes on new values.
+    /// Applies new values.
     pub fn apply(&mut self, set: &LinkChange) {
         self.rate = set.rate.unwrap_or(self.rate);
         self.delay = set.delay.unwrap_or(self.delay);

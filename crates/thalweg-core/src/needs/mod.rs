@@ -1,7 +1,8 @@
-//! What a stream requires of the way it travels.
+//! A stream's requirements.
 //!
-//! *The idea.* The producer states needs, never mechanisms: the planner, the transport and the sender's queue derive
-//! theirs from these few words. The world file and `thalweg publish` use the same names.
+//! *The idea.* The producer states needs, never mechanisms: the planner, the transport and the
+//! sender's queue derive theirs from these few keys. The world file and `thalweg publish` use the
+//! same names.
 //!
 //! *Sources.* design.md, "Words"; the world file of docs/planner.md.
 
@@ -15,90 +16,93 @@ use crate::limits::{HOLD_AGE_MAX, HOLD_BYTES_MAX};
 use crate::time::Duration;
 use crate::units::{DataSize, Ratio, parse_duration, read_unit};
 
-/// The weight of a stream that says nothing of it.
+/// The default weight of a stream.
 pub const WEIGHT_USUAL: NonZeroU8 = NonZeroU8::new(16).expect("it is not zero");
 
-/// How long a stream without a deadline waits for a sink: as long as a subscriber waits for what is missing
-/// ([`PATIENCE_MAX`](crate::mailbox::PATIENCE_MAX)).
+/// How long a stream without a deadline waits for a sink by default: as long as a subscriber waits
+/// for missing ADUs ([`PATIENCE_MAX`](crate::mailbox::PATIENCE_MAX)).
 pub const WAIT_USUAL: Duration = crate::mailbox::PATIENCE_MAX;
 
-/// How much of a stream is held that says for how long, and not how much.
+/// The default size limit of held ADUs, if only a time is given.
 pub const HOLD_USUAL: DataSize = DataSize::from_kib(16 << 10);
 
-/// What a stream requires.
+/// A stream's requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Needs {
-    /// Nodes and links that may not see plaintext must not: the plan seals there.
+    /// Untrusted nodes and insecure links must not see plaintext: the plan seals the stream there.
     pub confidential: bool,
-    /// After this long from the producer an ADU is of no use; `NEVER` if it always is. Written `"300 ms"`.
+    /// Time from the producer after which an ADU is useless; `NEVER`: no deadline. Written `"300
+    /// ms"`.
     #[serde(deserialize_with = "read_deadline", serialize_with = "write_deadline")]
     pub deadline: Duration,
-    /// The fewest layers that are worth delivering.
+    /// Minimum number of layers worth delivering.
     pub least_layers: u8,
-    /// The share of packets lost on a link that it bears; over a link that loses more it goes only with what repairs
-    /// that. Omitted: any.
-    #[serde(skip_serializing_if = "bears_all")]
+    /// Tolerated share of packets lost on a link; over a link that loses more, the stream needs a
+    /// repairing adapter. Omitted: any.
+    #[serde(skip_serializing_if = "tolerates_all")]
     pub loss_max: Ratio,
-    /// What happens to an ADU that is lost or late.
+    /// What happens to lost and late ADUs.
     pub reliability: Reliability,
-    /// In which order ADUs reach the subscriber, and leave a sender that cannot send all.
+    /// Order of ADUs at the subscriber, and at a sender that cannot send all.
     pub order: Order,
-    /// How much of a full link it gets beside other streams: twice the weight, twice as much. 1 to 255.
+    /// Share of a saturated link relative to other streams, 1 to 255: twice the weight gets twice
+    /// the rate.
     pub weight: NonZeroU8,
-    /// How long the session is expected to last, if that is known: a short one is not worth a costly plan.
+    /// Expected duration of the session, if known: a short one is not worth a costly plan.
     #[serde(deserialize_with = "read_deadline", serialize_with = "write_deadline")]
     pub session: Duration,
-    /// How long the source holds an ADU for a sink to which there is no way; zero if it does not. Written `"10 min"`.
+    /// How long the source holds ADUs for a sink without a path; zero: not at all. Written `"10
+    /// min"`.
     #[serde(
         deserialize_with = "read_deadline",
         serialize_with = "write_deadline",
-        skip_serializing_if = "is_none"
+        skip_serializing_if = "is_zero"
     )]
     pub hold: Duration,
-    /// How much payload it holds at most; what matters least, and of that the oldest, goes first.
-    #[serde(skip_serializing_if = "is_usual")]
+    /// Maximum payload held; the least important ADUs go first, and of those the oldest.
+    #[serde(skip_serializing_if = "is_default_hold")]
     pub hold_size: DataSize,
-    /// How long a stream without a deadline waits for a sink that takes nothing or cannot be reached; then it goes on without that
-    /// sink. Written `"30 s"`.
+    /// How long a stream without a deadline waits for a sink that accepts nothing or is
+    /// unreachable; then it continues without that sink. Written `"30 s"`.
     #[serde(
         deserialize_with = "read_deadline",
         serialize_with = "write_deadline",
-        skip_serializing_if = "is_usual_wait"
+        skip_serializing_if = "is_default_wait"
     )]
     pub wait_at_most: Duration,
 }
 
-/// What happens to an ADU that is lost or late.
+/// What happens to lost and late ADUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reliability {
-    /// Sent once, as a datagram where it fits one.
+    /// Sent once, as a datagram if it fits one.
     None,
-    /// Sent again until its deadline, then given up.
+    /// Retransmitted until its deadline, then dropped.
     #[default]
     UntilDeadline,
-    /// Sent again until it arrives, but for this: where ways to several sinks part, none waits for one that is slower, which
-    /// misses what it cannot take. Its sinks have that repaired: they tell the producer what they lack, as those of a
-    /// transfer of files do.
+    /// Retransmitted until it arrives, except where the paths to several sinks diverge: there no
+    /// sink waits for a slower one, which misses what it cannot take. Sinks request missing data
+    /// from the producer, as in a file transfer.
     Repaired,
-    /// Sent again until it arrives.
+    /// Retransmitted until it arrives.
     Full,
 }
 
 impl Reliability {
-    /// Returns whether the ADUs of a plan follow each other over a hop in one sequence, none without the one before.
+    /// Returns whether the ADUs of a plan share one ordered sequence on a hop.
     pub const fn is_ordered(self) -> bool {
         matches!(self, Self::Repaired | Self::Full)
     }
 
-    /// Returns whether what is lost is sent again, by whomever.
+    /// Returns whether lost ADUs are sent again, by the transport or the producer.
     pub const fn is_sent_again(self) -> bool {
         !matches!(self, Self::None)
     }
 }
 
-/// In which order ADUs leave a sender that cannot send all at once.
+/// Order of ADUs at a sender that cannot send all at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -128,7 +132,8 @@ impl Default for Needs {
 }
 
 impl Needs {
-    /// Returns how long the stream waits for a sink that takes nothing; `None` if it does not, for what is late or lost is given up.
+    /// Returns how long the stream waits for a sink that accepts nothing; `None` if late and lost
+    /// ADUs are dropped instead.
     pub fn waits(&self) -> Option<Duration> {
         let is_promised = match self.reliability {
             Reliability::UntilDeadline => self.deadline.is_never(),
@@ -138,12 +143,12 @@ impl Needs {
         is_promised.then_some(self.wait_at_most)
     }
 
-    /// Returns whether the source holds what it cannot send.
+    /// Returns whether the source holds ADUs that it cannot send.
     pub const fn is_held(&self) -> bool {
-        !is_none(&self.hold)
+        !is_zero(&self.hold)
     }
 
-    /// Returns which key makes no sense, and why.
+    /// Returns the first invalid key, and why it is invalid.
     pub fn fault(&self) -> Option<(&'static str, String)> {
         if self.deadline == Duration::ZERO {
             let why = "nothing arrives in no time: write how long an ADU is of use, or \"never\"";
@@ -152,7 +157,7 @@ impl Needs {
         self.hold_fault()
     }
 
-    /// Returns which key is wrong about what is to be held, and why.
+    /// Returns the invalid key about holding, and why it is invalid.
     fn hold_fault(&self) -> Option<(&'static str, String)> {
         if !self.is_held() {
             return None;
@@ -188,7 +193,7 @@ impl Needs {
     clippy::trivially_copy_pass_by_ref,
     reason = "the signature is serde's"
 )]
-const fn is_none(time: &Duration) -> bool {
+const fn is_zero(time: &Duration) -> bool {
     time.as_nanos() == 0
 }
 
@@ -196,7 +201,7 @@ const fn is_none(time: &Duration) -> bool {
     clippy::trivially_copy_pass_by_ref,
     reason = "the signature is serde's"
 )]
-fn is_usual(size: &DataSize) -> bool {
+fn is_default_hold(size: &DataSize) -> bool {
     *size == HOLD_USUAL
 }
 
@@ -204,7 +209,7 @@ fn is_usual(size: &DataSize) -> bool {
     clippy::trivially_copy_pass_by_ref,
     reason = "the signature is serde's"
 )]
-fn is_usual_wait(wait: &Duration) -> bool {
+fn is_default_wait(wait: &Duration) -> bool {
     *wait == WAIT_USUAL
 }
 
@@ -212,7 +217,7 @@ fn is_usual_wait(wait: &Duration) -> bool {
     clippy::trivially_copy_pass_by_ref,
     reason = "the signature is serde's"
 )]
-fn bears_all(loss: &Ratio) -> bool {
+fn tolerates_all(loss: &Ratio) -> bool {
     *loss == Ratio::ONE
 }
 

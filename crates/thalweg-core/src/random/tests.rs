@@ -4,7 +4,7 @@ use super::SplitMix;
 use crate::time::Duration;
 
 #[test]
-fn sequence_is_the_published_one() {
+fn sequence_matches_reference() {
     // The first outputs for seed 1234567, as in the reference implementation's test vector.
     let mut random = SplitMix::new(1_234_567);
     assert_eq!(random.next_u64(), 6_457_827_717_110_365_317);
@@ -12,7 +12,7 @@ fn sequence_is_the_published_one() {
 }
 
 #[test]
-fn unit_lies_between_zero_and_one() {
+fn unit_is_in_range() {
     let mut random = SplitMix::new(7);
     let (mut sum, mut count) = (0.0, 0);
     for _ in 0..10_000 {
@@ -26,7 +26,7 @@ fn unit_lies_between_zero_and_one() {
 }
 
 #[test]
-fn bounded_numbers_take_every_value_and_no_other() {
+fn bounded_numbers_take_every_value() {
     let mut random = SplitMix::new(3);
     let mut seen = [0; 5];
     for _ in 0..1_000 {

@@ -1,11 +1,11 @@
-//! When the first of many things is due, without asking all of them each time.
+//! The earliest due time of many items, without scanning all of them each time.
 //!
-//! *The idea.* A control plane is asked after every input when it has something to do, and of a hub with hundreds of viewers
-//! hundreds of things have a time of their own. So a bound is kept, below which nothing is due: whoever gives one of them a time
-//! says so, which lowers it, and who has looked at all of them raises it. That something was put off is not told: then one look is
-//! for nothing.
+//! *The idea.* A control plane is asked after every input when it has something to do, and a hub
+//! with hundreds of viewers has hundreds of timers. So a lower bound of their due times is kept:
+//! setting a timer lowers it, and a scan of all of them raises it. A postponed timer leaves the
+//! bound too low, which costs one needless scan.
 //!
-//! *What it does not do.* It knows none of the things.
+//! *What it does not do.* It does not store the items.
 
 use super::Instant;
 
@@ -20,27 +20,27 @@ impl Default for Due {
 }
 
 impl Due {
-    /// Begins with things of which none is due earlier.
+    /// Starts with items of which none is due before `at`.
     pub(crate) const fn new(at: Instant) -> Self {
         Self(at)
     }
 
-    /// Returns when to look at the things: never later than the first of them is due.
+    /// Returns when to scan the items: at or before the earliest due time.
     pub(crate) const fn at(self) -> Instant {
         self.0
     }
 
-    /// Takes in that one of them is due then.
+    /// Takes in that an item is due at `at`.
     pub(crate) fn handle(&mut self, at: Instant) {
         self.0 = self.0.min(at);
     }
 
-    /// Returns whether none of them is due earlier.
+    /// Returns whether no item is due earlier than the bound.
     pub(crate) fn holds(self, mut all: impl Iterator<Item = Instant>) -> bool {
         all.all(|at| self.0 <= at)
     }
 
-    /// Takes in when each of them is due.
+    /// Sets the bound to the earliest of all due times.
     pub(crate) fn look(&mut self, all: impl Iterator<Item = Instant>) {
         *self = all.min().map(Self::new).unwrap_or_default();
     }

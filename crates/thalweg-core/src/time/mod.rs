@@ -1,10 +1,11 @@
 //! Time as a value: nanoseconds since the node started.
 //!
-//! *The idea.* An [`Instant`] is a number that the driver hands in, so it can be printed, replayed and compared across
-//! runs, and it can never be "now" by itself. [`Instant::NEVER`] is the deadline of what has none, and sorts last.
+//! *The idea.* An [`Instant`] is a number from the driver, so it can be printed, replayed and
+//! compared across runs, and no code can read the current time by itself. [`Instant::NEVER`] stands
+//! for "no deadline" and sorts last.
 //!
-//! *What it does not do.* It reads no clock, and it does not relate the clocks of two nodes: a deadline crosses a hop
-//! as a remaining budget (docs/protocol.md §3).
+//! *What it does not do.* It reads no clock, and it does not relate the clocks of two nodes: a
+//! deadline crosses a hop as a remaining budget (docs/protocol.md §3).
 //!
 //! *Sources.* s2n-quic-core `time/timestamp.rs`; `TigerBeetle` `time_units.zig`.
 
@@ -36,7 +37,7 @@ pub struct Duration(u64);
 impl Instant {
     /// The start of the node.
     pub const ZERO: Self = Self(0);
-    /// After every other instant; the deadline of what has none.
+    /// After every other instant; stands for "no deadline".
     pub const NEVER: Self = Self(u64::MAX);
 
     /// Returns the instant this many nanoseconds after the start.
@@ -56,7 +57,7 @@ impl Instant {
 
     /// Returns the time from `earlier` to `self`, zero if `earlier` is not earlier.
     ///
-    /// From anything to [`Instant::NEVER`] it is [`Duration::NEVER`].
+    /// The time to [`Instant::NEVER`] is [`Duration::NEVER`].
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         if self.is_never() {
             Duration::NEVER
@@ -67,9 +68,9 @@ impl Instant {
 }
 
 impl Duration {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// Longer than any other duration; the budget of what has no deadline.
+    /// Longer than any other duration; the budget of an ADU without a deadline.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// Returns a duration of this many nanoseconds.
@@ -94,7 +95,7 @@ impl Duration {
 
     /// Returns the nearest duration to a number of seconds; negative and NaN become zero, infinity `NEVER`.
     pub fn from_secs_f64(secs: f64) -> Self {
-        // `as` saturates at both ends and maps NaN to zero, which is the behaviour documented above.
+        // `as` saturates at both ends and maps NaN to zero.
         Self((secs * 1e9) as u64)
     }
 
@@ -128,7 +129,7 @@ impl Duration {
         self.0 == u64::MAX
     }
 
-    /// Returns the difference, zero at least; `NEVER` less anything finite stays `NEVER`.
+    /// Returns the difference, at least zero; `NEVER` less anything finite stays `NEVER`.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         if self.is_never() && !other.is_never() {
@@ -155,7 +156,7 @@ impl From<core::time::Duration> for Duration {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// Saturates: a deadline too far away is [`Instant::NEVER`].
+    /// Saturates: a distant deadline becomes [`Instant::NEVER`].
     fn add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration.0))
     }
@@ -204,7 +205,7 @@ impl fmt::Display for Instant {
 }
 
 impl fmt::Display for Duration {
-    /// Prints the largest unit that keeps three digits before the point: `300 ms`, `1.5 s`, `42 µs`, or `never`.
+    /// Prints in the largest unit with at most three digits before the point: `300 ms`, `1.5 s`, `42 µs`, or `never`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, per_unit) = match self.0 {
             u64::MAX => return f.write_str("never"),

@@ -1,4 +1,4 @@
-//! Lengths of time as people say them.
+//! Durations rounded for people.
 
 use core::fmt;
 
@@ -6,7 +6,8 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// So many seconds, printed in the two largest units: `12 s`, `3 min 20 s`, `5 h 3 min`, `2 d 4 h`; what is left over is cut off.
+/// Seconds, printed in the two largest units: `12 s`, `3 min 20 s`, `5 h 3 min`, `2 d 4 h`; the
+/// rest is truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rough(pub u64);
 

@@ -5,7 +5,7 @@ use alloc::string::ToString;
 use super::{Duration, Instant, Rough};
 
 #[test]
-fn never_is_after_everything_and_stays_never() {
+fn never_is_last_and_absorbs() {
     let late = Instant::from_nanos(u64::MAX - 1);
     assert!(Instant::NEVER > late);
     assert_eq!(Instant::NEVER + Duration::from_secs(1), Instant::NEVER);
@@ -19,7 +19,7 @@ fn never_is_after_everything_and_stays_never() {
 }
 
 #[test]
-fn the_past_is_zero_time_ago() {
+fn past_is_zero_time_ago() {
     let (early, late) = (Instant::from_nanos(5), Instant::from_nanos(7));
     assert_eq!(late.saturating_since(early), Duration::from_nanos(2));
     assert_eq!(early.saturating_since(late), Duration::ZERO);
@@ -35,7 +35,7 @@ fn floats_saturate_into_durations() {
 }
 
 #[test]
-fn time_prints_as_people_write_it() {
+fn time_prints_in_readable_units() {
     assert_eq!(
         Instant::from_nanos(1_204_000_000).to_string(),
         "1.204000000s"
@@ -47,7 +47,7 @@ fn time_prints_as_people_write_it() {
 }
 
 #[test]
-fn a_rough_length_is_told_in_its_two_largest_units() {
+fn rough_duration_has_two_largest_units() {
     for (seconds, text) in [
         (0, "0 s"),
         (59, "59 s"),

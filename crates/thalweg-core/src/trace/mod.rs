@@ -1,17 +1,20 @@
-//! What each hop cost an ADU: stamps that it bears along its way, each by one node's own clock.
+//! The latency of each hop of an ADU: stamps that it carries, each measured with one node's own
+//! clock.
 //!
-//! *The idea.* A node knows how long an ADU was there, from the reading of its header to the writing of it, and half of the
-//! shortest round trip to the next node. It writes both behind the header when the ADU leaves, so the sink has the ledger
-//! of the whole way and no two clocks need agree. An ADU that nobody asked about bears nothing.
+//! *The idea.* A node knows how long an ADU stayed there, from reading its header to writing it,
+//! and half of the recent minimum RTT to the next node. It appends both after the header when the
+//! ADU leaves, so the sink has the latencies of the whole path without synchronised clocks. An
+//! untraced ADU carries no stamps.
 //!
 //! ```text
 //! header read ── inside ──┬─ lift ─┬── wait ──► header written ── line ──► header read …
-//!              gathering, │ modules│ outbox                       half of the shortest
-//!              turns      │        │                              round trip of late
+//!              gathering, │ modules│ outbox                       half of the recent
+//!              turns      │        │                              minimum RTT
 //! ```
 //!
-//! *What it does not do.* A stamp is a node's word and is signed by nobody. What of a payload is still to come when its
-//! header is written is on no stamp of that node: the next node's `inside` has it, if it must wait for the whole.
+//! *What it does not do.* Stamps are unsigned claims of the nodes. The part of a payload that
+//! arrives after its header was written is in no stamp of that node: it is in the next node's
+//! `inside`, if that node waits for the whole ADU.
 //!
 //! *Sources.* docs/trace.md; docs/protocol.md §3.5; docs/decisions/0018.
 
@@ -26,32 +29,34 @@ use crate::id::{Epoch, NodeId, Sequence, StreamId};
 use crate::limits::{STAMP_BYTES_MAX, TRACE_STAMPS_MAX};
 use crate::time::{Duration, Instant};
 
-/// The most often that ADUs of a stream are traced, whoever asks: ten a second.
+/// Minimum interval of traced ADUs of a stream: ten a second.
 pub const EVERY_MIN: Duration = Duration::from_millis(100);
 
-/// How much longer that is for each sink, so that the source hears no more than fifty stamped ways a second of a stream.
+/// Additional interval per sink, so that the source receives at most fifty traces of a stream a
+/// second.
 const EVERY_PER_SINK: Duration = Duration::from_millis(20);
 
-/// How long a source traces for who does not ask again.
+/// How long a source traces after a request.
 pub const LEASE: Duration = Duration::from_secs(5);
 
-/// How often who still wants to know asks again: two of these may be lost.
+/// Interval of repeated requests: two of them may be lost.
 pub const RENEW: Duration = Duration::from_millis(1_500);
 
-/// What an ADU cost at one node, and on the line behind it.
+/// An ADU's latency at one node and on the link after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Stamp {
-    /// From the reading of its header until it was queued, without the modules: waiting for the rest of it, for a turn.
+    /// From reading the header until queueing, without modules: waiting for the rest of the ADU and
+    /// for earlier ones.
     pub inside: Duration,
     /// In modules.
     pub lift: Duration,
-    /// In the outbox, until its header was written; at the sink, for room in a mailbox.
+    /// In the outbox until its header was written; at the sink, waiting for room in a mailbox.
     pub wait: Duration,
-    /// On the line to the next node: half of the shortest round trip of late. Nothing at the sink.
+    /// On the link to the next node: half of the recent minimum RTT. Zero at the sink.
     pub line: Duration,
 }
 
-/// The stamps that an ADU came with, and what this node has to say for its own.
+/// An ADU's received stamps, and the state of this node's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     stamps: Vec<Stamp>,
@@ -61,24 +66,25 @@ pub struct Trace {
     line: Duration,
 }
 
-/// The whole way of one ADU.
+/// The complete trace of one ADU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traced {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// The plan under which it came to the sink.
+    /// The plan under which it reached the sink.
     pub epoch: Epoch,
-    /// Which ADU.
+    /// The ADU.
     pub sequence: Sequence,
-    /// What was left of its deadline when it was given to the source; `NEVER` if it had none.
+    /// The remaining time to its deadline when it was given to the source; `NEVER` without a
+    /// deadline.
     pub budget: Duration,
-    /// The nodes of the way, if the source has written them down: as many as stamps, or none.
+    /// The nodes of the path if the source recorded them, one per stamp; else empty.
     pub path: Vec<NodeId>,
-    /// One for each node, the source's first.
+    /// One per node, the source first.
     pub stamps: Vec<Stamp>,
 }
 
-/// When a source marks ADUs of one stream.
+/// Decides which ADUs of one stream a source traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marking {
     every: Duration,
@@ -87,19 +93,19 @@ pub struct Marking {
 }
 
 impl Stamp {
-    /// Returns all of it together.
+    /// Returns the sum of all parts.
     pub fn sum(&self) -> Duration {
         self.inside + self.lift + self.wait + self.line
     }
 }
 
 impl Trace {
-    /// Returns the trace of an ADU that begins here.
+    /// Returns the trace of an ADU that starts here.
     pub const fn begin(now: Instant) -> Self {
         Self::arrived(Vec::new(), now)
     }
 
-    /// Returns the trace of an ADU that came with these stamps.
+    /// Returns the trace of an ADU that arrived with these stamps.
     pub const fn arrived(stamps: Vec<Stamp>, now: Instant) -> Self {
         Self {
             stamps,
@@ -110,23 +116,23 @@ impl Trace {
         }
     }
 
-    /// Returns the stamps that it came with.
+    /// Returns the stamps that it arrived with.
     pub fn stamps(&self) -> &[Stamp] {
         &self.stamps
     }
 
-    /// Notes how long it was in modules here.
+    /// Adds time spent in modules here.
     pub fn add_lift(&mut self, lift: Duration) {
         self.lift += lift;
     }
 
-    /// Notes that it waits from now on for its turn on a link, or for a mailbox; `line` is how long it will be on its way.
+    /// Starts the wait for a link or a mailbox; `line` is the latency of the link.
     pub const fn queue(&mut self, now: Instant, line: Duration) {
         self.queued = now;
         self.line = line;
     }
 
-    /// Returns this node's stamp, if the ADU leaves now.
+    /// Returns this node's stamp if the ADU leaves now.
     pub fn stamp(&self, now: Instant) -> Stamp {
         let here = self.queued.saturating_since(self.arrived);
         Stamp {
@@ -137,17 +143,18 @@ impl Trace {
         }
     }
 
-    /// Returns whether one more stamp fits: a way that is longer than any plan's goes on untraced.
+    /// Returns whether one more stamp fits: beyond the longest path of a plan an ADU continues
+    /// without.
     pub fn has_room(&self) -> bool {
         self.stamps.len() < TRACE_STAMPS_MAX
     }
 
-    /// Returns how many bytes its stamps take on the wire at most, this node's with them.
+    /// Returns the maximum size of its stamps on the wire, this node's included, in bytes.
     pub const fn bytes_max(&self) -> usize {
         1 + (self.stamps.len() + 1) * STAMP_BYTES_MAX
     }
 
-    /// Returns the whole way, at the sink, once the ADU is delivered.
+    /// Returns the complete trace, at the sink, on delivery.
     pub fn finish(self, header: &Header, now: Instant) -> Traced {
         let last = self.stamp(now);
         let held = |sum, stamp: &Stamp| sum + stamp.inside + stamp.lift + stamp.wait;
@@ -171,7 +178,7 @@ impl Trace {
 }
 
 impl Traced {
-    /// Returns what the way took altogether.
+    /// Returns the total latency of the path.
     pub fn sum(&self) -> Duration {
         self.stamps
             .iter()
@@ -180,7 +187,7 @@ impl Traced {
 }
 
 impl Marking {
-    /// Returns the marking for who asks for an ADU each `every`, of a stream with so many sinks.
+    /// Starts tracing one ADU every `every`, limited by the number of sinks.
     pub fn new(every: Duration, sinks: usize, now: Instant) -> Self {
         let for_sinks = Duration::from_nanos(EVERY_PER_SINK.as_nanos() * sinks as u64);
         Self {
@@ -190,19 +197,19 @@ impl Marking {
         }
     }
 
-    /// Goes on for who asks again, and for others that ask meanwhile: as often as the most curious wants.
+    /// Extends the lease, and adopts the new request's interval.
     pub fn renew(&mut self, asked: Self) {
         self.until = self.until.max(asked.until);
         self.every = asked.every;
         self.next = self.next.min(asked.next + asked.every);
     }
 
-    /// Returns whether nobody wants to know any more.
+    /// Returns whether the lease has expired.
     pub fn is_over(&self, now: Instant) -> bool {
         now >= self.until
     }
 
-    /// Returns the trace of an ADU that is given now, if it is one to be traced.
+    /// Returns a new trace if the ADU that is given now is to be traced.
     pub fn mark(&mut self, now: Instant) -> Option<Box<Trace>> {
         if self.is_over(now) || now < self.next {
             return None;

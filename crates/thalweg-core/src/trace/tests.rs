@@ -1,4 +1,4 @@
-//! Proves that stamps add up to the time that an ADU was on its way, and that no stream is traced more often than it may be.
+//! Proves that stamps add up to an ADU's latency, and that tracing keeps its rate limit.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ fn at(millis: u64) -> Instant {
 }
 
 #[test]
-fn a_stamp_is_the_residence_by_part_and_the_line_behind_it() {
+fn stamp_has_residence_by_part_and_line() {
     let mut trace = Trace::begin(at(10));
     trace.add_lift(Duration::from_millis(2));
     trace.queue(at(17), Duration::from_millis(40));
@@ -30,7 +30,7 @@ fn a_stamp_is_the_residence_by_part_and_the_line_behind_it() {
 }
 
 #[test]
-fn the_budget_at_the_source_is_what_is_left_and_what_nodes_have_spent() {
+fn source_budget_is_rest_plus_spent() {
     let mut header = Header::new(StreamId(1), Sequence(7));
     let first = Stamp {
         inside: Duration::from_millis(1),
@@ -38,7 +38,7 @@ fn the_budget_at_the_source_is_what_is_left_and_what_nodes_have_spent() {
         wait: Duration::from_millis(3),
         line: Duration::from_millis(40),
     };
-    // The clock of the sink has nothing in common with the source's.
+    // The sink's clock is unrelated to the source's.
     let arrived = at(900);
     header.deadline = arrived + Duration::from_millis(94);
     let mut trace = Trace::arrived(Vec::from([first]), arrived);
@@ -52,14 +52,14 @@ fn the_budget_at_the_source_is_what_is_left_and_what_nodes_have_spent() {
 }
 
 #[test]
-fn a_way_longer_than_any_plans_takes_no_further_stamp() {
+fn overlong_path_takes_no_further_stamp() {
     let stamps = |count| Trace::arrived(vec![Stamp::default(); count], at(0));
     assert!(stamps(TRACE_STAMPS_MAX - 1).has_room());
     assert!(!stamps(TRACE_STAMPS_MAX).has_room());
 }
 
 #[test]
-fn a_marking_keeps_its_interval_and_ends_with_its_lease() {
+fn marking_keeps_interval_and_lease() {
     let mut marking = Marking::new(Duration::from_millis(1), 1, at(0));
     let marked = |marking: &mut Marking, from: u64, to: u64| {
         let times = from..to;

@@ -1,10 +1,10 @@
 //! Units that multiply: `Bitrate * Duration = DataSize`.
 //!
-//! *The idea.* A number with a unit is a type, so that a rate is never added to a size and kilobits are never mistaken
-//! for kilobytes. Sizes and rates are whole bytes and bits a second; arithmetic saturates, for these values come from
-//! configurations and peers.
+//! *The idea.* A number with a unit is a type, so that a rate is never added to a size and kilobits
+//! are never mistaken for kilobytes. Sizes are whole bytes and rates whole bits per second.
+//! Arithmetic saturates, because these values come from configurations and peers.
 //!
-//! *What it does not do.* It measures nothing; and it keeps no fractions of a bit.
+//! *What it does not do.* It measures nothing, and it keeps no fractions of a bit.
 //!
 //! *Sources.* str0m `crates/proto/src/bandwidth.rs`.
 
@@ -22,7 +22,7 @@ use crate::time::Duration;
 pub(crate) use parse::read_unit;
 pub use parse::{ParseUnitError, parse_duration};
 
-/// A rate in whole bits a second.
+/// A rate in whole bits per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bitrate(u64);
 
@@ -41,25 +41,25 @@ pub struct Ratio(f64);
 pub struct RatioOutOfRange(pub f64);
 
 impl Bitrate {
-    /// Nothing a second.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// Returns a rate of this many bits a second.
+    /// Returns a rate of this many bits per second.
     pub const fn from_bps(bps: u64) -> Self {
         Self(bps)
     }
 
-    /// Returns a rate of this many kilobits (1,000 bit) a second, saturating.
+    /// Returns a rate of this many kilobits (1,000 bit) per second, saturating.
     pub const fn from_kbps(kbps: u64) -> Self {
         Self(kbps.saturating_mul(1_000))
     }
 
-    /// Returns the bits a second.
+    /// Returns bits per second.
     pub const fn as_bps(self) -> u64 {
         self.0
     }
 
-    /// Returns megabits (1,000,000 bit) a second.
+    /// Returns megabits (1,000,000 bit) per second.
     pub fn as_mbps_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
@@ -78,7 +78,7 @@ impl Bitrate {
 }
 
 impl DataSize {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
     /// Returns an amount of this many bytes.
@@ -96,14 +96,14 @@ impl DataSize {
         self.0
     }
 
-    /// Returns the difference, zero at least.
+    /// Returns the difference, at least zero.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
 
-/// The number is never not-a-number, so every ratio equals itself.
+/// The number is never NaN, so every ratio equals itself.
 impl Eq for Ratio {}
 
 impl Ratio {
@@ -154,7 +154,7 @@ impl Mul<Duration> for Bitrate {
 impl Div<Duration> for DataSize {
     type Output = Bitrate;
 
-    /// The mean rate over a time, rounded down; over no time it is zero, for nothing can be said.
+    /// The mean rate over a time, rounded down; zero over no time.
     fn div(self, duration: Duration) -> Bitrate {
         let nanos = u128::from(duration.as_nanos());
         let bits = u128::from(self.0) * 8 * 1_000_000_000;
@@ -204,7 +204,7 @@ fn scaled(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)]) -> fmt:
         .find(|(size, _)| value >= *size)
         .unwrap_or(units[units.len() - 1]);
     let (value, size) = (u128::from(value), u128::from(size));
-    // What is shown is read again, so the largest is not rounded up to more than there is.
+    // The output must parse again, so the maximum is not rounded up beyond the largest value.
     let most = u128::from(u64::MAX) * 1_000 / size;
     let thousandths = ((value * 1_000 + size / 2) / size).min(most);
     let (whole, part) = (thousandths / 1_000, thousandths % 1_000);

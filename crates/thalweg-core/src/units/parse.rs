@@ -1,7 +1,8 @@
 //! Text to units: `"2 Mbit/s"`, `"64 KiB"`, `"300 ms"`.
 //!
-//! *The idea.* A number, an optional space, and a unit that must be there: a bare number is refused, because that is
-//! how kilobits become kilobytes. The error says what was read and what would be accepted.
+//! *The idea.* A number, an optional space, and a mandatory unit: a bare number is rejected,
+//! because that is how kilobits become kilobytes. The error shows the text and what would be
+//! accepted.
 //!
 //! *Sources.* The world file of docs/planner.md; SI prefixes for rates, IEC prefixes for sizes.
 
@@ -25,7 +26,7 @@ pub struct ParseUnitError {
     units: &'static str,
 }
 
-/// A number's unit and how many base units it holds.
+/// A unit's name and its number of base units.
 type Scale = (&'static str, f64);
 
 const RATES: &[Scale] = &[
@@ -64,7 +65,7 @@ fn scaled(text: &str, scales: &[Scale]) -> Option<u64> {
     (value.is_finite() && value < u64::MAX as f64).then_some(value as u64)
 }
 
-/// Reads a length of time such as `300 ms`, `1.5 s`, `2 min`.
+/// Reads a duration such as `300 ms`, `1.5 s`, `2 min`.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
     scaled(text, TIMES)
         .map(Duration::from_nanos)
@@ -106,7 +107,7 @@ impl FromStr for DataSize {
     }
 }
 
-/// Reads a unit from text; anything else, such as a bare number, is refused with what to write instead.
+/// Reads a unit from text; anything else, such as a bare number, is rejected with an example.
 pub(crate) fn read_unit<'de, D: Deserializer<'de>, T>(
     from: D,
     expecting: &'static str,

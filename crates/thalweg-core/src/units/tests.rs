@@ -1,4 +1,4 @@
-//! Proves that units multiply as physics does, saturate, and read back what they print.
+//! Proves that units multiply as in physics, saturate, and parse what they print.
 
 use alloc::string::ToString;
 
@@ -8,7 +8,7 @@ use super::{Bitrate, DataSize, Ratio, parse_duration};
 use crate::time::Duration;
 
 #[test]
-fn a_rate_times_a_time_is_a_size() {
+fn rate_times_time_is_size() {
     assert_eq!(
         Bitrate::from_kbps(150) * Duration::from_secs(2),
         DataSize::from_bytes(37_500)
@@ -24,7 +24,7 @@ fn a_rate_times_a_time_is_a_size() {
 }
 
 #[test]
-fn nothing_in_no_time_says_nothing() {
+fn size_over_no_time_is_zero_rate() {
     assert_eq!(DataSize::from_bytes(1) / Duration::ZERO, Bitrate::ZERO);
     assert_eq!(Bitrate::ZERO.time_for(DataSize::ZERO), Duration::ZERO);
     assert_eq!(
@@ -34,7 +34,7 @@ fn nothing_in_no_time_says_nothing() {
 }
 
 #[test]
-fn a_ratio_lies_between_its_edges() {
+fn ratio_is_in_range() {
     assert!(Ratio::new(0.0).is_ok() && Ratio::new(1.0).is_ok());
     assert!(
         Ratio::new(-0.000_1).is_err()
@@ -44,8 +44,8 @@ fn a_ratio_lies_between_its_edges() {
 }
 
 #[test]
-fn the_largest_is_not_shown_as_more_than_can_be_read() {
-    // u64::MAX itself is beyond what a number with a unit can say.
+fn largest_value_prints_parseably() {
+    // u64::MAX itself cannot be written as a number with a unit.
     for below in [0, 1, 1 << 10, 1 << 12, 400_000_000, 1 << 29, 1 << 40] {
         let (size, rate) = (
             DataSize::from_bytes(u64::MAX - below),
@@ -59,7 +59,7 @@ fn the_largest_is_not_shown_as_more_than_can_be_read() {
 }
 
 #[test]
-fn a_bare_number_is_refused_with_an_example() {
+fn bare_number_is_rejected_with_example() {
     let error = "2000"
         .parse::<Bitrate>()
         .expect_err("there is no unit")
@@ -80,19 +80,19 @@ fn a_bare_number_is_refused_with_an_example() {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back_within_half_a_thousandth(bps in 1_u64..1 << 50) {
+    fn printed_rate_parses_within_half_permille(bps in 1_u64..1 << 50) {
         let rate = Bitrate::from_bps(bps);
         let read: Bitrate = rate.to_string().parse().expect("printed by us");
         prop_assert!(read.as_bps().abs_diff(bps) as f64 <= bps as f64 * 0.000_5 + 1.0);
     }
 
     #[test]
-    fn any_text_is_a_value_or_an_error(text in "\\PC*") {
+    fn any_text_is_value_or_error(text in "\\PC*") {
         let _ = (text.parse::<Bitrate>(), text.parse::<DataSize>(), parse_duration(&text));
     }
 
     #[test]
-    fn sending_for_the_time_it_takes_sends_it_all(bps in 8_u64..1 << 40, bytes in 0_u64..1 << 30) {
+    fn time_for_size_sends_it_all(bps in 8_u64..1 << 40, bytes in 0_u64..1 << 30) {
         let (rate, size) = (Bitrate::from_bps(bps), DataSize::from_bytes(bytes));
         prop_assert!(rate * rate.time_for(size) >= size);
     }

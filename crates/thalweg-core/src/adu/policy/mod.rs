@@ -1,9 +1,9 @@
-//! Which pieces of layered video matter more: the adaptation policy of a stream.
+//! The adaptation policy of a stream: which parts of layered video are dropped first.
 //!
-//! *The idea.* Quality has two dimensions: how many pictures a second, and how good each is. A policy says which is
-//! given up first, and says it once, as the importance of every ADU; whoever drops by importance then follows it
-//! without knowing video. Pictures fall into temporal levels as in a dyadic hierarchy, so that dropping the highest
-//! level halves the rate of pictures evenly:
+//! *The idea.* Quality has two dimensions: the picture rate, and the quality of each picture. A
+//! policy decides once what is dropped first, by the importance of every ADU; a queue that drops by
+//! importance follows it without knowledge of video. Pictures have temporal levels as in a dyadic
+//! hierarchy, so that dropping the highest level halves the picture rate evenly:
 //!
 //! ```text
 //! picture    0  1  2  3  4  5  6  7  8        rank, temporal bias    layer · LEVELS + level
@@ -11,11 +11,12 @@
 //! importance = 255 − rank · ⌊255 / (LEVELS · layers)⌋
 //! ```
 //!
-//! With a temporal bias every picture loses its refinements before any loses its base; with a spatial bias whole
-//! pictures go before those that stay lose anything. A table says it cell by cell.
+//! With a temporal bias every picture loses its refinements before any loses its base; with a
+//! spatial bias whole pictures are dropped before the remaining ones lose anything. A table sets
+//! every cell.
 //!
-//! *What it does not do.* It knows nothing of codecs: pictures that depend on each other have their importance from
-//! what depends on them (`thalweg_media::nal`).
+//! *What it does not do.* It knows no codecs: interdependent pictures get their importance from
+//! their dependants (`thalweg_media::nal`).
 //!
 //! *Sources.* spec PL-18 (two dimensions), PL-19 (eight ADUs a frame), PL-20 (temporal bias).
 
@@ -31,56 +32,56 @@ use crate::limits::LAYERS_MAX;
 #[cfg(test)]
 mod tests;
 
-/// Temporal levels: pictures of the last are half of all.
+/// Number of temporal levels; half of all pictures are in the last.
 pub const LEVELS: usize = 4;
 
-/// What is given up first when a link carries less than the stream.
+/// What is dropped first when a link carries less than the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub enum AdaptationPolicy {
-    /// Layers from the highest, of all pictures alike: 255 − 24 · layer.
+    /// Layers from the highest, the same for all pictures: 255 − 24 · layer.
     #[default]
     Layers,
     /// Spatial refinements first, from the highest layer and the last level; then whole pictures.
     Temporal,
-    /// Whole pictures first, from the last level; then refinements of those that stay.
+    /// Whole pictures first, from the last level; then refinements of the remaining ones.
     Spatial,
-    /// As the table says.
+    /// As in the table.
     Table(Table),
 }
 
-/// The importance of each layer of the pictures of each temporal level.
+/// The importance of each layer by temporal level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
     rows: [[Importance; LAYERS_MAX]; LEVELS],
-    /// How many layers it has; further ones matter as little as the last.
+    /// Number of layers; further ones have the importance of the last.
     layers: u8,
 }
 
-/// The table cannot be one.
+/// The policy is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadPolicy {
     /// A word that is no policy.
     #[error("`{0}` is no adaptation policy: use layers, temporal, spatial, or a table")]
     Word(String),
-    /// Not a row for each temporal level.
+    /// The number of rows differs from the number of temporal levels.
     #[error("the table has {rows} rows: it needs {LEVELS}, one for each temporal level")]
     Rows {
-        /// How many it has.
+        /// Number of rows.
         rows: usize,
     },
-    /// Rows of different lengths, or none or too many layers.
+    /// Rows of different lengths, or with no or too many layers.
     #[error(
         "row {row} has {layers} layers: every row needs as many as the first, 1 to {LAYERS_MAX}"
     )]
     Layers {
         /// The row, from 0.
         row: usize,
-        /// How many it has.
+        /// Number of layers.
         layers: usize,
     },
-    /// A layer that matters more than one that it needs.
+    /// A layer with a higher importance than one that it needs.
     #[error(
         "row {row}: layer {layer} matters more than the layer below it, without which it is of no use"
     )]
@@ -93,7 +94,7 @@ pub enum BadPolicy {
 }
 
 impl AdaptationPolicy {
-    /// Returns how much a layer of a picture matters; the picture by its number in the stream, from 0.
+    /// Returns the importance of a layer of a picture, given by its number in the stream, from 0.
     pub fn importance(&self, picture: u64, layer: u8, layers: u8) -> Importance {
         let level = level_of(picture);
         let layer = usize::from(layer);
@@ -119,9 +120,9 @@ pub fn level_of(picture: u64) -> usize {
 }
 
 impl Table {
-    /// Returns the table with these rows, one a temporal level.
+    /// Returns the table with these rows, one per temporal level.
     ///
-    /// Fails   there are not [`LEVELS`] rows of equal length, or a layer matters more than one it needs
+    /// Fails   there are not [`LEVELS`] rows of equal length, or a layer outranks one that it needs
     pub fn new(rows: &[Vec<u8>]) -> Result<Self, BadPolicy> {
         if rows.len() != LEVELS {
             return Err(BadPolicy::Rows { rows: rows.len() });
@@ -155,7 +156,7 @@ impl Table {
     }
 }
 
-/// A policy as a file has it: a word, or rows of numbers.
+/// A policy as written in a file: a word, or rows of numbers.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(
     untagged,

@@ -1,4 +1,5 @@
-//! Proves what each bias gives up first, that no layer outranks one it needs, and that tables are checked.
+//! Proves what each bias drops first, that no layer outranks one it needs, and that tables are
+//! checked.
 
 use alloc::string::ToString as _;
 use alloc::vec;
@@ -9,7 +10,7 @@ use crate::limits::LAYERS_MAX;
 
 const EIGHT: u8 = 8;
 
-/// Returns pictures and layers of two groups, those dropped first in front.
+/// Returns pictures and layers of two groups, the first dropped first.
 fn dropped_first(policy: AdaptationPolicy) -> Vec<(u64, u8)> {
     let mut pieces: Vec<(u64, u8)> = (0..16)
         .flat_map(|picture| (0..EIGHT).map(move |layer| (picture, layer)))
@@ -19,22 +20,22 @@ fn dropped_first(policy: AdaptationPolicy) -> Vec<(u64, u8)> {
 }
 
 #[test]
-fn levels_are_those_of_a_dyadic_hierarchy() {
+fn levels_form_dyadic_hierarchy() {
     let levels: Vec<_> = (0..9).map(level_of).collect();
     assert_eq!(levels, [0, 3, 2, 3, 1, 3, 2, 3, 0]);
 }
 
 #[test]
-fn a_temporal_bias_keeps_every_picture_until_only_bases_are_left() {
+fn temporal_bias_keeps_pictures_before_layers() {
     let order = dropped_first(AdaptationPolicy::Temporal);
     let (refinements, bases) = order.split_at(16 * 7);
     assert!(refinements.iter().all(|(_, layer)| *layer > 0));
-    // Then pictures go evenly: first every second.
+    // Then pictures are dropped evenly: first every second.
     assert!(bases[..8].iter().all(|(picture, _)| picture % 2 == 1));
 }
 
 #[test]
-fn a_spatial_bias_keeps_some_pictures_whole_until_half_a_group_is_gone() {
+fn spatial_bias_keeps_pictures_whole() {
     let order = dropped_first(AdaptationPolicy::Spatial);
     let (odd, rest) = order.split_at(8 * 8);
     assert!(odd.iter().all(|(picture, _)| picture % 2 == 1));
@@ -42,7 +43,7 @@ fn a_spatial_bias_keeps_some_pictures_whole_until_half_a_group_is_gone() {
 }
 
 #[test]
-fn no_layer_matters_more_than_one_it_needs() {
+fn no_layer_outranks_one_it_needs() {
     for policy in [
         AdaptationPolicy::Layers,
         AdaptationPolicy::Temporal,
@@ -61,7 +62,7 @@ fn no_layer_matters_more_than_one_it_needs() {
 }
 
 #[test]
-fn a_table_is_obeyed_and_its_last_layer_stands_for_those_beyond() {
+fn table_applies_and_its_last_layer_repeats() {
     let rows = vec![vec![250, 200], vec![240, 190], vec![230, 180], vec![220, 0]];
     let policy = AdaptationPolicy::Table(Table::new(&rows).expect("it is a table"));
     let of = |picture, layer| policy.importance(picture, layer, EIGHT).0;
@@ -72,7 +73,7 @@ fn a_table_is_obeyed_and_its_last_layer_stands_for_those_beyond() {
 }
 
 #[test]
-fn tables_that_make_no_sense_are_refused() {
+fn invalid_tables_are_rejected() {
     let rows = |rows: usize, layers: usize| vec![vec![9; layers]; rows];
     assert_eq!(Table::new(&rows(3, 8)), Err(BadPolicy::Rows { rows: 3 }));
     assert_eq!(

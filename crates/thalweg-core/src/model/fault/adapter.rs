@@ -1,7 +1,7 @@
-//! What is wrong with the adapters that a world declares, and with those that its nodes are said to hold.
+//! Mistakes in a world's declared adapters, and in the adapters that its nodes hold.
 //!
-//! *The idea.* What a declaration may say depends on its kind (see [`Declaration`]); a key that means nothing for its kind
-//! is refused, for whoever wrote it meant something.
+//! *The idea.* The allowed keys of a declaration depend on its kind (see [`Declaration`]). A key
+//! without meaning for its kind is rejected, because its author expects an effect.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::units::Bitrate;
 
-/// What a declaration declares.
+/// The kind of a declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Standard,
@@ -86,9 +86,10 @@ impl World {
         faults.add(path, message);
     }
 
-    /// Checks that the states which a stream can be in are no more than a planner numbers.
+    /// Checks that a planner can number a stream's states.
     pub(super) fn check_states(&self, faults: &mut Faults, path: &str, stream: &Stream) {
-        // Without declared adapters the most layers fit, and more declared ones than there may be are reported already.
+        // Without declared adapters any valid number of layers fits, and too many declared ones are
+        // reported already.
         if !(1..=WORLD_ADAPTERS_MAX).contains(&self.adapters.len()) {
             return;
         }
@@ -102,7 +103,7 @@ impl World {
         }
     }
 
-    /// Checks what a node gives to adapters.
+    /// Checks a node's adapter resources.
     pub(super) fn check_place(&self, faults: &mut Faults, name: &NodeName, node: &Node) {
         if let Some(cores) = node.cpu_cores {
             faults.check_not_negative(format!("node.{name}.cpu"), cores);
@@ -116,7 +117,7 @@ impl World {
     }
 }
 
-/// Lists the adapters that there are.
+/// Lists the existing adapters.
 fn known(declarations: &BTreeMap<AdapterName, Declaration>) -> String {
     let declared = declarations.keys().filter(|name| !name.is_standard());
     let names = AdapterName::STANDARD.iter().chain(declared);
@@ -124,7 +125,7 @@ fn known(declarations: &BTreeMap<AdapterName, Declaration>) -> String {
     format!("there are {}", names.join(", "))
 }
 
-/// Refuses keys that mean nothing for this kind of adapter.
+/// Rejects keys without meaning for this kind of adapter.
 fn check_keys(
     faults: &mut Faults,
     path: &str,
@@ -183,7 +184,7 @@ fn check_keys(
     }
 }
 
-/// Checks numbers.
+/// Checks the numbers of a declaration.
 fn check_values(faults: &mut Faults, path: &str, declaration: &Declaration) {
     if let Some(factor) = declaration.rate_factor {
         faults.check_positive(format!("{path}.rate_factor"), factor);

@@ -1,8 +1,8 @@
-//! What is wrong with a world although every value in it can be read.
+//! Mistakes in a world that parses.
 //!
-//! *The idea.* A fault names the key it is about (`link[0].ends[1]`), so that whoever read the text can say the line.
+//! *The idea.* A fault names its key (`link[0].ends[1]`), so that a parser can add the line.
 //!
-//! *What it does not do.* It does not say whether a plan exists: that is the planner's answer, not a mistake.
+//! *What it does not do.* Whether a plan exists is the planner's answer and no fault.
 
 mod adapter;
 
@@ -17,24 +17,24 @@ use super::{
 use crate::limits::{LAYERS_MAX, WORLD_LINKS_MAX, WORLD_NODES_MAX, WORLD_STREAMS_MAX};
 use crate::units::Bitrate;
 
-/// Frames a second of a stream at most: a thousand times a video's.
+/// Maximum frames per second of a stream: a thousand times a video's.
 const FRAMES_MAX: f64 = 100_000.0;
 
-/// What a clock may drift: ten times what a poor crystal does.
+/// Maximum drift of a clock: ten times that of a poor crystal.
 const DRIFT_PPM_MAX: u32 = 1_000;
 
 /// One mistake in a world.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct Fault {
-    /// The key it is about, such as `link[0].rate`.
+    /// The key, such as `link[0].rate`.
     pub path: String,
     /// What is wrong and what would be right.
     pub message: String,
 }
 
 impl World {
-    /// Returns every mistake, in the order of weights, adapters, nodes, links, streams, events; empty if the world is sound.
+    /// Returns every mistake, in the order of weights, adapters, nodes, links, streams, events.
     ///
     /// Cost    O((nodes + links + events) · log)
     pub fn faults(&self) -> Vec<Fault> {
@@ -176,7 +176,7 @@ fn check_change(faults: &mut Faults, path: &str, set: &LinkChange) {
     }
 }
 
-/// The mean length of a burst is that of a geometric distribution, which is at least one.
+/// The length of a burst has a geometric distribution, so its mean is at least one.
 fn check_burst(faults: &mut Faults, path: String, burst: f64) {
     if !(burst >= 1.0 && burst.is_finite()) {
         let message =
@@ -185,7 +185,7 @@ fn check_burst(faults: &mut Faults, path: String, burst: f64) {
     }
 }
 
-/// Losses come in bursts of a length; so rarely that the mean comes out, and that is not always possible.
+/// Checks that losses in bursts of this length can have this mean.
 fn check_bursts(faults: &mut Faults, path: &str, link: &Link) {
     check_burst(faults, format!("{path}.burst"), link.burst);
     let (loss, inside) = (link.loss.as_f64(), link.burst_loss.as_f64());
@@ -255,7 +255,7 @@ fn check_layers(faults: &mut Faults, path: &str, stream: &Stream) {
     }
 }
 
-/// Lists a few names, for the message about one that is not among them.
+/// Lists a few names, for the message about an unknown one.
 fn known<'a>(names: impl ExactSizeIterator<Item = &'a NodeName>) -> String {
     const SHOWN: usize = 8;
     let count = names.len();
@@ -268,7 +268,7 @@ fn known<'a>(names: impl ExactSizeIterator<Item = &'a NodeName>) -> String {
 }
 
 impl Weights {
-    /// Returns what is wrong with weights, those of a world or a node's own, in the order of a file.
+    /// Returns every mistake in the weights of a world or a node, in file order.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Faults::default();
         for (key, value) in self.by_key() {
