@@ -84,9 +84,9 @@ fn guessing_ends_a_phrase_and_says_who_guessed() {
     write(&fabric, "a", 1_000);
     let (sending, phrase) = send(&fabric, &["a"]);
     let sentences = [
-        "2 more wrong ones",
-        "1 more wrong ones",
-        "the phrase is dead",
+        "wrong attempts left: 2",
+        "wrong attempts left: 1",
+        "the phrase is blocked",
     ];
     for sentence in sentences {
         let run = end(receive(&fabric, "base", &wrong(&phrase)), 1);

@@ -1,63 +1,68 @@
-//! How large a block should be, by what the path is like.
+//! The choice of the block size from the properties of the path.
 //!
-//! *The idea.* Each block costs a header and a hash, so the larger the better, where relays pass on what arrives
-//! ([`Relay::Through`]). Where they pass on what they have whole ([`Relay::Whole`]) a block costs its length once more for each
-//! further hop. The one falls and the other grows with the block:
+//! *The idea.* Each block costs a header and a hash, so larger is better where relays forward data
+//! while it arrives ([`Relay::Through`]). Where they store and forward ([`Relay::Whole`]), each
+//! further hop costs the length of one block. The first cost falls with the block size and the
+//! second rises:
 //!
 //! ```text
 //! T(c) = S/c · max τ(c) + Σ of the other hops τ(c)           S bytes to send, c the block
 //! τ(c) = (c + H) / B + t₀                                    on a hop of rate B; H bytes and t₀ for each ADU
-//!      ≈ S/B (1 + (H + t₀B)/c) + c · Σ' 1/Bₖ + constant      Σ' over all hops but the slowest, whose rate is B
-//! c*   = √( S (H/B + t₀) / Σ' 1/Bₖ )                         where T is least; one hop, or through: as large as may be
+//!      ≈ S/B (1 + (H + t₀B)/c) + c · Σ' 1/Bₖ + constant      Σ' over all hops but the slowest, of rate B
+//! c*   = √( S (H/B + t₀) / Σ' 1/Bₖ )                         minimum of T; through, or one hop: the bound
 //! ```
 //!
-//! The block is the power of two nearest to c* by ratio, for hashes of other lengths do not fit the tree. By its
-//! neighbours T is at most 6 % of its overhead worse than at c* (√2 + 1/√2 against 2).
+//! The block size is the power of two closest to c* by ratio, because hashes of other lengths do
+//! not fit the tree. At the neighbouring powers T exceeds its minimum by at most 6 % of the
+//! overhead (√2 + 1/√2 against 2).
 //!
-//! *What it does not do.* It does not look at loss, or at the round trip: a block is sent without waiting for a word on
-//! the one before.
+//! *What it does not do.* It ignores loss and the round-trip time: blocks are sent without waiting
+//! for acknowledgements.
 //!
-//! *Sources.* docs/files.md §4; spec BM-R1 for the shape, which is store-and-forward at one end and headers at the other.
+//! *Sources.* docs/files.md §4; spec BM-R1 for the shape, which is store-and-forward at one end and
+//! headers at the other.
 
 use crate::limits::{TRANSFER_BLOCK_BYTES_MAX, TRANSFER_BLOCKS_MAX, TRANSFER_FILES_MAX};
 use crate::time::Duration;
 use crate::units::{Bitrate, DataSize};
 
-/// What one block costs on the line beside itself: an ADU's header (24 bytes in the middle of a stream), the block's
-/// own (5), its hash in the manifest (32).
+/// Bytes that a block adds on the link: an ADU's header (24 bytes in the middle of a stream), the
+/// block's own (5), its hash in the manifest (32).
 pub const OVERHEAD_BYTES: u64 = 61;
 
-/// What a node takes for an ADU that does not depend on its length: a guess within a power of two of what the relay
-/// benchmarks show, for it matters on fast links only, where the blocks are bounded anyway.
+/// A node's fixed processing time per ADU: an estimate within a factor of two of the relay
+/// benchmarks. It matters on fast links only, where the block size is bounded anyway.
 pub const OVERHEAD_TIME: Duration = Duration::from_micros(20);
 
-/// The least block: a chunk of BLAKE3 is 1,024 bytes, and below this a packet would hold parts of several.
+/// Minimum block size: a chunk of BLAKE3 is 1,024 bytes, and a packet would hold parts of several
+/// smaller blocks.
 const BLOCK_BYTES_MIN: u64 = 1 << 10;
 
-/// The largest block that is chosen: what is sent again is a block, and what is shown of progress too.
+/// Maximum chosen block size: the unit of resending, and of displayed progress.
 const BLOCK_BYTES_CHOSEN_MAX: u64 = 256 << 10;
 
-/// How long a block may take of what a limit leaves: shorter than that nobody feels a burst.
+/// Maximum time of a block at the limited rate, so that a limited transfer is not bursty.
 const LIMIT_TIME: Duration = Duration::from_millis(250);
 
-/// What a packet has that is not of the ADU in it (IPv4, UDP, QUIC's header, tag and frame), and what it has of that at most.
+/// Bytes of a packet outside the ADU (IPv4, UDP, QUIC's header, tag and frame), and maximum bytes
+/// of an ADU in it.
 const PACKET_OVERHEAD_BYTES: u64 = 58;
 const PACKET_ADU_BYTES: u64 = 1_400;
 
-/// What a hop of unknown rate is taken for.
+/// Assumed rate of a hop with an unknown rate.
 const RATE_UNKNOWN: Bitrate = Bitrate::from_kbps(1_000_000);
 
-/// What the relays of a transfer do with a block.
+/// How the relays of a transfer forward a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relay {
-    /// They pass it on while it arrives.
+    /// They forward it while it arrives.
     Through,
-    /// They pass it on when they have it: to several, or changed.
+    /// They forward it when it is complete: to several sinks, or adapted.
     Whole,
 }
 
-/// Returns the length of a block for so many bytes over these hops; the rate of each, if it is known. A limit makes it so short
-/// that the limit holds in any second, but for one block, and not only in the long run.
+/// Returns the block size in bytes for a transfer of `size` over hops of these rates, if known. A
+/// limit makes it short enough to hold over any second, except for one block.
 ///
 /// Cost    O(hops)
 pub fn choose(
@@ -78,8 +83,8 @@ pub fn choose(
     };
     let size_bits = size.as_bytes() as f64 * 8.0;
     let each = OVERHEAD_BYTES as f64 * 8.0 * slowest + OVERHEAD_TIME.as_secs_f64();
-    // Of one hop the quotient is infinite, and the bounds decide.
-    let ideal_bytes = root(size_bits * each / others.max(f64::MIN_POSITIVE)) / 8.0;
+    // With one hop the quotient is infinite, and the bounds decide.
+    let ideal_bytes = square_root(size_bits * each / others.max(f64::MIN_POSITIVE)) / 8.0;
     let mut block = BLOCK_BYTES_MIN;
     while block < BLOCK_BYTES_CHOSEN_MAX && (block * block * 2) as f64 <= ideal_bytes * ideal_bytes
     {
@@ -89,18 +94,18 @@ pub fn choose(
     while block > BLOCK_BYTES_MIN && burst.is_some_and(|burst| block > burst.as_bytes()) {
         block /= 2;
     }
-    block.max(least(size))
+    block.max(block_min(size))
 }
 
-/// Returns what an ADU of so many bytes takes on a link, headers included.
+/// Returns the bytes that an ADU of this size takes on a link, headers included.
 pub(super) const fn on_the_wire(bytes: u64) -> u64 {
     bytes + OVERHEAD_BYTES + bytes.div_ceil(PACKET_ADU_BYTES) * PACKET_OVERHEAD_BYTES
 }
 
-/// Returns the least block by which a transfer of so many bytes has not too many.
+/// Returns the smallest block size that keeps the number of blocks within its limit.
 ///
-/// A file that ends within a block has one more, so as many are kept aside as there may be files.
-fn least(size: DataSize) -> u64 {
+/// A file's last block may be partial, so one block per possible file is reserved.
+fn block_min(size: DataSize) -> u64 {
     let mut block = BLOCK_BYTES_MIN;
     while block < TRANSFER_BLOCK_BYTES_MAX as u64
         && size.as_bytes().div_ceil(block) > (TRANSFER_BLOCKS_MAX - TRANSFER_FILES_MAX) as u64
@@ -110,8 +115,9 @@ fn least(size: DataSize) -> u64 {
     block
 }
 
-/// Returns the square root, which `core` does not have: Heron's rule from above, to the last bit but one.
-fn root(square: f64) -> f64 {
+/// Returns the square root, which `core` lacks: Heron's method from above, exact to the last bit
+/// but one.
+fn square_root(square: f64) -> f64 {
     if !square.is_finite() || square <= 0.0 {
         return if square > 0.0 { f64::MAX } else { 0.0 };
     }

@@ -1,6 +1,6 @@
-//! Which blocks of a transfer are there.
+//! The set of a transfer's blocks that are present.
 //!
-//! *The idea.* A bit a block: 32 KiB for the most blocks.
+//! *The idea.* One bit per block: 32 KiB for the maximum number of blocks.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ pub struct Have {
 }
 
 impl Have {
-    /// Returns the set that has none of so many.
+    /// Returns the empty set of a transfer with `blocks` blocks.
     pub fn none(blocks: u32) -> Self {
         Self {
             bits: vec![0; (blocks as usize).div_ceil(64)],
@@ -24,7 +24,7 @@ impl Have {
         }
     }
 
-    /// Adds a block; returns whether it is new. One that the transfer does not have is not.
+    /// Adds a block; returns whether it is new. A block beyond the transfer is ignored.
     pub fn insert(&mut self, block: u32) -> bool {
         if block >= self.blocks || self.contains(block) {
             return false;
@@ -34,33 +34,33 @@ impl Have {
         true
     }
 
-    /// Returns whether a block is there.
+    /// Returns whether a block is present.
     pub fn contains(&self, block: u32) -> bool {
         let word = self.bits.get(block as usize / 64);
         word.is_some_and(|word| word >> (block % 64) & 1 == 1)
     }
 
-    /// Returns how many are there.
+    /// Returns the number of blocks present.
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// Returns how many the transfer has.
+    /// Returns the number of blocks of the transfer.
     pub const fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// Returns whether all are there.
+    /// Returns whether all blocks are present.
     pub const fn is_whole(&self) -> bool {
         self.count == self.blocks
     }
 
-    /// Returns whether all of a range are there.
+    /// Returns whether all blocks of a range are present.
     pub fn has_all(&self, mut range: Range<u32>) -> bool {
         range.all(|block| self.contains(block))
     }
 
-    /// Returns the first ranges that are missing, in order, at most so many.
+    /// Returns the first `ranges_max` missing ranges, in order.
     ///
     /// Cost    O(blocks / 64 + ranges · 64)
     pub fn missing(&self, ranges_max: usize) -> Vec<Range<u32>> {

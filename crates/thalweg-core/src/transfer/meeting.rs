@@ -1,19 +1,19 @@
-//! What two say to each other who have a phrase in common and want to know that of each other.
+//! Messages between two nodes that prove to each other that they share a phrase.
 //!
 //! ```text
 //! ask    = 0:u8  version:u8 = 1  PAKE message:33        hello
 //!        | 1:u8  proof:32
 //! answer = version:u8 = 1  stream id:u64  said          the stream of asks that is answered
 //! said   = 0:u8  PAKE message:33                        hello
-//!        | 1:u8  sealed:48                              admitted: what the transfer is, for who has the key
-//!        | 2:u8  left:u8                                wrong; so many wrong ones are borne yet
+//!        | 1:u8  sealed:48                              admitted: the transfer's ids, encrypted
+//!        | 2:u8  left:u8                                wrong phrase; remaining attempts
 //!        | 3:u8  | 4:u8  | 5:u8                         dead, used, expired
 //! ```
 //!
-//! A receiver asks on a stream of its own, a sender answers all on one. Either says the same again if it is asked again, so
-//! nothing is lost by a loss.
+//! A receiver asks on its own stream; a sender answers all of them on one. Each side repeats its
+//! message when asked again, so losses do no harm.
 //!
-//! *What it does not do.* It knows no cryptography: what the bytes prove, `thalweg-node` knows.
+//! *What it does not do.* It has no cryptography: `thalweg-node` verifies the bytes.
 //!
 //! *Sources.* docs/files.md §7.
 
@@ -24,63 +24,63 @@ use crate::wire::{Reader, WireError};
 
 const VERSION: u8 = 1;
 
-/// Bytes of a message of the key exchange: a side and a point.
+/// Bytes of a key exchange message: a side and a point.
 pub const PAKE_BYTES: usize = 33;
 
 /// Bytes of a proof: a hash.
 pub const PROOF_BYTES: usize = 32;
 
-/// Bytes of what is said to who is admitted: two ids and a tag.
+/// Bytes of the encrypted answer to an admitted receiver: two ids and a tag.
 pub const SEALED_BYTES: usize = 48;
 
-/// What a receiver says.
+/// A receiver's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Its half of the exchange.
+    /// Its half of the key exchange.
     Hello([u8; PAKE_BYTES]),
-    /// That it has the phrase.
+    /// Its proof that it has the phrase.
     Proof([u8; PROOF_BYTES]),
 }
 
-/// What a sender says to one of them.
+/// A sender's answer to one receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// To whom: the stream by which it asked.
+    /// The stream on which the receiver asked.
     pub to: StreamId,
-    /// What.
+    /// The answer.
     pub said: Said,
 }
 
-/// What a sender says.
+/// The content of a sender's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// Its half of the exchange.
+    /// Its half of the key exchange.
     Hello([u8; PAKE_BYTES]),
-    /// The proof is right; here is what the transfer is called.
+    /// The proof is right; encrypted, the ids of the transfer.
     Admitted([u8; SEALED_BYTES]),
-    /// It gets nothing.
+    /// The receiver is refused.
     Refused(Refusal),
 }
 
-/// Why somebody gets nothing.
+/// Why a receiver is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It has another phrase.
-    #[error("the phrase is wrong: ask for it again; {0} more wrong ones and it is dead")]
+    /// The phrase is wrong; the number of remaining attempts.
+    #[error("the phrase is wrong: ask the sender for it (wrong attempts left: {0})")]
     Wrong(u8),
-    /// Others had wrong ones, too many of them.
-    #[error("the phrase is dead, for too many wrong ones were tried: ask the sender for a new one")]
+    /// There were too many wrong attempts.
+    #[error("the phrase is blocked after too many wrong attempts: ask the sender for a new one")]
     Dead,
-    /// As many as were meant have it already.
+    /// The intended number of receivers has used it.
     #[error("the phrase was used already: ask the sender for a new one")]
     Used,
-    /// It came too late.
+    /// The phrase is too old.
     #[error("the phrase has expired: ask the sender for a new one")]
     Expired,
 }
 
 impl Ask {
-    /// Returns it as bytes.
+    /// Returns the message as bytes.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Hello(message) => [&[0, VERSION][..], message].concat(),
@@ -88,7 +88,7 @@ impl Ask {
         }
     }
 
-    /// Reads one.
+    /// Decodes a message.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(payload);
         let ask = match reader.byte("kind")? {
@@ -105,7 +105,7 @@ impl Ask {
 }
 
 impl Answer {
-    /// Returns it as bytes.
+    /// Returns the answer as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::from([VERSION]);
         out.extend_from_slice(&self.to.0.to_be_bytes());
@@ -126,7 +126,7 @@ impl Answer {
         out
     }
 
-    /// Reads one.
+    /// Decodes an answer.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(payload);
         version(&mut reader)?;

@@ -1,4 +1,4 @@
-//! What the ends of a transfer say to each other, as the payloads of their streams' ADUs.
+//! Encoding of a transfer's messages, the payloads of its streams' ADUs.
 //!
 //! ```text
 //! parcel   = 0:u8  version:u8 = 1  log₂ of the block:u8  manifest bytes:(i)  bytes of all files:(i)
@@ -12,7 +12,8 @@
 //!          | 3:u8  reason:text                                    refused
 //! ```
 //!
-//! A decoder is total: any bytes are a value or an error, and what it reserves is bounded by what arrived.
+//! Decoders are total: any bytes are a value or an error, and allocations are bounded by the
+//! input's size.
 //!
 //! *Sources.* docs/files.md §6.
 
@@ -35,65 +36,65 @@ const OFFER: u8 = 0;
 const MANIFEST: u8 = 1;
 const BLOCK: u8 = 2;
 
-/// What a sender says.
+/// A sender's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parcel {
-    /// What is to come, and for whom.
+    /// The size and the targets of a transfer.
     Offer {
-        /// How long a block is, as a power of two: a manifest with other blocks is another one.
+        /// Block size as a power of two; another block size means another manifest.
         block_shift: u8,
-        /// How long the manifest is.
+        /// Size of the manifest in bytes.
         manifest_bytes: u64,
-        /// How long all files are.
+        /// Size of all files in bytes.
         bytes: u64,
-        /// For whom.
+        /// The receiving nodes.
         targets: Vec<NodeId>,
     },
     /// A part of the manifest.
     Manifest {
-        /// Where it belongs.
+        /// Offset in the manifest, in bytes.
         offset: u64,
         /// The part.
         bytes: Bytes,
     },
     /// A block of a file.
     Block {
-        /// Its number.
+        /// The block's number.
         block: u32,
-        /// What is in it.
+        /// The block's bytes.
         bytes: Bytes,
     },
 }
 
-/// What a receiver says.
+/// A receiver's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// Of which stream it speaks: that of the sender's that it subscribes to now.
+    /// The sender's stream that the receiver subscribes to now.
     pub stream: StreamId,
-    /// One more than the largest sequence that has come of it.
+    /// One more than the largest sequence received of that stream.
     pub next: u64,
-    /// How it stands.
+    /// The receiver's state.
     pub state: State,
 }
 
-/// How a receiver stands.
+/// A receiver's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has this much of the manifest.
+    /// It is receiving the manifest.
     Manifest {
-        /// Bytes from its start.
+        /// Bytes received from its start.
         has: u64,
     },
     /// It has the manifest.
     Blocks {
-        /// Bytes of files that it has verified.
+        /// Verified bytes of files.
         bytes: u64,
-        /// The first blocks that are missing, as ranges in order.
+        /// The first missing blocks, as ranges in order.
         missing: Vec<Range<u32>>,
     },
     /// It has everything, in its place and on the disk.
     Whole,
-    /// It takes nothing more, for this reason.
+    /// It accepts nothing more, for this reason.
     Refused(String),
 }
 
@@ -138,7 +139,7 @@ impl Parcel {
         out
     }
 
-    /// Reads a parcel; what it carries is a slice of the payload, not a copy.
+    /// Decodes a parcel; its content is a slice of the payload, not a copy.
     pub fn decode(payload: &Bytes) -> Result<Self, WireError> {
         let mut reader = Reader::new(payload);
         let rest = |reader: &Reader<'_>| payload.slice(payload.len() - reader.remaining()..);
@@ -226,7 +227,7 @@ impl Receipt {
         out
     }
 
-    /// Reads a receipt.
+    /// Decodes a receipt.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(payload);
         version(&mut reader)?;
@@ -268,7 +269,7 @@ fn ranges(reader: &mut Reader<'_>) -> Result<Vec<Range<u32>>, WireError> {
         let left = TRANSFER_BLOCKS_MAX as u64 - u64::from(end);
         let gap = reader.bounded("gap", left)? as u32;
         let length = reader.bounded("length", left - u64::from(gap))? as u32;
-        // Ranges neither touch nor are empty, so a set is said in one way.
+        // Ranges are neither empty nor adjacent, so that each set has one encoding.
         if length == 0 || (gap == 0 && place > 0) {
             return Err(WireError::Malformed("range"));
         }

@@ -1,36 +1,40 @@
-//! Files over streams: what is sent, what is sent again, and what is believed.
+//! Files over streams: what to send, what to resend, and what to accept.
 //!
-//! *The idea.* A transfer is a stream of full reliability and least importance, and for each receiver a small stream
-//! back. The sender gives parcels: an offer, parts of the manifest, blocks of the files. The receiver says how far it
-//! has got in the stream and what it is still missing. What is missing and lies behind what has arrived is lost, for
-//! each hop keeps the order, and goes again; nothing else is ever sent twice. There is no state that a crash could
-//! damage: a receiver that begins anew looks at what it has, and says what it misses.
+//! *The idea.* A transfer is a stream of full reliability and lowest importance, plus a small
+//! return stream per receiver. The sender sends parcels: an offer, parts of the manifest, blocks of
+//! the files. A receipt reports how far the receiver is in the stream and which blocks are missing.
+//! Each hop keeps the order, so a missing block that was sent before the latest arrival is lost and
+//! is resent; nothing else is sent twice. No state can be damaged by a crash: a restarted receiver
+//! verifies the blocks that it has and reports the missing ones.
 //!
 //! ```text
 //!            files/ID/TAGS    offer … manifest … block … block … offer
-//!  Sender  ═══════════════════════════════════════════════════════════► Receiver   one stream for all receivers
-//!          ◄─────────────────────────────────────────────────────────── Receipt    one stream for each
+//!  Sender  ═══════════════════════════════════════════════════════════► Receiver   one stream for all
+//!          ◄─────────────────────────────────────────────────────────── Receipt    one for each
 //!            receipts/ID/TAG  at 17 of stream S, missing 3–5, 9
 //! ```
 //!
-//! A transfer's id is a hash over names, sizes and the hashes of its files ([`Manifest::id`]). It stands in the name of
-//! its stream, which the sender's record announces under the sender's signature; so the manifest is believed if it has
-//! that id, and a block if it has its place in the tree of hashes: nobody on the way can change a byte unnoticed.
+//! A transfer's id is a hash over names, sizes and hashes of its files ([`Manifest::id`]). The id
+//! is part of the stream's name, which the sender's signed record announces. So a manifest is
+//! accepted if it has that id, and a block if it fits the hash tree: no node on the path can change
+//! a byte unnoticed.
 //!
-//! | room | what lives there |
+//! | module | what it holds |
 //! |---|---|
 //! | [`name`] | ids, names of streams, names of files |
-//! | [`tree`] | the hashes of blocks, and of files by them |
-//! | [`manifest`] | what a transfer has, and where each block lies |
-//! | [`block`] | how large a block should be |
-//! | [`have`] | which blocks are there |
-//! | [`message`] | parcels and receipts as bytes |
-//! | [`meeting`] | what is said before a transfer by phrase, as bytes |
-//! | [`Sender`], [`Receiver`] | the two machines |
+//! | [`tree`] | the hashes of blocks, and of files from them |
+//! | [`manifest`] | the files of a transfer, and the position of each block |
+//! | [`block`] | the choice of the block size |
+//! | [`have`] | the set of blocks that are present |
+//! | [`message`] | encoding of parcels and receipts |
+//! | [`meeting`] | encoding of the messages before a transfer by phrase |
+//! | [`Sender`], [`Receiver`] | the two state machines |
 //!
-//! *What it does not do.* It opens no file and no stream: `thalweg-node` does. It sends no folders: an archive does.
+//! *What it does not do.* It opens no file and no stream: `thalweg-node` does. It sends no folders;
+//! use an archive.
 //!
-//! *Sources.* docs/files.md; spec RA-5, RA-28; Aumasson, Neves, O'Connor, Wilcox-O'Hearn, "BLAKE3", 2020, §2.1.
+//! *Sources.* docs/files.md; spec RA-5, RA-28; Aumasson, Neves, O'Connor, Wilcox-O'Hearn, "BLAKE3",
+//! 2020, §2.1.
 
 pub mod block;
 pub mod have;

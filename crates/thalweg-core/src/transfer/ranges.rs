@@ -1,16 +1,16 @@
-//! A set of block numbers as ranges that neither touch nor overlap.
+//! A set of block numbers as disjoint, non-adjacent ranges.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;
 
-/// What is to be sent, by first block.
+/// Blocks to send: end by first block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges(BTreeMap<u32, u32>);
 
 impl Ranges {
     /// Adds a range.
     ///
-    /// Cost    O(log n) for each range that it swallows
+    /// Cost    O(log n) for each range merged into it
     pub(super) fn insert(&mut self, range: Range<u32>) {
         if range.is_empty() {
             return;
@@ -29,7 +29,7 @@ impl Ranges {
         self.0.insert(start, end);
     }
 
-    /// Takes the first block out that is not below another, or if there is none the first of all.
+    /// Removes and returns the first block at or above `least`, or else the first block.
     ///
     /// Cost    O(log n)
     pub(super) fn pop_from(&mut self, least: u32) -> Option<u32> {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_sent_yet_goes_before_what_is_asked_for_again() {
+    fn unsent_block_precedes_resend() {
         let mut todo = Ranges::default();
         todo.insert(0..3);
         todo.insert(6..9);

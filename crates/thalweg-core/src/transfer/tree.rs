@@ -1,8 +1,9 @@
-//! The hashes of blocks, and the hash of a file by them.
+//! The hashes of blocks, and the hash of a file from them.
 //!
-//! *The idea.* BLAKE3 is a tree: the hash of a file follows from the hashes of its aligned blocks, if a block has a
-//! power of two of its chunks. So a list of 32 bytes a block is proved by the file's hash, and then proves each block
-//! alone, in whatever order they come. The file's hash is the one that `b3sum` prints.
+//! *The idea.* BLAKE3 is a tree: the hash of a file follows from the hashes of its aligned blocks,
+//! if a block has a power of two of BLAKE3 chunks. So a list of 32 bytes per block is verified by
+//! the file's hash, and then verifies each block separately, in any order. The file's hash is the
+//! one that `b3sum` prints.
 //!
 //! ```text
 //! file of n ≥ 2 blocks      hash = root(merge(left), merge(right)),  left the largest power of two below n
@@ -15,13 +16,13 @@
 use blake3::Hasher;
 use blake3::hazmat::{HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
-/// A hash.
+/// A BLAKE3 hash.
 pub type Hash = [u8; 32];
 
-/// Returns the hash of a block of a file that has more than one.
+/// Returns the hash of a block of a file with at least two.
 ///
-/// Fails   panics if `offset` is no multiple of the block's length, rounded up to a power of two of 1,024 bytes (a
-///         caller's bug: a `Layout` gives none else)
+/// Fails   panics if `offset` is no multiple of the block's length, rounded up to a power of two
+///         of 1,024 bytes (a caller's bug: a `Layout` yields no other)
 pub fn block_hash(offset: u64, block: &[u8]) -> Hash {
     let mut hasher = Hasher::new();
     hasher.set_input_offset(offset);
@@ -29,12 +30,12 @@ pub fn block_hash(offset: u64, block: &[u8]) -> Hash {
     hasher.finalize_non_root()
 }
 
-/// Returns the hash of a file of one block, or of none.
+/// Returns the hash of a file with at most one block.
 pub fn whole_hash(bytes: &[u8]) -> Hash {
     *blake3::hash(bytes).as_bytes()
 }
 
-/// Returns the hash of a file by those of its blocks, at least two.
+/// Returns the hash of a file from the hashes of its blocks.
 ///
 /// Cost    O(blocks)
 /// Fails   panics if there are fewer than two (a caller's bug)

@@ -1,9 +1,10 @@
-//! What a transfer has: its files, their hashes, those of their blocks, and where each block lies.
+//! The files of a transfer, the hashes of files and blocks, and the position of each block.
 //!
-//! *The idea.* Blocks are numbered through all files in order; each file begins a block. What identifies the transfer
-//! is names, sizes, modes and hashes of the files alone: so the same files have the same id whatever blocks they are cut into,
-//! and a transfer goes on after the path, and with it the best block, has changed. The mode is proved by the id, for a changed
-//! one would make a private file public; the time of the last change is not, so that two copies of one file are the same.
+//! *The idea.* Blocks are numbered through all files in order; each file starts a new block. The id
+//! depends only on names, sizes, modes and hashes of the files. So the same files have the same id
+//! at any block size, and a transfer continues after the path, and with it the best block size, has
+//! changed. The id covers the mode, since a forged one could make a private file public. It does
+//! not cover the modification time, so that two copies of a file have the same id.
 //!
 //! ```text
 //! manifest = 2:u8  log₂ of the block:u8  count:(i) (file  changed:i64)*count  (hash:32)*
@@ -11,7 +12,7 @@
 //! id       = the first 16 bytes of BLAKE3("thalweg files v2" ‖ count:(i) file*count)
 //! ```
 //!
-//! There is a hash for each block of each file that has more than one.
+//! There is a hash for each block of each file with at least two.
 
 #[cfg(test)]
 mod tests;
@@ -29,33 +30,33 @@ use crate::wire::{Reader, WireError, Write as _};
 /// The version of the format.
 const VERSION: u8 = 2;
 
-/// What the id is a hash over begins with this.
+/// Prefix of the input of the id's hash.
 const CONTEXT: &[u8] = b"thalweg files v2";
 
 /// A file of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// What it is called.
+    /// Its name.
     pub name: FileName,
-    /// Its length in bytes.
+    /// Its size in bytes.
     pub size: u64,
-    /// Who may read, write and run it.
+    /// Its permissions.
     pub mode: Mode,
-    /// When it was changed last, in nanoseconds since the start of 1970.
+    /// Time of its last modification, in nanoseconds since 1970.
     pub changed: i64,
     /// Its BLAKE3 hash.
     pub hash: Hash,
 }
 
-/// Who may read, write and run a file: the nine bits of POSIX, and none of those that lend the owner's rights.
+/// The permissions of a file: the nine bits of POSIX, without setuid, setgid and sticky.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode(u16);
 
 impl Mode {
-    /// All of the bits.
+    /// All nine bits.
     const BITS: u16 = 0o777;
 
-    /// Returns the bits that a transfer keeps of those that a file has.
+    /// Returns the bits that a transfer keeps.
     pub const fn of(bits: u32) -> Self {
         Self(bits as u16 & Self::BITS)
     }
@@ -66,7 +67,7 @@ impl Mode {
     }
 }
 
-/// The files of a transfer and the hashes of their blocks, which fit together.
+/// The files of a transfer and the hashes of their blocks, consistent with each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     files: Vec<File>,
@@ -74,11 +75,11 @@ pub struct Manifest {
     hashes: Vec<Hash>,
 }
 
-/// Where each block lies.
+/// The position of each block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     block_bytes: u64,
-    /// For each file its first block, its first hash and its size.
+    /// Per file: its first block, its first hash and its size.
     files: Vec<Extent>,
     blocks: u32,
     size: u64,
@@ -91,64 +92,64 @@ struct Extent {
     size: u64,
 }
 
-/// A block's place.
+/// A block's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The number of its file.
+    /// The index of its file.
     pub file: usize,
-    /// Where in that file.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
-/// A transfer that cannot be.
+/// Why a manifest is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// The bytes are not those of a manifest.
+    /// The bytes are no manifest.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// A file's name is none.
+    /// A file's name is invalid.
     #[error(transparent)]
     Name(#[from] BadFileName),
     /// There is no file, or there are too many.
     #[error(
-        "a transfer has 1 to {TRANSFER_FILES_MAX} files, and this one {0}: send a folder as one archive"
+        "a transfer has 1 to {TRANSFER_FILES_MAX} files, this one {0}: send a folder as one archive"
     )]
     Files(usize),
-    /// Two files would be written to one.
+    /// Two files have the same name.
     #[error("two files are called `{0}`")]
     Twice(FileName),
-    /// The block is no power of two, or out of bounds.
-    #[error("a block of {0} bytes is no power of two from 1024 to {TRANSFER_BLOCK_BYTES_MAX}")]
+    /// The block size is no power of two, or out of bounds.
+    #[error("block size {0} is not a power of two from 1024 to {TRANSFER_BLOCK_BYTES_MAX}")]
     Block(u64),
-    /// All together are too large.
+    /// The files are too large together.
     #[error("{bytes} bytes in blocks of {block_bytes} are more than {TRANSFER_BLOCKS_MAX} blocks")]
     TooLarge {
-        /// The sum of the sizes.
+        /// The sum of the sizes, in bytes.
         bytes: u64,
-        /// The length of a block.
+        /// The block size, in bytes.
         block_bytes: u64,
     },
     /// There are fewer or more hashes than blocks.
-    #[error("the manifest has {there} hashes of blocks where its files have {wanted}")]
+    #[error("the manifest has {there} block hashes, its files need {wanted}")]
     Hashes {
-        /// Those that are there.
+        /// Hashes present.
         there: usize,
-        /// Those that should be.
+        /// Hashes needed.
         wanted: usize,
     },
-    /// The blocks' hashes do not make the file's.
-    #[error("the hashes of the blocks of `{0}` do not make its hash")]
+    /// The block hashes do not yield the file's hash.
+    #[error("the block hashes of `{0}` do not match the hash of the file")]
     Tree(FileName),
 }
 
 impl Manifest {
-    /// Returns the manifest of files, the hashes of their blocks in order.
+    /// Returns the manifest of files, with the hashes of their blocks in order.
     ///
     /// Cost    O(blocks)
-    /// Fails   what does not fit together, or is out of bounds
+    /// Fails   if the parts are inconsistent, or out of bounds
     pub fn new(
         files: Vec<File>,
         block_bytes: u64,
@@ -178,14 +179,14 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Checks that the hashes of blocks make those of the files.
+    /// Checks that the block hashes yield the files' hashes.
     fn prove(&self) -> Result<(), ManifestError> {
         for (file, extent) in self.files.iter().zip(&self.layout.files) {
             let hashes = self.layout.hashes_of(extent.size);
             let blocks = &self.hashes[extent.hash as usize..][..hashes];
             let is_proved = match blocks {
                 [] if extent.size == 0 => file.hash == tree::whole_hash(b""),
-                // The block itself will be compared with the file's hash.
+                // The single block itself will be compared with the file's hash.
                 [] => true,
                 blocks => file.hash == tree::file_hash(blocks),
             };
@@ -201,7 +202,7 @@ impl Manifest {
         &self.files
     }
 
-    /// Returns where the blocks lie.
+    /// Returns the positions of the blocks.
     pub const fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -224,7 +225,7 @@ impl Manifest {
         tree::block_hash(place.offset, bytes) == hash
     }
 
-    /// Returns what the transfer is known by.
+    /// Returns the transfer's id.
     pub fn id(&self) -> TransferId {
         let mut bytes = CONTEXT.to_vec();
         self.write_files(&mut bytes);
@@ -234,7 +235,7 @@ impl Manifest {
         TransferId(id)
     }
 
-    /// Appends the manifest.
+    /// Appends the encoded manifest.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         out.push(self.layout.block_bytes.trailing_zeros() as u8);
@@ -255,7 +256,7 @@ impl Manifest {
         }
     }
 
-    /// Reads a manifest.
+    /// Decodes a manifest.
     pub fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
         if bytes.len() > TRANSFER_MANIFEST_BYTES_MAX {
             return Err(ManifestError::Wire(WireError::TooLarge {
@@ -286,7 +287,7 @@ impl Manifest {
     }
 }
 
-/// Appends what of a file identifies it.
+/// Appends the part of a file that the id covers.
 fn write_file(file: &File, out: &mut Vec<u8>) {
     out.blob(file.name.as_bytes());
     out.varint(file.size);
@@ -317,7 +318,7 @@ fn read_file(reader: &mut Reader<'_>) -> Result<File, ManifestError> {
 impl Layout {
     /// Returns the layout of files of these sizes.
     ///
-    /// Fails   a block that is none; more blocks than there may be
+    /// Fails   if the block size is invalid, or there are too many blocks
     pub fn new(sizes: impl Iterator<Item = u64>, block_bytes: u64) -> Result<Self, ManifestError> {
         if !block_bytes.is_power_of_two()
             || !(1024..=TRANSFER_BLOCK_BYTES_MAX as u64).contains(&block_bytes)
@@ -346,7 +347,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Returns how many hashes stand for a file of this size.
+    /// Returns the number of block hashes of a file of this size.
     fn hashes_of(&self, size: u64) -> usize {
         match size.div_ceil(self.block_bytes) {
             0 | 1 => 0,
@@ -359,17 +360,17 @@ impl Layout {
         last.map_or(0, |last| last.hash as usize + self.hashes_of(last.size))
     }
 
-    /// Returns how many blocks there are.
+    /// Returns the number of blocks.
     pub const fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// Returns the length of a block that no file ends in.
+    /// Returns the block size in bytes.
     pub const fn block_bytes(&self) -> u64 {
         self.block_bytes
     }
 
-    /// Returns the sum of the sizes.
+    /// Returns the sum of the sizes in bytes.
     pub const fn size(&self) -> u64 {
         self.size
     }
@@ -385,14 +386,15 @@ impl Layout {
         self.files[file].block..end
     }
 
-    /// Returns where a block lies; nothing if there is none of this number.
+    /// Returns a block's position; `None` beyond the last block.
     ///
     /// Cost    O(log files)
     pub fn place(&self, block: u32) -> Option<Place> {
         if block >= self.blocks {
             return None;
         }
-        // The last file that begins at or before it; an empty one before begins at the same.
+        // The last file that begins at or before the block; empty files before it begin at the same
+        // one.
         let file = self.files.partition_point(|file| file.block <= block) - 1;
         let Extent {
             block: first, size, ..

@@ -1,4 +1,5 @@
-//! Proves that a manifest is what it says: hashes fit `blake3::hash`, blocks cover the files, hostile ones are refused.
+//! Proves that a manifest is consistent: hashes match `blake3::hash`, blocks cover the files,
+//! invalid ones are rejected.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,7 +13,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn hashes_of_blocks_make_the_hash_that_blake3_gives(size in 0_usize..20_000, shift in 10_u32..13) {
+    fn block_hashes_yield_blake3_hash(size in 0_usize..20_000, shift in 10_u32..13) {
         let file = bytes(size, 1);
         let manifest = manifest_of(&[("a", &file)], 1 << shift);
         prop_assert_eq!(manifest.files()[0].hash, *blake3::hash(&file).as_bytes());
@@ -27,7 +28,7 @@ proptest! {
     }
 
     #[test]
-    fn blocks_cover_files_of_all_sizes_once(sizes in prop::collection::vec(0_u64..9_000, 1..9)) {
+    fn blocks_cover_files_once(sizes in prop::collection::vec(0_u64..9_000, 1..9)) {
         let layout = Layout::new(sizes.iter().copied(), 1024).expect("they are few");
         let mut covered = vec![0; sizes.len()];
         for block in 0..layout.blocks() {
@@ -41,7 +42,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_manifest_or_an_error(there in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn any_bytes_are_manifest_or_error(there in prop::collection::vec(any::<u8>(), 0..400)) {
         if let Ok(manifest) = Manifest::decode(&there) {
             let mut again = Vec::new();
             manifest.encode(&mut again);
@@ -51,7 +52,7 @@ proptest! {
 }
 
 #[test]
-fn a_manifest_reads_as_it_was_written_and_its_id_does_not_depend_on_the_block() {
+fn manifest_round_trips_and_id_ignores_block() {
     let (a, b) = (bytes(10_000, 1), bytes(1, 2));
     let files: [(&str, &[u8]); 3] = [("a", &a), ("empty", b""), ("b", &b)];
     let small = manifest_of(&files, 1024);
@@ -63,7 +64,7 @@ fn a_manifest_reads_as_it_was_written_and_its_id_does_not_depend_on_the_block() 
 }
 
 #[test]
-fn names_that_lead_elsewhere_are_refused_and_all_other_bytes_are_names() {
+fn path_names_are_rejected() {
     for bad in [
         &b""[..],
         b".",
@@ -83,7 +84,7 @@ fn names_that_lead_elsewhere_are_refused_and_all_other_bytes_are_names() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_no_manifest() {
+fn inconsistent_manifest_is_rejected() {
     let file = bytes(5_000, 1);
     let good = manifest_of(&[("a", &file)], 1024);
     let with = |files: Vec<File>, hashes| Manifest::new(files, 1024, hashes);
@@ -114,7 +115,7 @@ fn what_does_not_fit_together_is_no_manifest() {
 }
 
 #[test]
-fn mode_is_proved_by_the_id_and_the_time_is_not() {
+fn id_covers_mode_but_not_time() {
     let plain = manifest_of(&[("a", b"x")], 1024);
     let with = |change: fn(&mut File)| {
         let mut file = plain.files()[0].clone();
@@ -133,11 +134,11 @@ fn mode_is_proved_by_the_id_and_the_time_is_not() {
 }
 
 #[test]
-fn modes_that_lend_rights_are_never_sent_and_refused() {
+fn special_mode_bits_are_dropped_and_rejected() {
     assert_eq!(Mode::of(0o107_755).bits(), 0o755);
     let mut out = Vec::new();
     manifest_of(&[("a", b"x")], 1024).encode(&mut out);
-    // Version, block, number of files, the name with its length, the size.
+    // Version, block size, number of files, the name with its length, the size.
     let at = 6;
     assert_eq!(out[at..at + 2], [1, 0o244]);
     out[at] = 0o4755_u16.to_be_bytes()[0];

@@ -1,11 +1,12 @@
-//! The receiver of a transfer: what is believed of what comes, and what is said about it.
+//! The receiver of a transfer: verifies what arrives, and reports it.
 //!
-//! *The idea.* Nothing is believed that does not have its hash. A receipt goes when something has changed that the
-//! sender should know at once (a gap, the manifest, an offer that asks), else twice a second while blocks come, and
-//! every two seconds as a sign of life. Who was killed begins anew with what is on the disk ([`Receiver::begin`]).
+//! *The idea.* Nothing is accepted without its hash. A receipt is sent at once when the sender
+//! should know of a change (a gap, the manifest, an offer that asks), twice a second while blocks
+//! arrive, and every two seconds as a heartbeat. A receiver that was killed restarts with the
+//! blocks on its disk ([`Receiver::begin`]).
 //!
-//! *What it does not do.* It writes no file: who drives it writes a block and says when that is done. So a block that
-//! could not be written is missing.
+//! *What it does not do.* It writes no file: the driver writes a block and confirms it. So a block
+//! that could not be written is still missing.
 //!
 //! *Sources.* docs/files.md §3.
 
@@ -23,41 +24,41 @@ use crate::limits::{TRANSFER_MANIFEST_BYTES_MAX, TRANSFER_RANGES_MAX, TRANSFER_W
 use crate::time::{Duration, Instant};
 use crate::wire::WireError;
 
-/// How long after a receipt the next one goes while blocks come: 60 bytes twice a second are 1 kbit/s.
+/// Interval of receipts while blocks arrive: 60 bytes twice a second are 1 kbit/s.
 pub const RECEIPT_EVERY: Duration = Duration::from_millis(500);
 
-/// How long a receiver is silent at most.
+/// Maximum interval of receipts.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// Bytes after which a receipt goes however little time has passed: a quarter of what may be under way.
+/// Bytes received that trigger a receipt at any time: a quarter of the sender's window.
 const RECEIPT_BYTES: u64 = TRANSFER_WINDOW_BYTES / 4;
 
-/// Parcels after which one goes: the same of them.
+/// Parcels received that trigger a receipt: a quarter of the sender's limit.
 const RECEIPT_PARCELS: u64 = crate::limits::TRANSFER_PARCELS_MAX as u64 / 4;
 
-/// Blocks that do not have their hash, one after the other, after which whoever is between is not asked again.
+/// Consecutive corrupt parcels after which the receiver refuses the transfer.
 const CORRUPT_MAX: u32 = 64;
 
-/// What a parcel was.
+/// The result of a parcel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Nothing that asks for anything.
+    /// Nothing to do.
     Nothing,
-    /// The last part of the manifest: now [`Receiver::begin`] is waited for.
+    /// The manifest is complete: the driver must call [`Receiver::begin`].
     Manifest,
-    /// A block that has its hash and was missing: it is to be written, and then to be said by
+    /// A verified block that was missing: the driver must write it and call
     /// [`Receiver::handle_written`].
     Block {
-        /// Its number.
+        /// The block's number.
         block: u32,
-        /// Where it goes.
+        /// The block's position.
         place: Place,
-        /// Its bytes.
+        /// The block's bytes.
         bytes: Bytes,
     },
-    /// A block, or a manifest, that does not have its hash.
+    /// A block or a manifest that fails its hash.
     Corrupt,
-    /// An offer for others.
+    /// An offer for other nodes.
     NotForUs,
 }
 
@@ -68,26 +69,26 @@ pub struct Receiver {
     node: NodeId,
     stream: StreamId,
     next: u64,
-    /// Whether the stream has brought an offer: what comes before it may be of another manifest.
+    /// The stream has brought an offer: parcels before it may belong to another manifest.
     is_offered: bool,
-    /// What has come of the manifest, while it is not whole.
+    /// The received start of an incomplete manifest.
     parts: Vec<u8>,
     manifest_bytes: Option<u64>,
     manifest: Option<Manifest>,
-    /// What is there; nothing until the driver has looked.
+    /// The blocks present; `None` until the driver has verified them.
     have: Option<Have>,
     bytes: u64,
     ending: Option<State>,
     corrupt: u64,
     corrupt_in_a_row: u32,
     receipt_at: Instant,
-    said_at: Option<Instant>,
-    unsaid_bytes: u64,
-    unsaid_parcels: u64,
+    reported_at: Option<Instant>,
+    unreported_bytes: u64,
+    unreported_parcels: u64,
 }
 
 impl Receiver {
-    /// Returns the receiver of a transfer that a stream brings to this node.
+    /// Returns the receiver of a transfer on a stream to this node.
     pub fn new(id: TransferId, node: NodeId, stream: StreamId) -> Self {
         Self {
             id,
@@ -104,13 +105,13 @@ impl Receiver {
             corrupt: 0,
             corrupt_in_a_row: 0,
             receipt_at: Instant::ZERO,
-            said_at: None,
-            unsaid_bytes: 0,
-            unsaid_parcels: 0,
+            reported_at: None,
+            unreported_bytes: 0,
+            unreported_parcels: 0,
         }
     }
 
-    /// Takes word that another stream brings the transfer now.
+    /// Takes in that another stream carries the transfer now.
     pub fn handle_stream(&mut self, now: Instant, stream: StreamId) {
         if stream != self.stream {
             self.stream = stream;
@@ -120,12 +121,12 @@ impl Receiver {
         }
     }
 
-    /// Takes word that somebody hears the receipts who did not before.
+    /// Takes in that a further node subscribes to the receipts.
     pub fn handle_wanted(&mut self, now: Instant) {
         self.receipt_at = now;
     }
 
-    /// Takes a manifest that was kept from an earlier run; returns whether it is this transfer's.
+    /// Takes in a manifest from an earlier run; returns whether it is this transfer's.
     pub fn handle_manifest(&mut self, manifest: Manifest) -> bool {
         let is_ours = manifest.id() == self.id;
         if is_ours && self.manifest.is_none() {
@@ -134,10 +135,10 @@ impl Receiver {
         is_ours
     }
 
-    /// Takes an ADU of the present stream.
+    /// Takes in an ADU of the current stream.
     ///
     /// Cost    one hash over a block
-    /// Fails   bytes that are no parcel
+    /// Fails   if the bytes are no parcel
     pub fn handle_parcel(
         &mut self,
         now: Instant,
@@ -149,16 +150,16 @@ impl Receiver {
         if !self.is_offered {
             return Ok(Taken::Nothing);
         }
-        // A gap is what the sender waits to hear of.
+        // The sender waits for news of a gap.
         if sequence > self.next {
             self.receipt_at = self.receipt_at.min(now);
         }
         self.next = self.next.max(sequence.saturating_add(1));
-        self.unsaid_bytes += payload.len() as u64;
-        self.unsaid_parcels += 1;
-        let soon = self.said_at.map_or(now, |said| said + RECEIPT_EVERY);
+        self.unreported_bytes += payload.len() as u64;
+        self.unreported_parcels += 1;
+        let soon = self.reported_at.map_or(now, |said| said + RECEIPT_EVERY);
         self.receipt_at = self.receipt_at.min(soon);
-        if self.unsaid_bytes >= RECEIPT_BYTES || self.unsaid_parcels >= RECEIPT_PARCELS {
+        if self.unreported_bytes >= RECEIPT_BYTES || self.unreported_parcels >= RECEIPT_PARCELS {
             self.receipt_at = now;
         }
         Ok(self.take(now, parcel))
@@ -175,7 +176,8 @@ impl Receiver {
                 if !targets.contains(&self.node) {
                     return Taken::NotForUs;
                 }
-                // A sender that began again may have chosen other blocks: what is there is looked at anew by them.
+                // A restarted sender may have chosen another block size: the blocks present are
+                // verified again.
                 let is_other =
                     |manifest: &Manifest| manifest.layout().block_bytes() != 1 << block_shift;
                 if self.ending.is_none() && self.manifest.as_ref().is_some_and(is_other) {
@@ -183,8 +185,9 @@ impl Receiver {
                     self.have = None;
                     self.parts.clear();
                 }
-                // Parts end where the offer said. If one of two offers was changed on its way, nobody knows which
-                // parts were meant by it, and all that have come may look whole to the sender: they come again.
+                // Parts end where the offer said. If one of two offers was altered in transit, the
+                // valid parts are unknown, and the sender may take all that arrived for complete:
+                // start over.
                 if self.manifest_bytes.replace(manifest_bytes) != Some(manifest_bytes) {
                     self.parts.clear();
                 }
@@ -206,7 +209,7 @@ impl Receiver {
         if offset > has || end <= has || end > limit {
             return Taken::Nothing;
         }
-        // What overlaps was believed no more than this is.
+        // Overlapping bytes were no more trustworthy than these.
         self.parts.truncate(offset as usize);
         self.parts.extend_from_slice(bytes);
         if end < whole {
@@ -219,7 +222,7 @@ impl Receiver {
                 self.manifest = Some(manifest);
                 Taken::Manifest
             }
-            _ => self.distrust(now),
+            _ => self.handle_corruption(now),
         }
     }
 
@@ -231,10 +234,10 @@ impl Receiver {
             return Taken::Nothing;
         }
         let Some(place) = manifest.layout().place(block) else {
-            return self.distrust(now);
+            return self.handle_corruption(now);
         };
         if !manifest.is_block(block, &bytes) {
-            return self.distrust(now);
+            return self.handle_corruption(now);
         }
         self.corrupt_in_a_row = 0;
         Taken::Block {
@@ -244,33 +247,33 @@ impl Receiver {
         }
     }
 
-    /// Takes word that an ADU of the present stream was not sealed by the sender, where it should have been.
+    /// Takes in that an ADU of the current stream was not sealed by the sender, as required.
     pub fn handle_corrupt(&mut self, now: Instant, sequence: u64) {
         if self.is_offered {
             self.next = self.next.max(sequence.saturating_add(1));
         }
-        self.distrust(now);
+        self.handle_corruption(now);
     }
 
-    /// Counts what does not have its hash; too much of it in a row ends the transfer.
-    fn distrust(&mut self, now: Instant) -> Taken {
+    /// Counts a corrupt parcel; too many in succession end the transfer.
+    fn handle_corruption(&mut self, now: Instant) -> Taken {
         self.corrupt += 1;
         self.corrupt_in_a_row += 1;
         if self.corrupt_in_a_row == CORRUPT_MAX / 2 && self.ending.is_none() {
-            // It may be what they are compared with that is wrong: of an offer that was changed on its way.
+            // The manifest itself may be wrong, from an offer that was altered in transit.
             self.manifest = None;
             self.have = None;
             self.parts.clear();
             self.receipt_at = now;
         }
         if self.corrupt_in_a_row >= CORRUPT_MAX {
-            let reason = "what arrives does not have its hash: a node on the way changes it";
+            let reason = "received data fails its hash: a node on the path changes it";
             self.refuse(now, reason.into());
         }
         Taken::Corrupt
     }
 
-    /// Takes what is there of the manifest's blocks, each compared with its hash: from here on blocks are taken.
+    /// Takes in the verified blocks that are present: from here on blocks are accepted.
     pub fn begin(&mut self, now: Instant, have: Have) {
         let Some(manifest) = &self.manifest else {
             return;
@@ -285,7 +288,7 @@ impl Receiver {
         self.receipt_at = now;
     }
 
-    /// Takes word that a block is in its file; returns whether it was the last of that file.
+    /// Takes in that a block is written; returns its file if that is complete now.
     pub fn handle_written(&mut self, block: u32) -> Option<usize> {
         let (manifest, have) = (self.manifest.as_ref()?, self.have.as_mut()?);
         let place = manifest.layout().place(block)?;
@@ -296,7 +299,7 @@ impl Receiver {
         is_last.then_some(place.file)
     }
 
-    /// Takes word that every file is in its place, and on the disk.
+    /// Takes in that every file is in its place and on the disk.
     pub fn finish(&mut self, now: Instant) {
         self.ending = Some(State::Whole);
         self.receipt_at = now;
@@ -308,7 +311,7 @@ impl Receiver {
         self.receipt_at = now;
     }
 
-    /// Returns the reason for which the transfer was ended, if it was.
+    /// Returns the reason for which the transfer was refused, if it was.
     pub fn refusal(&self) -> Option<&str> {
         match &self.ending {
             Some(State::Refused(reason)) => Some(reason),
@@ -316,17 +319,17 @@ impl Receiver {
         }
     }
 
-    /// Returns a receipt, if it is time for one.
+    /// Returns a receipt, if one is due.
     ///
     /// Cost    O(blocks / 64 + ranges)
     pub fn poll_receipt(&mut self, now: Instant) -> Option<Receipt> {
         if now < self.receipt_at {
             return None;
         }
-        self.said_at = Some(now);
+        self.reported_at = Some(now);
         self.receipt_at = now + HEARTBEAT;
-        self.unsaid_bytes = 0;
-        self.unsaid_parcels = 0;
+        self.unreported_bytes = 0;
+        self.unreported_parcels = 0;
         Some(self.receipt())
     }
 
@@ -337,7 +340,7 @@ impl Receiver {
                 bytes: self.bytes,
                 missing: have.missing(TRANSFER_RANGES_MAX),
             },
-            // While the driver looks at what is there, the manifest is not asked for again.
+            // While the driver verifies the blocks present, the manifest is not requested again.
             (None, None) => State::Manifest {
                 has: match (&self.manifest, self.manifest_bytes) {
                     (Some(_), Some(whole)) => whole,
@@ -352,7 +355,7 @@ impl Receiver {
         }
     }
 
-    /// Returns when to ask for a receipt again.
+    /// Returns when to poll for a receipt again.
     pub const fn poll_timeout(&self) -> Instant {
         self.receipt_at
     }
@@ -362,17 +365,17 @@ impl Receiver {
         self.manifest.as_ref()
     }
 
-    /// Returns whether every block is there.
+    /// Returns whether every block is present.
     pub fn is_whole(&self) -> bool {
         self.have.as_ref().is_some_and(Have::is_whole)
     }
 
-    /// Returns how many bytes of files are verified.
+    /// Returns the verified bytes of files.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Returns how many blocks did not have their hash.
+    /// Returns the number of corrupt parcels.
     pub const fn corrupt(&self) -> u64 {
         self.corrupt
     }

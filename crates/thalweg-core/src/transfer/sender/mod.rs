@@ -1,20 +1,22 @@
-//! The sender of a transfer: what goes next, by what the receivers say.
+//! The sender of a transfer: decides what to send next from the receivers' receipts.
 //!
-//! *The idea.* Each hop keeps the order of the stream, so a receiver that has got to sequence *n* will never have what
-//! went before *n* and has not come. Each receipt says *n* and what is missing; what is missing and was not sent at *n*
-//! or later goes again. So nothing is sent twice on suspicion. If nothing is left to send and a receiver still misses
-//! something, an offer goes now and then: it comes last, and the answer to it says what was lost before it.
+//! *The idea.* Each hop keeps the order of the stream, so a receiver that has sequence *n* will
+//! never receive an earlier parcel that has not arrived. A receipt reports *n* and the missing
+//! blocks; a missing block that was not sent at *n* or later is resent. So nothing is resent on
+//! suspicion. If there is nothing to send but a receiver still lacks something, an offer is sent
+//! from time to time as a probe: it arrives last, and the answer to it reveals earlier losses.
 //!
 //! ```text
-//! receipt ─► missing − under way ─► todo ─► poll: offer | part of the manifest | block ─► under way, by sequence
+//! receipt ─► missing − in flight ─► todo ─► poll: offer | part of the manifest | block ─► in flight
 //!                          ▲                                                                   │
 //!                          └───────────── forgotten below the least `next` of all ─────────────┘
 //! ```
 //!
-//! Receivers share one stream. A transfer begins when all have answered an offer, or the patience for the others is
-//! over; who comes later is served by what it is missing.
+//! Receivers share one stream. A transfer begins when all have answered an offer, or after
+//! [`GATHER`]; a later receiver gets the blocks that it reports as missing.
 //!
-//! *What it does not do.* It reads no file and keeps no bytes: who drives it reads a block when it is asked for.
+//! *What it does not do.* It reads no file and stores no content: the driver reads a block on
+//! demand.
 //!
 //! *Sources.* docs/files.md §3.
 
@@ -40,22 +42,22 @@ use target::{Phase, Target};
 /// How long the first of several receivers waits for the others.
 pub const GATHER: Duration = Duration::from_secs(3);
 
-/// How long after an offer the next one goes, if nothing is heard: several round trips of a wide network.
+/// Initial interval of probing offers without an answer: several round trips of a wide network.
 pub const PROBE_MIN: Duration = Duration::from_millis(250);
 
-/// The same after many offers of which nothing was heard.
+/// Maximum interval of probing offers, after many without an answer.
 pub const PROBE_MAX: Duration = Duration::from_secs(5);
 
-/// How often an offer goes beside blocks while a receiver has not had one.
-pub const GREET: Duration = Duration::from_secs(1);
+/// Interval of offers among the blocks while a receiver has not received one.
+pub const OFFER_EVERY: Duration = Duration::from_secs(1);
 
-/// A receiver of which nothing was heard for so long holds up nobody: five heartbeats.
+/// A receiver that was silent for this long holds up no other: five heartbeats.
 pub const SILENCE: Duration = Duration::from_secs(10);
 
-/// How late a parcel may be asked for without costing the limit anything: a timer's lateness, and a scheduler's.
+/// Delay of a poll that the rate limit compensates: the lateness of a timer and of the scheduler.
 const LATENESS_MAX: Duration = Duration::from_millis(20);
 
-/// What is to be sent now.
+/// The next parcel to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The offer.
@@ -66,12 +68,12 @@ pub enum Next {
     Block(u32),
 }
 
-/// How far a transfer is.
+/// The progress of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes that the receiver furthest behind has verified, of those that have not given up.
+    /// Verified bytes of the slowest receiver that has not ended.
     pub bytes: u64,
-    /// Bytes of blocks that were given, again or not.
+    /// Bytes of blocks sent, resends included.
     pub given: u64,
     /// Receivers that have everything.
     pub whole: usize,
@@ -84,32 +86,32 @@ pub struct Sender {
     manifest_bytes: u64,
     targets: Vec<Target>,
     limit: Option<Bitrate>,
-    /// The stream that carries it now, and the sequence of its next ADU.
+    /// The transfer's current stream, and the sequence of its next ADU.
     stream: Option<StreamId>,
     sequence: u64,
-    /// What is under way, the first of sequence `log_start`.
-    log: VecDeque<(Next, u64)>,
-    log_start: u64,
-    log_bytes: u64,
-    /// When a block was sent last, for those in the log.
+    /// Parcels in flight with their bytes; the first has sequence `in_flight_start`.
+    in_flight: VecDeque<(Next, u64)>,
+    in_flight_start: u64,
+    in_flight_bytes: u64,
+    /// By block in the log: the sequence of its last sending.
     sent: BTreeMap<u32, u64>,
     todo: Ranges,
-    /// The first block that was not sent yet, nor any behind it.
-    fresh: u32,
-    /// Where the manifest goes on, if somebody wants it.
+    /// The first block that was never sent; nor were those after it.
+    first_unsent: u32,
+    /// Next offset of the manifest, if a receiver wants it.
     manifest_at: u64,
-    begun: bool,
+    has_started: bool,
     first_heard: Option<Instant>,
     probe_at: Instant,
     probe_wait: Duration,
-    greet_at: Instant,
-    /// When the limit lets the next parcel go.
-    free_at: Instant,
+    offer_at: Instant,
+    /// Earliest time of the next parcel under the rate limit.
+    allowed_at: Instant,
     given: u64,
 }
 
 impl Sender {
-    /// Returns the sender of a transfer to so many receivers, which takes no more of its link than the limit.
+    /// Returns the sender of a transfer to `targets` receivers, within the rate limit.
     pub fn new(
         layout: Layout,
         manifest_bytes: u64,
@@ -123,48 +125,48 @@ impl Sender {
             limit,
             stream: None,
             sequence: 0,
-            log: VecDeque::new(),
-            log_start: 0,
-            log_bytes: 0,
+            in_flight: VecDeque::new(),
+            in_flight_start: 0,
+            in_flight_bytes: 0,
             sent: BTreeMap::new(),
             todo: Ranges::default(),
-            fresh: 0,
+            first_unsent: 0,
             manifest_at: 0,
-            begun: false,
+            has_started: false,
             first_heard: None,
             probe_at: Instant::ZERO,
             probe_wait: PROBE_MIN,
-            greet_at: Instant::ZERO,
-            free_at: Instant::ZERO,
+            offer_at: Instant::ZERO,
+            allowed_at: Instant::ZERO,
             given: 0,
         }
     }
 
-    /// Takes word that the stream begins, or begins anew: nothing is under way, and its sequences count from zero.
+    /// Starts, or restarts, with a stream: nothing is in flight, and sequences count from zero.
     pub fn handle_stream(&mut self, now: Instant, stream: StreamId) {
         self.stream = Some(stream);
         self.sequence = 0;
-        self.log.clear();
-        self.log_start = 0;
-        self.log_bytes = 0;
+        self.in_flight.clear();
+        self.in_flight_start = 0;
+        self.in_flight_bytes = 0;
         self.sent.clear();
-        // What is missing will be said again.
+        // Receipts will report missing blocks again.
         self.todo.clear();
-        self.fresh = 0;
+        self.first_unsent = 0;
         self.manifest_at = 0;
         self.handle_wanted(now);
         self.targets.iter_mut().for_each(Target::restart);
     }
 
-    /// Takes word that somebody receives the stream who did not before.
+    /// Takes in that a further receiver subscribes to the stream.
     pub fn handle_wanted(&mut self, now: Instant) {
         self.probe_at = now;
         self.probe_wait = PROBE_MIN;
     }
 
-    /// Takes a receipt.
+    /// Takes in a receipt.
     ///
-    /// Cost    O((ranges + under way) log under way)
+    /// Cost    O((ranges + in flight) log in flight)
     pub fn handle_receipt(&mut self, now: Instant, target: usize, receipt: Receipt) {
         let Some(known) = self.targets.get_mut(target) else {
             return;
@@ -175,11 +177,12 @@ impl Sender {
             self.forget();
             return;
         }
-        // Of another stream: the one before a restart, or that of another sender of the same files.
+        // The receipt is about another stream: one before a restart, or another sender's of the
+        // same files.
         if self.stream != Some(receipt.stream) {
             return;
         }
-        // What nobody has sent cannot have come.
+        // A sequence that was not sent cannot have arrived.
         if receipt.next > self.sequence || receipt.next < known.next {
             return;
         }
@@ -204,14 +207,14 @@ impl Sender {
         let is_first = known.phase == Phase::Unknown;
         known.phase = Phase::Manifest;
         let next = known.next;
-        // The blocks follow the manifest at once: who has none of it has none of them.
+        // Blocks follow the manifest at once: a receiver without any of it has none of them.
         if is_first {
             self.todo.insert(0..self.layout.blocks());
         }
-        let under_way = self.log.iter().enumerate().any(|(place, (what, _))| {
+        let under_way = self.in_flight.iter().enumerate().any(|(place, (what, _))| {
             let covers =
                 matches!(what, Next::Manifest(part) if part.start <= has && part.end > has);
-            covers && self.log_start + place as u64 >= next
+            covers && self.in_flight_start + place as u64 >= next
         });
         if !under_way && has < self.manifest_bytes {
             self.manifest_at = self.manifest_at.min(has);
@@ -237,35 +240,35 @@ impl Sender {
         }
     }
 
-    /// Forgets what no receiver waits for any more.
+    /// Forgets the parcels that no receiver waits for.
     fn forget(&mut self) {
-        let waiting = self.targets.iter().filter(|target| target.counts());
+        let waiting = self.targets.iter().filter(|target| target.holds_parcels());
         let least = waiting.map(|target| target.next).min();
         self.forget_below(least.unwrap_or(self.sequence));
     }
 
     fn forget_below(&mut self, next: u64) {
-        while self.log_start < next {
-            let Some((what, bytes)) = self.log.pop_front() else {
+        while self.in_flight_start < next {
+            let Some((what, bytes)) = self.in_flight.pop_front() else {
                 break;
             };
             if let Next::Block(block) = what
-                && self.sent.get(&block) == Some(&self.log_start)
+                && self.sent.get(&block) == Some(&self.in_flight_start)
             {
                 self.sent.remove(&block);
             }
-            self.log_start += 1;
-            self.log_bytes -= bytes;
+            self.in_flight_start += 1;
+            self.in_flight_bytes -= bytes;
         }
     }
 
-    /// Returns what is to be sent now, as the next ADU of the stream; nothing if there is none before the timeout.
+    /// Returns the parcel to send now, as the next ADU of the stream; `None` until the timeout.
     pub fn poll_next(&mut self, now: Instant) -> Option<Next> {
-        if self.is_over() || now < self.free_at {
+        if self.is_over() || now < self.allowed_at {
             return None;
         }
         for target in &mut self.targets {
-            target.look(now);
+            target.update_silence(now);
         }
         self.forget();
         let next = self.choose(now)?;
@@ -273,35 +276,36 @@ impl Sender {
     }
 
     fn choose(&mut self, now: Instant) -> Option<Next> {
-        self.begun = self.begun || self.may_begin(now);
-        let is_strange = |target: &Target| target.outcome.is_none() && target.next == 0;
-        if self.begun && now >= self.greet_at && self.targets.iter().any(is_strange) {
-            self.greet_at = now + GREET;
+        self.has_started = self.has_started || self.may_begin(now);
+        let has_no_offer = |target: &Target| target.outcome.is_none() && target.next == 0;
+        if self.has_started && now >= self.offer_at && self.targets.iter().any(has_no_offer) {
+            self.offer_at = now + OFFER_EVERY;
             return Some(Next::Offer);
         }
-        if self.begun && self.has_room() {
+        if self.has_started && self.has_room() {
             if let Some(part) = self.part() {
                 self.manifest_at = part.end;
                 return Some(Next::Manifest(part));
             }
-            // What one of several receivers missed delays nobody: it goes when all have been sent everything once.
-            if let Some(block) = self.todo.pop_from(self.fresh) {
-                self.fresh = self.fresh.max(block + 1);
+            // Blocks that one receiver lacks delay no other: they are resent after each block was
+            // sent once.
+            if let Some(block) = self.todo.pop_from(self.first_unsent) {
+                self.first_unsent = self.first_unsent.max(block + 1);
                 return Some(Next::Block(block));
             }
         }
         if now < self.probe_at {
             return None;
         }
-        // Offers that nobody says have come are under way too, for who answers without getting on.
-        if self.log.len() >= 2 * TRANSFER_PARCELS_MAX {
+        // Unanswered offers are in flight too, and a receiver may answer without any progress.
+        if self.in_flight.len() >= 2 * TRANSFER_PARCELS_MAX {
             self.probe_at = now + PROBE_MAX;
             return None;
         }
         Some(Next::Offer)
     }
 
-    /// Returns whether everybody has answered, or was waited for long enough.
+    /// Returns whether all receivers have answered, or the wait for them is over.
     fn may_begin(&self, now: Instant) -> bool {
         let mut waiting = self
             .targets
@@ -313,10 +317,10 @@ impl Sender {
     }
 
     fn has_room(&self) -> bool {
-        self.log.len() < TRANSFER_PARCELS_MAX && self.log_bytes < TRANSFER_WINDOW_BYTES
+        self.in_flight.len() < TRANSFER_PARCELS_MAX && self.in_flight_bytes < TRANSFER_WINDOW_BYTES
     }
 
-    /// Returns the next part of the manifest, if somebody wants it.
+    /// Returns the next part of the manifest, if a receiver wants it.
     fn part(&self) -> Option<Range<u64>> {
         let wants = |target: &Target| target.outcome.is_none() && target.phase == Phase::Manifest;
         let start = self.manifest_at;
@@ -346,55 +350,59 @@ impl Sender {
         };
         self.probe_at = now + self.probe_wait;
         if let Some(limit) = self.limit {
-            // What was not used is not saved up, but for the lateness of whoever asks.
-            let is_late = now.saturating_since(self.free_at) > LATENESS_MAX;
-            let from = if is_late { now } else { self.free_at };
+            // Unused rate is not accumulated, except for the lateness of polls.
+            let is_late = now.saturating_since(self.allowed_at) > LATENESS_MAX;
+            let from = if is_late { now } else { self.allowed_at };
             let taken = DataSize::from_bytes(block::on_the_wire(bytes));
-            self.free_at = from + limit.time_for(taken);
+            self.allowed_at = from + limit.time_for(taken);
         }
-        self.log.push_back((next.clone(), bytes));
-        self.log_bytes += bytes;
+        self.in_flight.push_back((next.clone(), bytes));
+        self.in_flight_bytes += bytes;
         self.sequence += 1;
         next
     }
 
-    /// Returns when to ask again, if nothing else comes before.
+    /// Returns when to poll again, if there is no input before.
     pub fn poll_timeout(&self) -> Instant {
         if self.is_over() {
             return Instant::NEVER;
         }
         let gathered = match self.first_heard {
-            Some(first) if !self.begun => first + GATHER,
+            Some(first) if !self.has_started => first + GATHER,
             _ => Instant::NEVER,
         };
         let has_work = !self.todo.is_empty() || self.part().is_some();
-        let is_due = self.begun && self.has_room() && has_work;
-        let next = if is_due { self.free_at } else { Instant::NEVER };
-        self.probe_at.min(gathered).min(next).max(self.free_at)
+        let is_due = self.has_started && self.has_room() && has_work;
+        let next = if is_due {
+            self.allowed_at
+        } else {
+            Instant::NEVER
+        };
+        self.probe_at.min(gathered).min(next).max(self.allowed_at)
     }
 
-    /// Returns whether every receiver has everything or wants nothing.
+    /// Returns whether every receiver has everything or has refused.
     pub fn is_over(&self) -> bool {
         self.targets.iter().all(|target| target.outcome.is_some())
     }
 
-    /// Returns what became of a receiver; nothing while it is not known.
+    /// Returns a receiver's outcome; `None` until it is known.
     pub fn outcome(&self, target: usize) -> Option<&Outcome> {
         self.targets.get(target)?.outcome.as_ref()
     }
 
-    /// Returns whether a receiver has said anything in the last while.
+    /// Returns whether a receiver was heard within [`SILENCE`].
     pub fn is_heard(&self, target: usize, now: Instant) -> bool {
         let heard = self.targets.get(target).and_then(|target| target.heard);
         heard.is_some_and(|heard| now.saturating_since(heard) < SILENCE)
     }
 
-    /// Returns whether the transfer has begun: what is measured of its rate counts from here.
+    /// Returns whether the transfer has begun; its rate is measured from here.
     pub const fn has_begun(&self) -> bool {
-        self.begun
+        self.has_started
     }
 
-    /// Gives a receiver up, for a reason of the sender's own.
+    /// Gives up a receiver, for a reason of the sender's own.
     pub fn give_up(&mut self, target: usize, reason: String) {
         if let Some(target) = self.targets.get_mut(target) {
             target.outcome.get_or_insert(Outcome::Refused(reason));
@@ -402,7 +410,7 @@ impl Sender {
         self.forget();
     }
 
-    /// Returns how far the transfer is.
+    /// Returns the progress of the transfer.
     pub fn progress(&self) -> Progress {
         let whole = |target: &&Target| target.outcome == Some(Outcome::Whole);
         let open = self

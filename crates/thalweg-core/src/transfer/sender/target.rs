@@ -1,4 +1,4 @@
-//! What a sender knows of one receiver.
+//! The sender's state of one receiver.
 
 use alloc::string::String;
 
@@ -11,14 +11,14 @@ use crate::transfer::message::State;
 pub enum Outcome {
     /// It has everything, in its place and on the disk.
     Whole,
-    /// It takes nothing more, for this reason.
+    /// It accepts nothing more, for this reason.
     Refused(String),
 }
 
-/// How far a receiver is.
+/// A receiver's phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It has said nothing.
+    /// It was not heard yet.
     #[default]
     Unknown,
     /// It wants the manifest.
@@ -31,17 +31,17 @@ pub(super) enum Phase {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Target {
     pub(super) phase: Phase,
-    /// One more than the largest sequence of the present stream that has come to it.
+    /// One more than the largest sequence of the current stream that it has received.
     pub(super) next: u64,
     pub(super) bytes: u64,
     pub(super) heard: Option<Instant>,
     pub(super) outcome: Option<Outcome>,
-    /// Nothing was heard of it for long.
+    /// It was not heard for [`SILENCE`].
     is_silent: bool,
 }
 
 impl Outcome {
-    /// Returns the outcome that a receiver says, if it is at its end.
+    /// Returns the outcome in a receiver's final state.
     pub(super) fn of(state: &State) -> Option<Self> {
         match state {
             State::Whole => Some(Self::Whole),
@@ -52,19 +52,19 @@ impl Outcome {
 }
 
 impl Target {
-    /// Takes word that the stream begins anew.
+    /// Takes in that the stream restarts.
     pub(super) fn restart(&mut self) {
         self.next = 0;
         self.phase = Phase::Unknown;
     }
 
-    pub(super) fn look(&mut self, now: Instant) {
+    pub(super) fn update_silence(&mut self, now: Instant) {
         let is_heard = |heard: Instant| now.saturating_since(heard) < SILENCE;
         self.is_silent = !self.heard.is_some_and(is_heard);
     }
 
-    /// Returns whether what is under way is under way for it too.
-    pub(super) fn counts(&self) -> bool {
+    /// Returns whether parcels in flight are kept for it.
+    pub(super) fn holds_parcels(&self) -> bool {
         self.outcome.is_none() && !self.is_silent && self.next > 0
     }
 }

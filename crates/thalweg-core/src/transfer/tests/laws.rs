@@ -1,4 +1,4 @@
-//! What holds without chance: messages, names, blocks, limits.
+//! Laws without chance: messages, names, block sizes, limits.
 
 use alloc::string::ToString as _;
 use alloc::vec;
@@ -20,12 +20,12 @@ use crate::transfer::{
 };
 use crate::units::{Bitrate, DataSize};
 
-/// What a block of one packet takes on a link.
+/// Bytes of a one-packet block on a link.
 const BLOCK_BITS: u64 = (1024 + 61 + 58) * 8;
 
 proptest! {
     #[test]
-    fn any_bytes_are_a_message_or_an_error(there in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_message_or_error(there in prop::collection::vec(any::<u8>(), 0..300)) {
         let there = Bytes::from(there);
         if let Ok(parcel) = Parcel::decode(&there) {
             let again = Bytes::from(parcel.encode());
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn a_receipt_says_what_is_missing(
+    fn receipt_lists_missing_ranges(
         blocks in 1_u32..300,
         there in prop::collection::vec(any::<bool>(), 300),
         next in 0_u64..1 << 40,
@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn a_block_is_a_power_of_two_and_never_makes_too_many(
+    fn block_is_power_of_two_within_limit(
         size in 0_u64..1 << 40,
         limit in prop::option::of(1_u64..1 << 30),
         is_whole in any::<bool>(),
@@ -94,7 +94,7 @@ fn time(size: u64, block: u64, hops: &[Bitrate]) -> f64 {
 }
 
 #[test]
-fn the_chosen_block_is_the_best_of_all_powers_of_two_by_the_model() {
+fn chosen_block_is_best_power_of_two() {
     let line = Bitrate::from_kbps(2_000);
     for size in [100 << 10, 10 << 20, 100 << 20] {
         for hops in 2..5 {
@@ -116,7 +116,7 @@ fn the_chosen_block_is_the_best_of_all_powers_of_two_by_the_model() {
 }
 
 #[test]
-fn ten_mebibytes_over_three_slow_hops_are_within_a_hundredth_of_the_line() {
+fn ten_mebibytes_take_1_percent_overhead() {
     let line = Bitrate::from_kbps(2_000);
     let size = 10 << 20;
     let block = block::choose(
@@ -130,7 +130,7 @@ fn ten_mebibytes_over_three_slow_hops_are_within_a_hundredth_of_the_line() {
 }
 
 #[test]
-fn names_of_streams_say_for_whom_they_are() {
+fn stream_names_contain_their_targets() {
     let id = TransferId([0xab; 16]);
     let nodes: Vec<NodeId> = (0..=TRANSFER_TARGETS_MAX as u8)
         .map(|n| NodeId([n; 32]))
@@ -154,7 +154,7 @@ fn names_of_streams_say_for_whom_they_are() {
 }
 
 #[test]
-fn a_limit_holds_over_any_second() {
+fn limit_holds_over_any_second() {
     let file = bytes(200 * 1024, 1);
     let manifest = manifest_of(&[("a", &file)], 1024);
     let limit = Bitrate::from_kbps(400);
@@ -183,16 +183,17 @@ fn a_limit_holds_over_any_second() {
                 given.push(now);
             }
         }
-        // Asked a little late each time, as a machine does.
+        // Polled a little late each time, as on a real machine.
         now = sender.poll_timeout().max(now) + Duration::from_micros(300);
     }
     for (place, at) in given.iter().enumerate() {
         let second = given[place..]
             .iter()
             .filter(|other| **other < *at + Duration::from_secs(1));
-        // Of a block of one packet: the block, the ADU's header and its own number and hash, the packet's.
+        // A one-packet block: the block, the ADU's header, the block's number and hash, the
+        // packet's overhead.
         let bits = second.count() as u64 * BLOCK_BITS;
-        // One block, and what lateness may be made up for.
+        // One block, and the compensated lateness.
         assert!(bits <= 400_000 + 2 * BLOCK_BITS + 8_000, "{bits}");
     }
     let took = given[199].saturating_since(given[0]).as_secs_f64();
@@ -201,7 +202,7 @@ fn a_limit_holds_over_any_second() {
 }
 
 #[test]
-fn a_block_that_relays_pass_on_while_it_arrives_is_as_long_as_over_one_hop() {
+fn cut_through_block_is_as_for_one_hop() {
     let line = Some(Bitrate::from_kbps(2_000));
     for size in [100 << 10, 10 << 20, 100 << 20].map(DataSize::from_bytes) {
         let one = block::choose(size, &[line], Relay::Whole, None);
@@ -214,14 +215,14 @@ fn a_block_that_relays_pass_on_while_it_arrives_is_as_long_as_over_one_hop() {
 }
 
 #[test]
-fn a_block_is_no_burst_under_a_limit() {
+fn limited_block_is_no_burst() {
     let size = DataSize::from_bytes(10 << 20);
     let limit = |kbps| Some(Bitrate::from_kbps(kbps));
     assert_eq!(
         block::choose(size, &[None], Relay::Through, None),
         256 << 10
     );
-    // A quarter of a second of it, rounded down.
+    // A quarter of a second at the limit, rounded down.
     assert_eq!(
         block::choose(size, &[None], Relay::Through, limit(1_000)),
         16 << 10
@@ -234,7 +235,7 @@ fn a_block_is_no_burst_under_a_limit() {
         block::choose(size, &[None], Relay::Through, limit(1)),
         1 << 10
     );
-    // There are never too many blocks.
+    // The number of blocks stays within its limit.
     let large = DataSize::from_bytes(1 << 40);
     assert_eq!(
         block::choose(large, &[None], Relay::Through, limit(1)),
@@ -243,7 +244,7 @@ fn a_block_is_no_burst_under_a_limit() {
 }
 
 #[test]
-fn what_two_say_before_a_transfer_is_read_as_it_was_said_and_nothing_shorter_or_longer() {
+fn meeting_messages_round_trip_exactly() {
     let asks = [Ask::Hello([7; 33]), Ask::Proof([8; 32])];
     let refusals = [
         Refusal::Wrong(2),
@@ -272,7 +273,7 @@ fn what_two_say_before_a_transfer_is_read_as_it_was_said_and_nothing_shorter_or_
 }
 
 #[test]
-fn streams_of_a_phrase_are_heeded_from_whom_their_names_say() {
+fn phrase_streams_match_their_sender() {
     let (sender, other) = (NodeId([1; 32]), NodeId([2; 32]));
     let code = name::code_stream(7, &sender);
     assert_eq!(name::code_of_stream(&code, &sender), Some(7));
@@ -289,7 +290,7 @@ fn streams_of_a_phrase_are_heeded_from_whom_their_names_say() {
 }
 
 #[test]
-fn what_is_not_sealed_by_its_sender_ends_the_transfer_after_64() {
+fn unsealed_adus_end_transfer_after_64() {
     let node = NodeId([7; 32]);
     let mut receiver = Receiver::new(TransferId([0; 16]), node, StreamId(1));
     for sequence in 0..63 {
@@ -301,7 +302,7 @@ fn what_is_not_sealed_by_its_sender_ends_the_transfer_after_64() {
 }
 
 #[test]
-fn a_manifest_that_came_under_an_offer_with_a_wrong_length_comes_again() {
+fn manifest_is_resent_after_altered_offer() {
     let manifest = manifest_of(&[("file", &[1; 3000])], 1024);
     let mut encoded = Vec::new();
     manifest.encode(&mut encoded);

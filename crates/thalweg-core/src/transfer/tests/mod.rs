@@ -1,8 +1,8 @@
-//! Proves that a file arrives as it was, whatever the way does to parcels and receipts and whoever is killed when.
+//! Proves that a file arrives intact, for any faults of parcels and receipts and any crash.
 //!
-//! A way in memory drops, doubles and swaps what it carries, by a seed; now and then sender, receiver or everything
-//! under way is lost. Time is a number. At the end the bytes are compared. Beside it stand the laws that are not about
-//! chance: what is never sent twice, how large blocks are, what a limit allows.
+//! A simulated path drops, duplicates and reorders what it carries, by a seed; now and then the
+//! sender, a receiver or everything in flight is lost. Time is a number. At the end the bytes are
+//! compared. The other laws concern no chance: what is never sent twice, block sizes, rate limits.
 
 mod laws;
 mod way;
@@ -15,7 +15,7 @@ use super::tree;
 use crate::random::SplitMix;
 use crate::transfer::manifest::Mode;
 
-/// Returns bytes that a seed determines.
+/// Returns bytes determined by a seed.
 pub(super) fn bytes(count: usize, seed: u64) -> Vec<u8> {
     let mut numbers = SplitMix::new(seed);
     (0..count).map(|_| numbers.next_u64() as u8).collect()

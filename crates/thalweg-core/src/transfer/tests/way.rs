@@ -1,4 +1,4 @@
-//! A way between a sender and receivers that does what a bad network and bad luck do.
+//! A path between a sender and receivers with the faults of a bad network, and crashes.
 
 use alloc::collections::VecDeque;
 use alloc::string::ToString as _;
@@ -16,23 +16,23 @@ use crate::transfer::sender::{Next, Outcome};
 use crate::transfer::{Have, Manifest, Parcel, Receipt, Receiver, Sender, Taken};
 use crate::units::Ratio;
 
-/// What the way does.
+/// The faults of the path.
 #[derive(Clone, Copy, Debug)]
 struct Luck {
     lost: f64,
     twice: f64,
     swapped: f64,
     corrupt: f64,
-    /// Of each turn.
+    /// Per turn.
     crash: f64,
 }
 
-/// One receiver with its disk, which survives it.
+/// A receiver with its disk, which survives crashes.
 struct End {
     node: NodeId,
     receiver: Receiver,
     disk: Vec<u8>,
-    /// Its kept manifest.
+    /// Its stored manifest.
     kept: Option<Manifest>,
     inbound: VecDeque<(StreamId, u64, Bytes)>,
     outbound: VecDeque<Bytes>,
@@ -50,7 +50,7 @@ struct World {
     now: Instant,
     dice: SplitMix,
     luck: Luck,
-    /// What is lost and who is killed only until here, so that every run ends.
+    /// Faults and crashes happen only before this turn, so that every run ends.
     calm: Instant,
 }
 
@@ -102,7 +102,7 @@ impl World {
         self.dice.next_bool(Ratio::new(share).expect("a share"))
     }
 
-    /// Plays until everybody has everything; returns whether that came to be.
+    /// Plays until all receivers have everything; returns whether they do.
     fn play(&mut self) -> bool {
         let end = self.now + Duration::from_secs(600);
         while !self.sender.is_over() {
@@ -110,7 +110,7 @@ impl World {
                 return false;
             }
             self.crash();
-            self.give();
+            self.send();
             for number in 0..self.ends.len() {
                 self.arrive(number);
                 self.answer(number);
@@ -128,13 +128,13 @@ impl World {
                     let number = self.dice.next_below(self.ends.len() as u64) as usize;
                     self.restart_receiver(number);
                 }
-                // A relay: all that was on its way is gone.
+                // A relay crashes: everything in flight is lost.
                 _ => self.ends.iter_mut().for_each(|end| end.inbound.clear()),
             }
         }
     }
 
-    /// A sender that begins again may cut the file in other blocks.
+    /// A restarted sender may choose another block size.
     fn restart_sender(&mut self) {
         let block_bytes = 1024 << self.dice.next_below(3);
         self.manifest = manifest_of(&[("file", &self.file)], block_bytes);
@@ -153,12 +153,12 @@ impl World {
         end.receiver = Receiver::new(self.manifest.id(), end.node, stream);
         if let Some(kept) = end.kept.clone() {
             assert!(end.receiver.handle_manifest(kept.clone()));
-            end.receiver.begin(now, look(&kept, &end.disk));
+            end.receiver.begin(now, verify(&kept, &end.disk));
         }
     }
 
-    /// Lets the sender give a few parcels, which is all that the way takes in a turn.
-    fn give(&mut self) {
+    /// Lets the sender send a few parcels, the capacity of the path in a turn.
+    fn send(&mut self) {
         for _ in 0..8 {
             let Some(next) = self.sender.poll_next(self.now) else {
                 return;
@@ -224,7 +224,7 @@ impl World {
             match end.receiver.handle_parcel(now, sequence, &payload) {
                 Ok(Taken::Manifest) => {
                     let manifest = end.receiver.manifest().expect("it came").clone();
-                    end.receiver.begin(now, look(&manifest, &end.disk));
+                    end.receiver.begin(now, verify(&manifest, &end.disk));
                     end.kept = Some(manifest);
                 }
                 Ok(Taken::Block {
@@ -235,7 +235,7 @@ impl World {
                     end.disk[place.offset as usize..][..place.bytes].copy_from_slice(&bytes);
                     end.receiver.handle_written(block);
                 }
-                // A corrupt one may be anything.
+                // A corrupt parcel may be anything.
                 _ => {}
             }
         }
@@ -268,8 +268,8 @@ impl World {
     }
 }
 
-/// Compares what is on a disk with the hashes, as a driver does.
-fn look(manifest: &Manifest, disk: &[u8]) -> Have {
+/// Compares a disk with the hashes, as a driver does.
+fn verify(manifest: &Manifest, disk: &[u8]) -> Have {
     let mut have = Have::none(manifest.layout().blocks());
     for block in 0..manifest.layout().blocks() {
         let place = manifest.layout().place(block).expect("it has one");
@@ -292,7 +292,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn the_file_is_the_original_whatever_is_lost_doubled_swapped_changed_or_killed(
+    fn file_arrives_intact_despite_faults(
         seed in any::<u64>(),
         size in 0_usize..200_000,
         targets in 1_u8..4,
@@ -309,7 +309,7 @@ proptest! {
     }
 
     #[test]
-    fn on_a_good_way_no_block_is_given_twice(seed in any::<u64>(), size in 0_usize..200_000, targets in 1_u8..4) {
+    fn good_path_sends_no_block_twice(seed in any::<u64>(), size in 0_usize..200_000, targets in 1_u8..4) {
         let mut world = World::new(size, targets, seed, GOOD);
         prop_assert!(world.play());
         world.check();
@@ -318,15 +318,15 @@ proptest! {
 }
 
 #[test]
-fn what_a_relay_lost_goes_again_and_nothing_else() {
+fn only_lost_blocks_are_resent() {
     let mut world = World::new(100 * 1024, 1, 7, GOOD);
     while world.sender.progress().given < 40 * 1024 {
-        world.give();
+        world.send();
         world.arrive(0);
         world.answer(0);
         world.now = world.now + STEP;
     }
-    world.give();
+    world.send();
     let lost: u64 = world.ends[0]
         .inbound
         .iter()
@@ -340,11 +340,11 @@ fn what_a_relay_lost_goes_again_and_nothing_else() {
 }
 
 #[test]
-fn a_receiver_that_comes_later_gets_what_it_misses() {
+fn late_receiver_gets_missing_blocks() {
     let mut world = World::new(50 * 1024, 2, 9, GOOD);
-    // The second does not hear anything for a while.
+    // The second receiver receives nothing for a while.
     for _ in 0..400 {
-        world.give();
+        world.send();
         world.ends[1].inbound.clear();
         world.arrive(0);
         world.answer(0);
@@ -356,7 +356,7 @@ fn a_receiver_that_comes_later_gets_what_it_misses() {
 }
 
 #[test]
-fn one_that_refuses_does_not_hold_up_the_other() {
+fn refusal_holds_up_no_other() {
     let mut world = World::new(50 * 1024, 2, 9, GOOD);
     world.ends[1]
         .receiver
@@ -368,7 +368,7 @@ fn one_that_refuses_does_not_hold_up_the_other() {
 }
 
 #[test]
-fn a_node_that_changes_everything_is_found_out() {
+fn corrupting_node_is_detected() {
     let mut world = World::new(
         300 * 1024,
         1,
@@ -380,6 +380,6 @@ fn a_node_that_changes_everything_is_found_out() {
     );
     world.calm = Instant::NEVER;
     world.play();
-    // Either nothing arrives that could be believed, or the receiver gives up; never a wrong file.
+    // Either nothing valid arrives, or the receiver gives up; never a wrong file.
     assert!(!world.ends[0].whole);
 }
