@@ -1,8 +1,9 @@
-//! World files: text to [`World`], and every mistake with file, line and key.
+//! World files: parses text to a [`World`], and reports every mistake with file, line and key.
 //!
-//! *The idea.* The model and its rules are in `thalweg_core::model`; this crate only reads. A world is TOML or JSON of
-//! the same shape. What cannot be read, and what can be read but makes no sense (a link to a node that is not there),
-//! is reported in one form: `world.toml:12: link[0].rate: …`. The same machinery ([`text`]) reads configurations.
+//! *The idea.* The model and its rules are in `thalweg_core::model`; this crate only parses. A
+//! world is TOML or JSON of the same structure. Syntax errors and semantic errors (such as a link
+//! to an unknown node) are reported in one form: `world.toml:12: link[0].rate: …`. The same code
+//! ([`text`]) parses configurations.
 //!
 //! *What it does not do.* It opens no file: text comes in, values go out.
 //!
@@ -19,26 +20,26 @@ use thalweg_core::model::World;
 
 pub use text::{Format, TextError};
 
-/// A world cannot be used.
+/// Why a world cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorldError {
-    /// The text is larger than any world may be.
+    /// The text is larger than the limit.
     #[error("{file}: {bytes} bytes are more than a world may have ({FILE_BYTES_MAX})")]
     TooLarge {
         /// The file.
         file: String,
-        /// Its size.
+        /// Its size in bytes.
         bytes: usize,
     },
-    /// The text is not a world.
+    /// The text is not a valid world.
     #[error(transparent)]
     Text(#[from] TextError),
 }
 
-/// Reads a world and checks that it makes sense.
+/// Parses a world and validates it.
 ///
-/// Fails   with the first mistake: a text that cannot be read, then the first of [`World::faults`]
+/// Fails   with the first mistake: a syntax error, else the first of [`World::faults`]
 pub fn load_str(text: &str, format: Format, file_name: &str) -> Result<World, WorldError> {
     if text.len() > FILE_BYTES_MAX {
         return Err(WorldError::TooLarge {

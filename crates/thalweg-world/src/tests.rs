@@ -1,11 +1,12 @@
-//! What a world file may get wrong, and where the error says it is: both formats, every kind of mistake.
+//! Proves which mistakes in a world file are found, and where they are reported: both formats,
+//! every kind of mistake.
 
 use thalweg_core::model::{Change, NodeAction};
 use thalweg_core::units::Ratio;
 
 use super::{Format, load_str};
 
-/// A sound world, line by line; each test breaks one line of it.
+/// A valid world; each test breaks one line of it.
 const TOML: &str = r#"[node.a]
 slots = 2
 [node.b]
@@ -69,14 +70,14 @@ fn json_error(from: &str, to: &str, begins: &str) {
 }
 
 #[test]
-fn both_worlds_are_sound_and_the_same() {
+fn both_formats_load_the_same_world() {
     let toml = load_str(TOML, Format::Toml, "w.toml").expect("a sound world");
     let json = load_str(JSON, Format::Json, "w.json").expect("a sound world");
     assert_eq!(toml, json);
 }
 
 #[test]
-fn a_bad_unit_names_line_and_key() {
+fn bad_unit_names_line_and_key() {
     let words = "`2000` is not a rate: write a number and a unit";
     toml_error(
         "2 Mbit/s",
@@ -101,7 +102,7 @@ fn a_bad_unit_names_line_and_key() {
 }
 
 #[test]
-fn an_unknown_key_is_named() {
+fn unknown_key_is_named() {
     toml_error(
         "delay =",
         "dealy =",
@@ -125,7 +126,7 @@ fn an_unknown_key_is_named() {
 }
 
 #[test]
-fn a_missing_key_is_named_at_what_lacks_it() {
+fn missing_key_is_named_at_its_parent() {
     toml_error(
         "rate = \"2 Mbit/s\"",
         "",
@@ -139,7 +140,7 @@ fn a_missing_key_is_named_at_what_lacks_it() {
 }
 
 #[test]
-fn two_nodes_of_one_name_are_refused() {
+fn duplicate_node_name_is_rejected() {
     toml_error("[node.b]", "[node.a]", "w.toml:3: ");
     json_error(
         "\"b\": {}",
@@ -149,7 +150,7 @@ fn two_nodes_of_one_name_are_refused() {
 }
 
 #[test]
-fn links_and_streams_end_at_nodes_that_are_there() {
+fn unknown_end_is_rejected() {
     let no = "there is no node `c` (there are a, b)";
     toml_error(
         "ends = [\"a\", \"b\"]",
@@ -189,7 +190,7 @@ fn links_and_streams_end_at_nodes_that_are_there() {
 }
 
 #[test]
-fn layers_make_a_stream() {
+fn invalid_layers_are_rejected() {
     toml_error(
         "utility = 0.4",
         "utility = 0.5",
@@ -219,7 +220,7 @@ fn layers_make_a_stream() {
 }
 
 #[test]
-fn events_change_links_that_are_there() {
+fn event_on_unknown_link_is_rejected() {
     toml_error(
         "link = [\"a\", \"b\"]",
         "link = [\"a\", \"c\"]",
@@ -238,7 +239,7 @@ fn events_change_links_that_are_there() {
 }
 
 #[test]
-fn a_share_goes_with_withholding_alone() {
+fn share_goes_with_withhold_only() {
     let event = "time = \"10 s\"\nlink = [\"a\", \"b\"]\nset = { up = false }\n";
     let with = |deed: &str| {
         let text = TOML.replace(event, &format!("time = \"10 s\"\nnode = \"b\"\n{deed}\n"));
@@ -275,7 +276,7 @@ fn a_share_goes_with_withholding_alone() {
 }
 
 #[test]
-fn a_rate_of_zero_and_a_second_stream_of_a_name_are_refused() {
+fn zero_rate_and_duplicate_stream_are_rejected() {
     toml_error(
         "2 Mbit/s",
         "0 Mbit/s",
@@ -290,7 +291,7 @@ fn a_rate_of_zero_and_a_second_stream_of_a_name_are_refused() {
 }
 
 #[test]
-fn weights_are_finite_and_not_negative() {
+fn invalid_weights_are_rejected() {
     json_error(
         "100.0",
         "-1",
@@ -305,13 +306,13 @@ fn weights_are_finite_and_not_negative() {
 }
 
 #[test]
-fn a_default_that_is_wrong_is_reported_at_the_key_around_it() {
+fn wrong_default_is_reported_at_its_parent() {
     let error = super::text::error_at(TOML, Format::Toml, "w.toml", "link[0].queue", "too small");
     assert_eq!(error.to_string(), "w.toml:4: link[0].queue: too small");
 }
 
 #[test]
-fn a_declared_adapter_must_make_sense() {
+fn invalid_declaration_is_rejected() {
     let declare = |text: &str, begins: &str| {
         let text = format!("{text}\n[node.b]");
         toml_error("[node.b]", &text, begins);
@@ -369,7 +370,7 @@ fn a_declared_adapter_must_make_sense() {
 }
 
 #[test]
-fn what_a_node_gives_to_adapters_must_make_sense() {
+fn invalid_node_resources_are_rejected() {
     toml_error(
         "slots = 2",
         "slots = 2\nadapters = [\"keep\", \"blur\"]",
@@ -383,7 +384,7 @@ fn what_a_node_gives_to_adapters_must_make_sense() {
 }
 
 #[test]
-fn needs_that_nothing_can_meet_are_refused() {
+fn impossible_needs_are_rejected() {
     let deadline = "deadline = \"300 ms\"";
     toml_error(
         "deadline = \"300 ms\", least",
@@ -411,9 +412,9 @@ fn broken_syntax_has_a_line() {
 }
 
 #[test]
-fn a_word_of_the_file_acts_on_no_terminal_and_begins_no_line() {
+fn message_escapes_control_characters() {
     for (text, shown) in [
-        // A key that is unknown, one around a mistake, a value.
+        // An unknown key, a key around a mistake, a value.
         ("\"sl\\u001b[2Jots\" = 2\n", "sl\\u{1b}[2Jots"),
         ("\"a\\nb\" = { c = ]\n", "a\\nb"),
         (

@@ -1,7 +1,8 @@
-//! Where each key of a text stands.
+//! The position of each key in a text.
 //!
-//! *The idea.* Both parsers can lend slices of the text: TOML with spans, JSON as raw values, whose place is the
-//! distance of their first byte from the text's. The tree is flattened into a list of (path, key, value).
+//! *The idea.* Both parsers can borrow slices of the text: TOML with spans, JSON as raw values,
+//! where the position is the distance of the first byte from the start of the text. The tree is
+//! flattened into a list of (path, key, value).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -35,14 +36,14 @@ impl Map {
     pub(super) fn of(text: &str, format: Format) -> Self {
         let mut map = Self::default();
         match format {
-            // What was understood of a broken text still names the key beside the mistake.
+            // The parsed part of a broken text still names the key next to the mistake.
             Format::Toml => map.add_table(DeTable::parse_recoverable(text).0.get_ref(), "", 0),
             Format::Json => map.add_json(text, text, "", 0),
         }
         map
     }
 
-    /// Returns where a key stands, or the nearest key around it.
+    /// Returns the offset of a key, or of the nearest enclosing key.
     pub(super) fn offset_of(&self, path: &str) -> Option<usize> {
         let mut path = path;
         loop {
@@ -53,7 +54,7 @@ impl Map {
         }
     }
 
-    /// Returns the key whose name is at a place, or else the innermost whose value is.
+    /// Returns the key with its name at an offset, or else the innermost key with its value there.
     pub(super) fn path_at(&self, offset: usize) -> Option<String> {
         let named = self
             .entries
@@ -137,23 +138,24 @@ fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// Returns where a slice of the text stands in it.
+/// Returns the range of a slice in the text.
 fn place(text: &str, slice: &str) -> Range<usize> {
     let start = (slice.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     start..start + slice.len()
 }
 
-/// Returns the place of the name of an array's item: where it begins, and nothing.
+/// Returns the empty range of an array item's name, at the item's start.
 fn nameless(item: Range<usize>) -> Range<usize> {
     item.start..item.start
 }
 
-/// Returns the place of a string with its quotes: the parser stops behind them when it refuses a key.
+/// Returns the range of a string with its quotes: the parser stops after them when it rejects a
+/// key.
 fn quoted(inside: Range<usize>) -> Range<usize> {
     inside.start.saturating_sub(1)..inside.end + 1
 }
 
-/// The members of a JSON object in their order, double keys included.
+/// The members of a JSON object in their order, duplicate keys included.
 struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {

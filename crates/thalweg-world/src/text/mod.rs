@@ -1,8 +1,8 @@
-//! Text to values, and mistakes with file, line and key.
+//! Parses text to values, and reports mistakes with file, line and key.
 //!
-//! *The idea.* A mistake is found either by the parser, which knows a place in the text, or by a check of the value,
-//! which knows a key. A `map` of the text relates the two, so both are reported alike. The map is made only when
-//! there is a mistake.
+//! *The idea.* A mistake is found either by the parser, which knows an offset, or by a check of the
+//! value, which knows a key. A `map` of the text converts between the two, so both are reported
+//! alike. The map is built only when there is a mistake.
 //!
 //! *What it does not do.* It opens no file.
 
@@ -15,23 +15,23 @@ use thalweg_core::model::visible;
 
 use map::Map;
 
-/// How a text is written.
+/// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// TOML.
     Toml,
-    /// JSON of the same shape.
+    /// JSON of the same structure.
     Json,
 }
 
 /// A mistake in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError {
-    /// The file, as the caller named it.
+    /// The file, as named by the caller.
     pub file: String,
-    /// The line, from 1, if the mistake has a place.
+    /// The line, from 1, if it is known.
     pub line: Option<usize>,
-    /// The key, such as `link[0].rate`; empty if the mistake is not about one.
+    /// The key, such as `link[0].rate`; empty if the mistake concerns none.
     pub path: String,
     /// What is wrong.
     pub message: String,
@@ -41,7 +41,8 @@ impl std::error::Error for TextError {}
 
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A file may be somebody else's, and its keys are words of it: none of them is to act on a terminal, or to begin a line.
+        // The file may be untrusted, and its keys are part of the message: none may control the
+        // terminal or break the line.
         let shown = |text: &str| visible(text).replace('\n', "\\n");
         f.write_str(&shown(&self.file))?;
         if let Some(line) = self.line {
@@ -67,7 +68,7 @@ impl Format {
     }
 }
 
-/// Reads a value from TOML.
+/// Parses a value from TOML.
 pub fn from_toml<T: DeserializeOwned>(text: &str, file_name: &str) -> Result<T, TextError> {
     toml::from_str(text).map_err(|error| {
         let offset = error.span().map(|span| span.start);
@@ -75,14 +76,14 @@ pub fn from_toml<T: DeserializeOwned>(text: &str, file_name: &str) -> Result<T, 
     })
 }
 
-/// Reads a value from JSON.
+/// Parses a value from JSON.
 pub fn from_json<T: DeserializeOwned>(text: &str, file_name: &str) -> Result<T, TextError> {
     serde_json::from_str(text).map_err(|error| {
-        // The parser stands behind what it refuses, so the last byte it took is inside.
+        // The parser stops after the rejected token, so the last byte consumed is inside it.
         let line = text.split_inclusive('\n').take(error.line().max(1) - 1);
         let before: usize = line.map(str::len).sum();
         let offset = (before + error.column().saturating_sub(1)).min(text.len());
-        // The parser adds its own place to its words; ours has line and key.
+        // The parser appends its own position to the message; ours has line and key.
         let message = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         let message = message.strip_suffix(&place).unwrap_or(&message);
@@ -90,7 +91,7 @@ pub fn from_json<T: DeserializeOwned>(text: &str, file_name: &str) -> Result<T, 
     })
 }
 
-/// Reads a value from text in either format.
+/// Parses a value from text in either format.
 pub fn from_str<T: DeserializeOwned>(
     text: &str,
     format: Format,
@@ -102,9 +103,9 @@ pub fn from_str<T: DeserializeOwned>(
     }
 }
 
-/// Returns the error that a value read from `text` is wrong at a key, such as `link[0].ends[1]`.
+/// Returns the error that a value parsed from `text` is wrong at a key, such as `link[0].ends[1]`.
 ///
-/// A key that the text does not have (its default is what is wrong) is reported at the nearest key around it.
+/// A key that is absent (its default is wrong) is reported at the nearest enclosing key.
 pub fn error_at(
     text: &str,
     format: Format,

@@ -1,4 +1,4 @@
-//! The example worlds load, say what their comments say, and plan as they promise.
+//! Proves that the example worlds load, match their comments, and are planned as promised.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,8 @@ use thalweg_core::planner::{Plan, Policy, check, explain, plan};
 use thalweg_core::time::Duration;
 use thalweg_world::{Format, load_str};
 
-/// Returns a path below the examples. Where clones share a target folder this program may be another clone's, so cargo
-/// is asked when it runs.
+/// Returns a path below the examples. With a shared target folder this program may be another
+/// clone's, so the manifest folder comes from cargo at run time.
 fn worlds(below: &str) -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
     Path::new(&here).join("../../worlds").join(below)
@@ -38,7 +38,7 @@ fn chain(plan: &Plan, node: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_demo_drops_and_seals_at_the_camera_and_opens_at_the_base() {
+fn demo_filters_and_seals_at_camera() {
     let plan = plan_of(&load("demo.toml"), "scene");
     assert_eq!(chain(&plan, "camera"), ["keep:2", "seal"]);
     assert!(chain(&plan, "relay").is_empty());
@@ -47,14 +47,14 @@ fn the_demo_drops_and_seals_at_the_camera_and_opens_at_the_base() {
 }
 
 #[test]
-fn the_textbook_case_filters_before_it_encrypts() {
+fn textbook_filters_before_it_encrypts() {
     let plan = plan_of(&load("pa9.toml"), "video");
     assert_eq!(chain(&plan, "source"), ["keep:1", "seal"]);
     assert_eq!(chain(&plan, "next"), ["open"]);
 }
 
 #[test]
-fn the_diamond_goes_by_the_town_unless_in_a_hurry_or_cut() {
+fn diamond_goes_by_town_unless_late_or_cut() {
     let world = load("diamond.toml");
     let by = |world: &World, stream| plan_of(world, stream).path[1].to_string();
     assert_eq!(by(&world, "survey/radar"), "town");
@@ -64,7 +64,7 @@ fn the_diamond_goes_by_the_town_unless_in_a_hurry_or_cut() {
 }
 
 #[test]
-fn declared_adapters_repair_the_radio_and_make_smaller_layers_at_the_van() {
+fn declared_adapters_repair_and_transcode() {
     let mut world = load("adapters.toml");
     let plan = plan_of(&world, "scout");
     assert_eq!(chain(&plan, "drone"), ["keep:1", "seal", "protect"]);
@@ -91,7 +91,7 @@ fn declared_adapters_repair_the_radio_and_make_smaller_layers_at_the_van() {
     ] {
         assert!(text.contains(sentence), "`{sentence}` is not in\n{text}");
     }
-    // What each of the others would take: an encoder on board, a processor for it.
+    // What the alternatives need: an encoder on board, a CPU for it.
     let drone = "drone".parse().expect("a valid name");
     let place = world.nodes.get_mut(&drone).expect("the drone is there");
     place.adapters = None;
@@ -103,7 +103,7 @@ fn declared_adapters_repair_the_radio_and_make_smaller_layers_at_the_van() {
 }
 
 #[test]
-fn every_rung_of_the_ladder_loads_and_carries_both_of_its_streams() {
+fn ladder_carries_both_streams_on_every_rung() {
     let entries = std::fs::read_dir(worlds("ladder")).expect("the ladder is in the repository");
     let mut rungs: Vec<String> = entries
         .map(|entry| entry.expect("an entry").file_name().into_string())
@@ -135,7 +135,7 @@ fn every_rung_of_the_ladder_loads_and_carries_both_of_its_streams() {
 }
 
 #[test]
-fn the_report_has_the_keys_of_the_design() {
+fn report_has_designed_keys() {
     let plan = plan_of(&load("pa9.toml"), "video");
     let report = Report::new(&plan, &[], Duration::from_micros(42));
     let expected = serde_json::json!({
@@ -167,7 +167,7 @@ fn the_report_has_the_keys_of_the_design() {
 }
 
 #[test]
-fn a_shortfall_says_where_by_how_much_and_what_would_mend_it() {
+fn shortfall_has_place_amount_and_fix() {
     let mut world = load("demo.toml");
     world.links[1].rate = thalweg_core::units::Bitrate::from_kbps(50);
     let name = "scene".parse().expect("a valid name");
@@ -194,7 +194,7 @@ fn a_shortfall_says_where_by_how_much_and_what_would_mend_it() {
 }
 
 #[test]
-fn the_other_way_round_the_diamond_is_told_with_what_speaks_against_it() {
+fn diamond_explains_its_other_path() {
     let world = load("diamond.toml");
     for (stream, sentence) in [
         (
@@ -214,7 +214,7 @@ fn the_other_way_round_the_diamond_is_told_with_what_speaks_against_it() {
 }
 
 #[test]
-fn the_demo_explains_itself() {
+fn demo_explains_itself() {
     let world = load("demo.toml");
     let name = "scene".parse().expect("a valid name");
     let snapshot = world.snapshot(&name).expect("the stream is in the world");

@@ -22,17 +22,17 @@ fn load_either(text: &str) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn any_text_is_a_world_or_an_error(text in any::<String>()) {
+    fn any_text_is_world_or_error(text in any::<String>()) {
         load_either(&text)?;
     }
 
     #[test]
-    fn any_text_of_the_formats_signs_is_too(text in r#"[\[\]{}="',:.\\\n a0-]{0,60}"#) {
+    fn any_format_characters_are_world_or_error(text in r#"[\[\]{}="',:.\\\n a0-]{0,60}"#) {
         load_either(&text)?;
     }
 
     #[test]
-    fn a_broken_world_is_an_error_with_a_line(at in 0..DEMO.len(), with in any::<char>(), cut in 0..40usize) {
+    fn broken_world_is_error_with_line(at in 0..DEMO.len(), with in any::<char>(), cut in 0..40usize) {
         let mut text = DEMO.to_owned();
         let bounds = |at: usize| DEMO.is_char_boundary(at);
         let start = (0..=at).rev().find(|at| bounds(*at)).expect("zero is a boundary");
@@ -50,7 +50,7 @@ fn deep_nesting_is_an_error() {
 }
 
 #[test]
-fn a_text_beyond_the_limit_is_refused_unread() {
+fn oversized_text_is_rejected_unread() {
     let text = " ".repeat(thalweg_core::limits::FILE_BYTES_MAX + 1);
     let error = load_str(&text, Format::Toml, "big.toml").expect_err("it is too large");
     assert!(matches!(error, WorldError::TooLarge { .. }), "{error}");

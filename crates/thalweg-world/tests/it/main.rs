@@ -1,4 +1,4 @@
-//! World files from outside: any text is a world or an error, worlds survive being written, the examples plan.
+//! World files from outside: any text is a world or an error, written worlds read back, the examples plan.
 
 mod examples;
 mod hostile;

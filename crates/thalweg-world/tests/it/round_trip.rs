@@ -1,4 +1,4 @@
-//! A world written as TOML or as JSON is read back as the same world.
+//! Proves that a world written as TOML or as JSON is read back as the same world.
 
 use proptest::prelude::*;
 use thalweg_core::model::{
@@ -130,7 +130,7 @@ fn worlds() -> impl Strategy<Value = World> {
 
 proptest! {
     #[test]
-    fn a_written_world_reads_back_the_same(world in worlds()) {
+    fn written_world_reads_back_the_same(world in worlds()) {
         let json = to_json(&world);
         let read = load_str(&json, Format::Json, "w.json");
         prop_assert_eq!(read.as_ref(), Ok(&world));
@@ -141,7 +141,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_omitted_has_the_documented_default() {
+fn omitted_keys_have_documented_defaults() {
     let text = r#"
         node.a = {}
         node.b = {}

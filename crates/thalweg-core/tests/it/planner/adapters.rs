@@ -1,7 +1,8 @@
-//! Adapters that worlds declare: the exact planner against enumeration, laws, and cases a person can follow.
+//! Adapters that worlds declare: the exact planner against enumeration, laws, and cases that can be
+//! checked by hand.
 //!
-//! The worlds are made of the generator's by adding pairs, repairs, blurs, transcoders, modules held, CPU and loss. Like
-//! `brute`, these tests read what is declared, not what the planner makes of it.
+//! The generated worlds are extended by pairs, repairs, blurs, transcoders, held modules, CPU and
+//! loss. Like `brute`, these tests read the declarations and not the planner's tables.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +20,9 @@ use thalweg_core::units::{Bitrate, Ratio};
 use super::brute::{self, Declared};
 use super::cases::{Net, chains, confidential, path};
 use super::oracle::assert_same;
-use super::worlds::{self, Dice};
+use super::worlds::{self, Rng};
 
-/// How many worlds with declared adapters are compared.
+/// Number of worlds with declared adapters that are compared.
 const WORLDS: u64 = 3_000;
 
 fn named(text: &str) -> AdapterName {
@@ -41,22 +42,22 @@ fn random(seed: u64) -> (Snapshot, Declared) {
     let mut worlds = (0..).map(|step| worlds::random(seed.wrapping_mul(1_000).wrapping_add(step)));
     let small = worlds.find(|world| world.topology.nodes().len() <= 4);
     let mut snapshot = small.expect("one world in two is small");
-    let mut dice = Dice::new(!seed);
-    let declared = declarations(&mut dice);
-    if dice.chance(70) {
-        snapshot.stream.needs.loss_max = ratio(dice.pick(&[0.0, 0.01, 0.05]));
+    let mut rng = Rng::new(!seed);
+    let declared = declarations(&mut rng);
+    if rng.chance(70) {
+        snapshot.stream.needs.loss_max = ratio(rng.pick(&[0.0, 0.01, 0.05]));
     }
     for link in snapshot.topology.links_mut() {
-        link.loss = ratio(dice.pick(&[0.0, 0.0, 0.01, 0.03, 0.1]));
+        link.loss = ratio(rng.pick(&[0.0, 0.0, 0.01, 0.03, 0.1]));
     }
     for node in 0..snapshot.topology.nodes().len() {
         let place = snapshot.topology.node_mut(NodeIndex(node as u32));
-        if dice.chance(25) {
-            place.cpu_cores = Some(dice.pick(&[0.0, 0.01, 0.02, 0.05, 0.1, 0.2]));
+        if rng.chance(25) {
+            place.cpu_cores = Some(rng.pick(&[0.0, 0.01, 0.02, 0.05, 0.1, 0.2]));
         }
-        if dice.chance(30) {
+        if rng.chance(30) {
             let kinds = AdapterName::STANDARD.iter().chain(declared.keys());
-            let held: Vec<_> = kinds.copied().filter(|_| dice.chance(70)).collect();
+            let held: Vec<_> = kinds.copied().filter(|_| rng.chance(70)).collect();
             place.held = Some(held);
         }
     }
@@ -70,68 +71,69 @@ fn random(seed: u64) -> (Snapshot, Declared) {
     (snapshot, declared)
 }
 
-/// Returns a few declarations: a repairing pair, another pair, what nothing undoes, a transcoder, a standard one's CPU.
-fn declarations(dice: &mut Dice) -> Declared {
+/// Returns a few declarations: a repairing pair, another pair, a one-way adapter, a transcoder, a
+/// standard adapter's CPU.
+fn declarations(rng: &mut Rng) -> Declared {
     let mut declared = Declared::new();
-    let taking = |dice: &mut Dice| Declaration {
-        cost_per_mbps: dice.pick(&[None, Some(0.0), Some(0.2), Some(1.0)]),
-        cpu_per_mbps: dice.pick(&[None, Some(0.02), Some(0.1), Some(0.5)]),
-        delay: Duration::from_millis(dice.pick(&[0, 0, 5])),
+    let taking = |rng: &mut Rng| Declaration {
+        cost_per_mbps: rng.pick(&[None, Some(0.0), Some(0.2), Some(1.0)]),
+        cpu_per_mbps: rng.pick(&[None, Some(0.02), Some(0.1), Some(0.5)]),
+        delay: Duration::from_millis(rng.pick(&[0, 0, 5])),
         ..Declaration::default()
     };
-    if dice.chance(70) {
+    if rng.chance(70) {
         let protect = Declaration {
-            rate_factor: dice.pick(&[Some(1.25), Some(2.0), None]),
-            repairs: Some(ratio(dice.pick(&[0.02, 0.05, 0.2]))),
-            order: dice.pick(&[None, None, Some(2), Some(0)]),
+            rate_factor: rng.pick(&[Some(1.25), Some(2.0), None]),
+            repairs: Some(ratio(rng.pick(&[0.02, 0.05, 0.2]))),
+            order: rng.pick(&[None, None, Some(2), Some(0)]),
             pair: Some(named("recover")),
-            ..taking(dice)
+            ..taking(rng)
         };
         declared.insert(named("protect"), protect);
-        declared.insert(named("recover"), taking(dice));
+        declared.insert(named("recover"), taking(rng));
     }
-    if dice.chance(30) {
+    if rng.chance(30) {
         let thin = Declaration {
-            rate_factor: dice.pick(&[Some(0.7), Some(0.4)]),
-            hides: dice.pick(&[None, Some(true)]),
-            needs_plaintext: dice.pick(&[None, Some(true)]),
-            order: dice.pick(&[None, Some(1), Some(4)]),
+            rate_factor: rng.pick(&[Some(0.7), Some(0.4)]),
+            hides: rng.pick(&[None, Some(true)]),
+            needs_plaintext: rng.pick(&[None, Some(true)]),
+            order: rng.pick(&[None, Some(1), Some(4)]),
             pair: Some(named("widen")),
-            ..taking(dice)
+            ..taking(rng)
         };
         declared.insert(named("thin"), thin);
-        declared.insert(named("widen"), taking(dice));
+        declared.insert(named("widen"), taking(rng));
     }
-    if dice.chance(40) {
+    if rng.chance(40) {
         let blur = Declaration {
-            rate_factor: dice.pick(&[Some(0.5), Some(0.8)]),
-            quality_factor: dice.pick(&[None, Some(0.9), Some(0.5)]),
-            needs_plaintext: dice.pick(&[None, Some(false)]),
-            order: dice.pick(&[None, Some(2)]),
-            ..taking(dice)
+            rate_factor: rng.pick(&[Some(0.5), Some(0.8)]),
+            quality_factor: rng.pick(&[None, Some(0.9), Some(0.5)]),
+            needs_plaintext: rng.pick(&[None, Some(false)]),
+            order: rng.pick(&[None, Some(2)]),
+            ..taking(rng)
         };
         declared.insert(named("blur"), blur);
     }
     for name in ["small", "tiny"] {
-        if dice.chance(40) {
-            let utilities: &[f64] = dice.pick(&[&[0.5][..], &[0.6, 0.2], &[0.3, 0.3], &[1.0]]);
+        if rng.chance(40) {
+            let utilities: &[f64] = rng.pick(&[&[0.5][..], &[0.6, 0.2], &[0.3, 0.3], &[1.0]]);
             let layers = utilities.iter().map(|utility| Layer {
-                rate: Bitrate::from_kbps(dice.pick(&[20, 40, 60, 100])),
+                rate: Bitrate::from_kbps(rng.pick(&[20, 40, 60, 100])),
                 utility: *utility,
             });
             let layers = Some(layers.collect());
             let transcoder = Declaration {
                 layers,
-                ..taking(dice)
+                ..taking(rng)
             };
             declared.insert(named(name), transcoder);
         }
     }
     for standard in AdapterName::STANDARD {
-        if dice.chance(30) {
+        if rng.chance(30) {
             let declaration = Declaration {
                 cost_per_mbps: None,
-                ..taking(dice)
+                ..taking(rng)
             };
             declared.insert(standard, declaration);
         }
@@ -140,7 +142,7 @@ fn declarations(dice: &mut Dice) -> Declared {
 }
 
 #[test]
-fn exact_equals_enumeration_with_declared_adapters() {
+fn exact_equals_enumeration_with_adapters() {
     let (mut feasible, mut infeasible) = (0, 0);
     let mut using = BTreeMap::<String, u64>::new();
     for seed in 0..WORLDS {
@@ -162,7 +164,7 @@ fn exact_equals_enumeration_with_declared_adapters() {
             infeasible += 1;
         }
     }
-    // The generator is worth its name only if both happen often, and every adapter does.
+    // The generator is useful only if both outcomes are frequent and every adapter occurs.
     let often = feasible > WORLDS / 4 && infeasible > WORLDS / 10;
     assert!(often, "{feasible} and {infeasible}");
     for name in [
@@ -174,7 +176,7 @@ fn exact_equals_enumeration_with_declared_adapters() {
 }
 
 #[test]
-fn the_other_planners_keep_the_rules_with_declared_adapters() {
+fn other_planners_keep_rules_with_adapters() {
     for seed in 0..500 {
         let (snapshot, _) = random(seed);
         let (exact, _) = solve(&snapshot);
@@ -196,7 +198,7 @@ fn the_other_planners_keep_the_rules_with_declared_adapters() {
 }
 
 #[test]
-fn trees_keep_the_rules_with_declared_adapters() {
+fn trees_keep_rules_with_adapters() {
     let mut feasible = 0;
     for seed in 0..500 {
         let (mut snapshot, _) = random(seed);
@@ -221,7 +223,7 @@ fn trees_keep_the_rules_with_declared_adapters() {
 }
 
 #[test]
-fn without_declarations_the_catalogue_is_the_standard_one() {
+fn catalogue_without_declarations_is_standard() {
     let snapshot = worlds::random(7);
     let Snapshot {
         weights, stream, ..
@@ -230,18 +232,18 @@ fn without_declarations_the_catalogue_is_the_standard_one() {
     assert_eq!(declared, Catalogue::standard(weights, stream));
 }
 
-/// Raises one node's CPU, lets one node hold everything, or lets the stream bear more loss.
-fn with_more(snapshot: &Snapshot, dice: &mut Dice) -> Snapshot {
+/// Raises one node's CPU, lets one node hold all adapters, or lets the stream tolerate more loss.
+fn with_more(snapshot: &Snapshot, rng: &mut Rng) -> Snapshot {
     let mut after = snapshot.clone();
-    let node = NodeIndex(dice.below(after.topology.nodes().len()) as u32);
-    match dice.below(4) {
+    let node = NodeIndex(rng.below(after.topology.nodes().len()) as u32);
+    match rng.below(4) {
         0 => after.topology.node_mut(node).cpu_cores = None,
         1 => {
             let place = after.topology.node_mut(node);
             place.cpu_cores = place.cpu_cores.map(|cores| cores * 2.0 + 0.01);
         }
         2 => after.topology.node_mut(node).held = None,
-        _ => after.stream.needs.loss_max = ratio(dice.pick(&[0.05, 0.1, 1.0])),
+        _ => after.stream.needs.loss_max = ratio(rng.pick(&[0.05, 0.1, 1.0])),
     }
     let bears = |snapshot: &Snapshot| snapshot.stream.needs.loss_max;
     if bears(&after) < bears(snapshot) {
@@ -254,9 +256,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn more_cpu_modules_or_patience_with_loss_never_costs_more(seed: u64) {
+    fn more_cpu_or_tolerance_never_costs_more(seed: u64) {
         let (before, _) = random(seed);
-        let after = with_more(&before, &mut Dice::new(seed));
+        let after = with_more(&before, &mut Rng::new(seed));
         let ((old, _), (new, _)) = (solve(&before), solve(&after));
         if old.feasible {
             prop_assert!(new.feasible, "{old:?}\n{new:?}");
@@ -265,7 +267,7 @@ proptest! {
     }
 
     #[test]
-    fn a_least_bad_plan_is_what_the_checker_says_of_it(seed: u64) {
+    fn least_bad_plan_matches_checker(seed: u64) {
         let (snapshot, _) = random(seed);
         let (plan, shortfalls) = solve(&snapshot);
         prop_assert_eq!(plan.feasible, shortfalls.is_empty());
@@ -286,7 +288,7 @@ proptest! {
     }
 }
 
-/// A pair that repairs a tenth for a quarter more rate.
+/// A pair that repairs 10 % loss for 25 % more rate.
 fn repairing() -> Declared {
     let protect = Declaration {
         rate_factor: Some(1.25),
@@ -322,7 +324,7 @@ fn lossy(declared: &Declared) -> Snapshot {
 }
 
 #[test]
-fn a_lossy_link_is_crossed_by_what_repairs_it() {
+fn lossy_link_is_repaired() {
     let mut snapshot = lossy(&repairing());
     let (plan, _) = solve(&snapshot);
     assert_eq!(chains(&plan), "s[seal] m[open protect] t[recover]");
@@ -342,7 +344,7 @@ fn a_lossy_link_is_crossed_by_what_repairs_it() {
 }
 
 #[test]
-fn what_no_node_can_mend_is_said() {
+fn unrepairable_loss_is_reported() {
     let needs = |snapshot: &Snapshot| {
         let (_, shortfalls) = solve(snapshot);
         let needs: Vec<Need> = shortfalls.iter().map(|one| one.need).collect();
@@ -376,13 +378,14 @@ fn what_no_node_can_mend_is_said() {
     let [Violation::LittleCpu { needs_cores, .. }] = cpu.lacks[..] else {
         panic!("{cpu:?}");
     };
-    // 0.1 cores a Mbit/s, of one layer of 100 kbit/s: less would do no good to anyone.
+    // 0.1 cores per Mbit/s, of one layer of 100 kbit/s: less would not suffice.
     assert!((needs_cores - 0.01).abs() < 1e-9, "{cpu}");
 }
 
 #[test]
-fn a_dearer_order_that_leaves_cpu_for_the_next_adapter_is_not_forgotten() {
-    // Packing costs nothing but CPU, so it is cheapest before the filter; then nothing is left to seal with.
+fn dearer_order_that_saves_cpu_is_kept() {
+    // Packing costs nothing but CPU, so it is cheapest before the filter; then no CPU is left to
+    // seal.
     let taking = Declaration {
         cpu_per_mbps: Some(0.1),
         ..Declaration::default()
@@ -403,13 +406,13 @@ fn a_dearer_order_that_leaves_cpu_for_the_next_adapter_is_not_forgotten() {
     let mut snapshot = Snapshot::with_adapters(topology, weights, stream, &declared);
     let placed = |snapshot: &Snapshot| chains(&solve(snapshot).0);
     assert_eq!(placed(&snapshot), "s[pack keep:1 seal] t[open unpack]");
-    // Packing first takes 0.02 cores and sealing 0.005 more; packing one layer only takes 0.01.
+    // Packing first takes 0.02 cores and sealing 0.005 more; packing only one layer takes 0.01.
     snapshot.topology.node_mut(NodeIndex(0)).cpu_cores = Some(0.022);
     assert_eq!(placed(&snapshot), "s[keep:1 pack seal] t[open unpack]");
 }
 
 #[test]
-fn repair_goes_around_the_seal_and_never_beneath_it() {
+fn repair_goes_around_seal() {
     let mut snapshot = lossy(&repairing());
     snapshot.topology.links_mut()[0].loss = ratio(0.05);
     let (plan, _) = solve(&snapshot);
@@ -429,7 +432,7 @@ fn repair_goes_around_the_seal_and_never_beneath_it() {
 }
 
 #[test]
-fn a_transcoder_gets_through_where_no_layer_does() {
+fn transcoder_passes_where_no_layer_does() {
     let layers = [(60, 0.4), (30, 0.1)].map(|(kbps, utility)| Layer {
         rate: Bitrate::from_kbps(kbps),
         utility,
@@ -457,7 +460,8 @@ fn a_transcoder_gets_through_where_no_layer_does() {
     let mut snapshot = Snapshot::with_adapters(topology, weights, stream, &declared);
     let (plan, _) = solve(&snapshot);
     assert_eq!(check(&snapshot, &plan), []);
-    // One layer of two is worth the table's 0.5, so the other need not be transcoded; then the link has room for one.
+    // One layer of two equals the table's 0.5, so the other need not be transcoded; then the link
+    // has room for one.
     assert_eq!(chains(&plan), "s[keep:1 small] m[keep:1]");
     assert_eq!(plan.layers, 1, "{plan:#?}");
     assert!((plan.cost_parts.quality - 60.0).abs() < 1e-9);
@@ -466,17 +470,17 @@ fn a_transcoder_gets_through_where_no_layer_does() {
         text.contains("It delivers 1 of 2 layers that small makes (40.0 % of the utility)"),
         "{text}"
     );
-    // Two layers asked for are worth 1.0, which the table is not.
+    // Two required layers have utility 1.0, which the table lacks.
     snapshot.stream.needs.least_layers = 2;
     assert!(!solve(&snapshot).0.feasible);
     snapshot.stream.needs.least_layers = 1;
-    // What cannot run at the source runs where there is CPU.
+    // An adapter that cannot run at the source runs where there is CPU.
     snapshot.topology.node_mut(NodeIndex(0)).cpu_cores = Some(0.1);
     assert_eq!(chains(&solve(&snapshot).0), "s[keep:1] m[small keep:1]");
 }
 
 #[test]
-fn what_costs_nothing_ends() {
+fn free_adapters_terminate() {
     let mut declared = repairing();
     for declaration in declared.values_mut() {
         (declaration.cost_per_mbps, declaration.rate_factor) = (None, declaration.rate_factor);
@@ -513,7 +517,7 @@ fn what_costs_nothing_ends() {
 }
 
 #[test]
-fn weights_that_are_no_numbers_end_too() {
+fn invalid_weights_terminate() {
     for weight in [f64::INFINITY, f64::NAN, -1.0, f64::MAX] {
         let mut snapshot = lossy(&repairing());
         snapshot.weights.quality = weight;
@@ -529,7 +533,7 @@ fn weights_that_are_no_numbers_end_too() {
 }
 
 #[test]
-fn adapters_that_make_no_sense_are_refused_in_a_sentence() {
+fn invalid_adapters_are_rejected_in_words() {
     let broken = |change: fn(&mut Catalogue)| {
         let mut snapshot = lossy(&repairing());
         change(&mut snapshot.catalogue);
@@ -559,7 +563,7 @@ fn adapters_that_make_no_sense_are_refused_in_a_sentence() {
 }
 
 #[test]
-fn a_link_that_loses_too_much_for_all_is_avoided() {
+fn link_with_too_much_loss_is_avoided() {
     let mut snapshot = lossy(&repairing());
     let ends = snapshot.topology.link(LinkIndex(1)).ends;
     let mut detour = *snapshot.topology.link(LinkIndex(1));

@@ -1,15 +1,17 @@
-//! The oracle: every simple path, every sequence of adapters at every node, no table and no cleverness.
+//! The oracle: every simple path and every sequence of adapters at every node, without tables or
+//! optimisations.
 //!
-//! It shares nothing with the planner but the snapshot's topology, stream and weights, and what a world declares: states,
-//! rates and costs are written out again here for the five adapters of the design and the kinds of declared ones, in plain
-//! floats. Ways that are already dearer than the best are not continued.
+//! It shares with the planner only the snapshot's topology, stream and weights, and the
+//! declarations. States, rates and costs are implemented again here for the five standard adapters
+//! and the kinds of declared ones, in plain floats. Paths that are already dearer than the best are
+//! abandoned.
 
 use std::collections::BTreeMap;
 
 use thalweg_core::model::{AdapterName, Declaration, Edge, Layer, Place, Snapshot};
 use thalweg_core::time::Duration;
 
-/// What a world declares.
+/// The declarations of a world.
 pub type Declared = BTreeMap<AdapterName, Declaration>;
 
 /// Costs closer than this tie.
@@ -20,7 +22,7 @@ const TIE: f64 = 1e-9;
 pub struct Found {
     pub cost: f64,
     pub path: Vec<String>,
-    /// The adapters of each node of the path, none included.
+    /// The adapters of each node of the path, empty lists included.
     pub adapters: Vec<Vec<String>>,
     pub links: Vec<usize>,
 }
@@ -32,7 +34,7 @@ struct State {
     layers: usize,
     packed: bool,
     sealed: bool,
-    /// Which of the declared transforms are on, one bit each by their place in the declarations.
+    /// The declared transforms that are on, as a bit mask by declaration index.
     on: u32,
 }
 
@@ -43,16 +45,16 @@ struct Search<'a> {
     way: Found,
     nodes: Vec<usize>,
     delay: Duration,
-    /// What the adapters of the present node take of its CPU.
+    /// CPU used by the adapters of the current node.
     cores: f64,
 }
 
-/// Returns the best plan of all there are with the standard adapters.
+/// Returns the best of all plans with the standard adapters.
 pub fn best(snapshot: &Snapshot) -> Option<Found> {
     best_with(snapshot, &Declared::new())
 }
 
-/// Returns the best plan of all there are.
+/// Returns the best of all plans.
 pub fn best_with(snapshot: &Snapshot, declared: &Declared) -> Option<Found> {
     let topology = &snapshot.topology;
     let at = |name| topology.nodes().iter().position(|node| node.name == name);
@@ -119,7 +121,7 @@ impl<'a> Search<'a> {
         state.sealed || self.on(state).any(|on| on.hides == Some(true))
     }
 
-    /// Returns whether something of a higher class than this is on.
+    /// Returns whether a transform of a higher class is on.
     fn is_beneath(&self, state: State, class: u8) -> bool {
         let standard = state.packed && class < 1 || state.sealed && class < 2;
         standard || self.on(state).any(|on| class < class_of(on))
@@ -134,7 +136,7 @@ impl<'a> Search<'a> {
         least == 1 || worth(self.kept(state)) >= utility - 1e-12
     }
 
-    /// Ends here if that may be, runs each adapter that works here, and leaves over each link.
+    /// Ends here if allowed, runs each adapter that works here, and leaves over each link.
     fn visit(&mut self, state: State) {
         let dearer = |best: &Found| self.way.cost > best.cost + 2.0 * TIE;
         if self.best.as_ref().is_some_and(dearer) {

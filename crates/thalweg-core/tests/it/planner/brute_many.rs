@@ -1,17 +1,18 @@
-//! The oracle for many streams: every way of each alone, then every choice of one way each that the links can bear.
+//! The oracle for many streams: all paths of each stream alone, then every combination that the
+//! links can carry.
 //!
-//! Like `brute`, it writes states, rates and costs out again for the five adapters. Of the ways of one stream only those
-//! are kept that no other beats in cost, quality and what it puts on every link, for those others do as well in any
-//! choice.
+//! Like `brute`, it implements states, rates and costs again for the five adapters. A stream's
+//! option is dropped if another is at least as good in cost, quality and load on every link, as the
+//! other is then no worse in any combination.
 
 use thalweg_core::model::{Snapshot, Topology};
 use thalweg_core::planner::Plan;
 
-/// How good a choice is, the more important numbers first: by class of importance, streams refused and quality lost; then
-/// cost in all.
+/// Quality of a combination, compared in order: by class of importance, streams refused and quality
+/// lost; then total cost.
 pub type Worth = Vec<f64>;
 
-/// What one stream may do, and what that puts on links, each way.
+/// One option of a stream, with its load on links by direction.
 #[derive(Clone, Debug)]
 struct Way {
     cost: f64,
@@ -28,7 +29,7 @@ struct Search<'a> {
     ways: Vec<Way>,
 }
 
-/// Where a stream is on its way.
+/// The position of a stream on its path.
 struct Point {
     node: usize,
     entered: u32,
@@ -38,14 +39,14 @@ struct Point {
     loads: Vec<f64>,
 }
 
-/// Returns whether one worth is above another, in the first number in which they differ.
+/// Returns whether one quality is above another, in the first number that differs.
 pub fn is_worse(one: &Worth, other: &Worth) -> bool {
     let differs = |(a, b): &(&f64, &f64)| (*a - *b).abs() > 1e-9;
     let first = one.iter().zip(other).find(differs);
     first.is_some_and(|(a, b)| a > b)
 }
 
-/// Returns the worth of the best choice.
+/// Returns the quality of the best combination.
 pub fn best(snapshots: &[Snapshot]) -> Worth {
     let ways: Vec<Vec<Way>> = snapshots.iter().map(ways_of).collect();
     let links = snapshots[0].topology.links().len();
@@ -60,7 +61,7 @@ pub fn best(snapshots: &[Snapshot]) -> Worth {
     best.expect("all may be refused")
 }
 
-/// Returns the worth of plans, empty ones being refused.
+/// Returns the quality of plans; empty ones are refused.
 pub fn worth_of(snapshots: &[Snapshot], plans: &[&Plan]) -> Worth {
     let all: Vec<Way> = snapshots
         .iter()
@@ -106,7 +107,7 @@ fn worth(snapshots: &[Snapshot], chosen: &[&Way]) -> Worth {
     worth
 }
 
-/// Tries every way of the next stream that the links can still bear.
+/// Tries every option of the next stream that the links can still carry.
 fn choose<'a>(
     snapshots: &[Snapshot],
     ways: &'a [Vec<Way>],
@@ -139,7 +140,7 @@ fn fits(topology: &Topology, loads: &[f64]) -> bool {
     })
 }
 
-/// Returns the ways of one stream that no other of its ways beats, being refused among them.
+/// Returns the options of one stream that no other option dominates, refusal included.
 fn ways_of(snapshot: &Snapshot) -> Vec<Way> {
     let topology = &snapshot.topology;
     let at = |name| topology.find(name).expect("a node").0 as usize;
@@ -179,7 +180,7 @@ impl Search<'_> {
         !self.snapshot.stream.needs.confidential || trusted || sealed
     }
 
-    /// Returns every state that the adapters of a node can make of one, with the least cost of it.
+    /// Returns every state that the adapters of a node can produce from one, with its minimum cost.
     fn adapted(&self, node: usize, state: State) -> Vec<(State, f64)> {
         let weights = &self.snapshot.weights;
         let mut all = vec![(state, 0.0)];

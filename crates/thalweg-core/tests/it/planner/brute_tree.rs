@@ -1,13 +1,16 @@
-//! The oracle for trees of two sinks: every trunk, every place to part, every pair of ways that share nothing more.
+//! The oracle for trees of two sinks: every trunk, every branching place, every pair of paths that
+//! share nothing more.
 //!
-//! Like `brute`, it writes states, rates and costs out again for the five adapters. A way is remembered by what it takes
-//! from the other: the nodes it enters and the slots it uses where they part.
+//! Like `brute`, it implements states, rates and costs again for the five adapters. A path is
+//! represented by what it takes from the other: the nodes that it enters, and the slots that it
+//! uses at the branching node.
 
 use std::collections::BTreeMap;
 
 use thalweg_core::model::Snapshot;
 
-/// Where a stream is on its way: node, layers, packed, sealed, slots used here, nodes entered, delay in nanoseconds.
+/// The position of a stream: node, layers, packed, sealed, slots used here, nodes entered, delay in
+/// nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Point {
     node: usize,
@@ -19,7 +22,7 @@ struct Point {
     delay: u64,
 }
 
-/// By nodes entered and slots used at the first node: the least cost of a way.
+/// By nodes entered and slots used at the first node: the minimum cost of a path.
 type Ways = BTreeMap<(u32, usize), f64>;
 
 struct Oracle<'a> {
@@ -29,7 +32,7 @@ struct Oracle<'a> {
     trees: BTreeMap<Point, f64>,
 }
 
-/// Returns the cost of the best tree, infinite if there is none.
+/// Returns the cost of the best tree; infinite if there is none.
 pub fn best(snapshot: &Snapshot) -> f64 {
     let at = |name| snapshot.topology.find(name).expect("a node").0 as usize;
     let source = at(&snapshot.stream.from);
@@ -70,7 +73,7 @@ impl Oracle<'_> {
         !self.snapshot.stream.needs.confidential || trusted || at.sealed
     }
 
-    /// Returns all that one adapter makes of a point, with its cost.
+    /// Returns the results of one adapter at a point, with its cost.
     fn adapted(&self, at: &Point) -> Vec<(Point, f64)> {
         if at.used >= usize::from(self.snapshot.topology.nodes()[at.node].slots) {
             return vec![];
@@ -107,7 +110,7 @@ impl Oracle<'_> {
         all
     }
 
-    /// Returns all places one link further, with the link's cost.
+    /// Returns the points one link further, with the link's cost.
     fn crossed(&self, at: &Point) -> Vec<(Point, f64)> {
         let bps = self.rate_bps(at);
         let confidential = self.snapshot.stream.needs.confidential;
@@ -138,7 +141,7 @@ impl Oracle<'_> {
         all
     }
 
-    /// Returns all ways from a point to a sink, the best of each kind.
+    /// Returns all paths from a point to a sink, the best of each kind.
     fn ways(&mut self, at: Point, sink: usize) -> Ways {
         if let Some(known) = self.ways.get(&(at, sink)) {
             return known.clone();
@@ -171,7 +174,7 @@ impl Oracle<'_> {
         ways
     }
 
-    /// Returns what the best tree from a point on costs.
+    /// Returns the cost of the best tree from a point.
     fn tree(&mut self, at: Point) -> f64 {
         if let Some(known) = self.trees.get(&at) {
             return *known;

@@ -1,10 +1,11 @@
-//! Planning until it is told to stop: with time enough it is the exact plan, and whenever it stops, plan and bound hold.
+//! Planning with a limit: with enough time the result is the exact plan, and plan and bound hold
+//! wherever it stops.
 
 use thalweg_core::planner::{Bounded, Policy, check, plan, plan_until};
 
 use super::worlds;
 
-/// Plans a world and stops when asked for the `asked`th time.
+/// Plans a world and stops at the `asked`th poll.
 fn within(snapshot: &thalweg_core::model::Snapshot, asked: u32) -> Bounded {
     let mut left = asked;
     plan_until(snapshot, &Policy::default(), &mut || {
@@ -14,7 +15,7 @@ fn within(snapshot: &thalweg_core::model::Snapshot, asked: u32) -> Bounded {
 }
 
 #[test]
-fn with_time_enough_it_is_what_the_exact_planner_finds() {
+fn unlimited_time_finds_exact_plan() {
     for seed in 0..1_000 {
         let world = worlds::random(seed);
         let (best, shortfalls) = plan(&world, &Policy::default());
@@ -34,7 +35,7 @@ fn with_time_enough_it_is_what_the_exact_planner_finds() {
 }
 
 #[test]
-fn wherever_it_stops_plan_and_bound_hold() {
+fn plan_and_bound_hold_at_any_stop() {
     let (mut open, mut closed) = (0, 0);
     for seed in 0..60 {
         let world = worlds::mesh(seed, 150);

@@ -1,5 +1,5 @@
-//! Cases a person can follow: the textbook example, scarce slots, tempting detours, ties, and what is said when there
-//! is no plan.
+//! Cases that can be checked by hand: the textbook example, scarce slots, detours, ties, and the
+//! reasons when there is no plan.
 
 use thalweg_core::model::{Edge, Layer, NodeIndex, Snapshot, Stream, Topology, Traffic, Weights};
 use thalweg_core::needs::Needs;
@@ -38,7 +38,7 @@ impl Net {
         self
     }
 
-    /// Asks for a stream from `s` to `t` whose layers have these rates and equal utilities.
+    /// Requests a stream from `s` to `t` with layers of these rates and equal utilities.
     pub fn stream(self, layers_kbps: &[u64], needs: Needs) -> Snapshot {
         let utility = 1.0 / layers_kbps.len() as f64;
         let layer = |kbps: &u64| Layer {
@@ -110,7 +110,7 @@ pub fn chains(plan: &Plan) -> String {
 }
 
 #[test]
-fn first_link_insecure_second_slow_filters_before_it_encrypts() {
+fn textbook_filters_before_it_encrypts() {
     let mut snapshot = Net::default()
         .node("s", 3)
         .node("m", 3)
@@ -121,7 +121,8 @@ fn first_link_insecure_second_slow_filters_before_it_encrypts() {
     snapshot = with_pack_ratio(snapshot, 1.0);
     let plan = solve(&snapshot);
     assert_eq!(chains(&plan), "s[keep:1 seal] m[open]");
-    // keep: 0.1 · 1 Mbit/s; seal: 0.4 · 0.1; open: 0.4 · 0.102; links: 102/2000 + 100/150; two of three thirds lost.
+    // keep: 0.1 · 1 Mbit/s; seal: 0.4 · 0.1; open: 0.4 · 0.102; links: 102/2000 + 100/150; two of
+    // three thirds lost.
     let cost = 0.1 + 0.04 + 0.0408 + 0.051 + 100.0 / 150.0 + 100.0 * 2.0 / 3.0;
     assert!(
         (plan.cost - cost).abs() < 1e-9,
@@ -139,7 +140,7 @@ fn with_pack_ratio(snapshot: Snapshot, ratio: f64) -> Snapshot {
 }
 
 #[test]
-fn a_strict_policy_takes_no_least_bad_plan() {
+fn strict_policy_returns_no_infeasible_plan() {
     let snapshot = Net::default()
         .node("s", 1)
         .node("t", 1)
@@ -159,7 +160,7 @@ fn a_strict_policy_takes_no_least_bad_plan() {
 }
 
 #[test]
-fn a_stream_that_fits_everywhere_is_left_alone() {
+fn fitting_stream_is_left_alone() {
     let net = Net::default()
         .node("s", 9)
         .node("t", 9)
@@ -170,7 +171,7 @@ fn a_stream_that_fits_everywhere_is_left_alone() {
 }
 
 #[test]
-fn an_untrusted_relay_may_drop_layers_of_a_sealed_stream_but_not_open_it() {
+fn untrusted_relay_filters_but_never_opens() {
     let snapshot = Net::default()
         .node("s", 1)
         .blind("m", 3)
@@ -182,7 +183,7 @@ fn an_untrusted_relay_may_drop_layers_of_a_sealed_stream_but_not_open_it() {
 }
 
 #[test]
-fn packing_avoids_dropping_where_there_is_room_for_it() {
+fn packing_avoids_dropping_layers() {
     let net = |slots| {
         let net = Net::default().node("s", slots).node("t", slots);
         net.link("s-t", 210, 0)
@@ -197,8 +198,9 @@ fn packing_avoids_dropping_where_there_is_room_for_it() {
 }
 
 #[test]
-fn a_detour_for_slots_is_a_path_or_nothing() {
-    // Two adapters must run before m-t, the source has one slot. Going by d finds the second.
+fn detour_for_slots_is_a_simple_path() {
+    // Two adapters must run before m-t, and the source has one slot. The detour by d has the
+    // second.
     let snapshot = Net::default()
         .node("s", 1)
         .node("d", 2)
@@ -211,7 +213,8 @@ fn a_detour_for_slots_is_a_path_or_nothing() {
         .stream(&[200, 200], Needs::default());
     let plan = solve(&snapshot);
     assert_eq!(path(&plan), "s d m t");
-    // Here the slots are at the end of a branch: only the walk s-m-d-m-t would pass them, and it is no path.
+    // Here the slots are at the end of a branch: only the walk s-m-d-m-t would pass them, and it is
+    // no path.
     let branch = Net::default()
         .node("s", 0)
         .node("m", 0)
@@ -226,7 +229,7 @@ fn a_detour_for_slots_is_a_path_or_nothing() {
 }
 
 #[test]
-fn a_deadline_is_worth_a_dearer_path() {
+fn deadline_justifies_dearer_path() {
     let net = |needs| {
         let net = Net::default().node("s", 3).node("m", 0).node("t", 3);
         net.link("s-t", 1_000, 20)
@@ -256,7 +259,7 @@ fn a_deadline_is_worth_a_dearer_path() {
 }
 
 #[test]
-fn equal_costs_prefer_fewer_hops_then_names_then_links() {
+fn ties_prefer_hops_then_names_then_links() {
     let square = Net::default()
         .node("s", 0)
         .node("y", 0)
@@ -280,15 +283,15 @@ fn equal_costs_prefer_fewer_hops_then_names_then_links() {
 }
 
 #[test]
-fn a_rate_that_fits_to_the_bit_fits() {
-    // 0.1 and 1.02 have no exact binary form; 1 Mbit/s · 0.1 · 1.02 is 102 kbit/s all the same.
+fn exactly_fitting_rate_fits() {
+    // 0.1 and 1.02 have no exact binary form; still, 1 Mbit/s · 0.1 · 1.02 is 102 kbit/s.
     let net = Net::default().node("s", 2).node("t", 2).link("s~t", 102, 0);
     let snapshot = with_pack_ratio(net.stream(&[1_000], confidential()), 0.1);
     assert_eq!(chains(&solve(&snapshot)), "s[pack seal] t[open unpack]");
 }
 
 #[test]
-fn an_untrusted_end_is_said_to_be_the_obstacle() {
+fn untrusted_end_is_named() {
     let net = Net::default()
         .node("s", 2)
         .blind("t", 2)
@@ -327,7 +330,7 @@ fn no_links_is_no_path() {
 }
 
 #[test]
-fn a_stream_that_cannot_be_planned_says_why() {
+fn invalid_stream_is_rejected_with_reason() {
     let net = Net::default()
         .node("s", 2)
         .node("t", 2)
@@ -365,7 +368,7 @@ fn a_stream_that_cannot_be_planned_says_why() {
 }
 
 #[test]
-fn a_search_beyond_its_bound_gives_up_and_says_so() {
+fn exhausted_search_is_reported() {
     let net = Net::default().node("s", 3).node("t", 3).link("s-t", 150, 0);
     let snapshot = net.stream(&[100, 100], Needs::default());
     let policy = |labels_max| Policy {
@@ -386,7 +389,7 @@ fn a_search_beyond_its_bound_gives_up_and_says_so() {
 }
 
 #[test]
-fn a_source_that_is_the_sink_needs_nothing() {
+fn source_as_sink_needs_nothing() {
     let net = Net::default().node("s", 0).node("t", 0);
     let snapshot = net.stream(&[100], Needs::default()).for_sink(name("s"));
     let plan = solve(&snapshot);
@@ -394,7 +397,7 @@ fn a_source_that_is_the_sink_needs_nothing() {
 }
 
 #[test]
-fn adapter_delays_count_towards_the_deadline() {
+fn adapter_delays_count_towards_deadline() {
     let net = Net::default()
         .node("s", 3)
         .node("t", 3)
@@ -415,7 +418,7 @@ fn adapter_delays_count_towards_the_deadline() {
 }
 
 #[test]
-fn the_checker_refuses_what_is_not_so() {
+fn checker_rejects_false_plans() {
     let net = Net::default().node("s", 2).node("m", 2).node("t", 2);
     let net = net.link("s~m", 1_000, 5).link("m-t", 150, 5);
     let snapshot = net.stream(&[100, 100], confidential());
@@ -436,7 +439,7 @@ fn the_checker_refuses_what_is_not_so() {
     breaks(|plan| *plan = Plan::default());
 }
 
-/// Puts the adapters of the first node in the opposite order.
+/// Reverses the adapters of the first node.
 trait ReverseAdapters {
     fn reverse_adapters(&mut self);
 }
@@ -447,7 +450,7 @@ impl ReverseAdapters for Vec<thalweg_core::planner::Placement> {
     }
 }
 
-/// A chain of so many nodes between `s` and `t`, both included.
+/// A chain of `nodes` nodes from `s` to `t`, both included.
 fn chain(nodes: usize) -> Net {
     let inner = |at: usize| format!("n{at}");
     let mut net = Net::default().node("s", 3);
@@ -462,7 +465,7 @@ fn chain(nodes: usize) -> Net {
 }
 
 #[test]
-fn a_path_too_long_to_deploy_is_no_plan() {
+fn overlong_path_is_no_plan() {
     let snapshot = chain(32).stream(&[100], Needs::default());
     assert_eq!(solve(&snapshot).path.len(), 32);
     let snapshot = chain(33).stream(&[100], Needs::default());
@@ -473,7 +476,7 @@ fn a_path_too_long_to_deploy_is_no_plan() {
 }
 
 #[test]
-fn a_dear_path_short_enough_wins_over_a_cheap_one_too_long() {
+fn dear_short_path_beats_cheap_overlong_one() {
     let net = chain(40).node("x", 3).link("s-x", 110, 1);
     let snapshot = net.link("x-t", 110, 1).stream(&[100], Needs::default());
     assert_eq!(path(&solve(&snapshot)), "s x t");

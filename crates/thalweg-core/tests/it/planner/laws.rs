@@ -1,4 +1,5 @@
-//! What holds of every plan, whatever the world: more never costs more, names do not matter, a shortfall's fix fixes.
+//! Laws of every plan in any world: more never costs more, names do not matter, a shortfall's fix
+//! works.
 
 use proptest::prelude::*;
 use thalweg_core::model::{Edge, NodeIndex, Place, Snapshot, Topology};
@@ -6,7 +7,7 @@ use thalweg_core::planner::{Need, Plan, Policy, Shortfall, Violation, check, exp
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 
-use super::worlds::{self, Dice};
+use super::worlds::{self, Rng};
 
 fn solve(snapshot: &Snapshot) -> (Plan, Vec<Shortfall>) {
     plan(snapshot, &Policy::default())
@@ -42,12 +43,12 @@ fn assert_no_dearer(before: &Snapshot, after: &Snapshot) -> Result<(), TestCaseE
 }
 
 /// Raises one link's rate, one node's slots, or one node's or link's trust.
-fn with_more(snapshot: &Snapshot, dice: &mut Dice) -> Snapshot {
+fn with_more(snapshot: &Snapshot, rng: &mut Rng) -> Snapshot {
     let topology = &snapshot.topology;
-    let what = dice.below(4);
-    let at_node = dice.below(topology.nodes().len());
-    let at_link = dice.below(topology.links().len());
-    let factor = 1 + dice.below(4) as u64;
+    let what = rng.below(4);
+    let at_node = rng.below(topology.nodes().len());
+    let at_link = rng.below(topology.links().len());
+    let factor = 1 + rng.below(4) as u64;
     let topology = changed(
         topology,
         |at, place| match what {
@@ -67,8 +68,8 @@ fn with_more(snapshot: &Snapshot, dice: &mut Dice) -> Snapshot {
     }
 }
 
-/// Mends what a shortfall lists, and nothing else.
-fn mended(snapshot: &Snapshot, shortfall: &Shortfall) -> Snapshot {
+/// Fixes what a shortfall lists, and nothing else.
+fn fixed(snapshot: &Snapshot, shortfall: &Shortfall) -> Snapshot {
     let mut after = snapshot.clone();
     for lack in &shortfall.lacks {
         let topology = after.topology.clone();
@@ -114,14 +115,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn more_rate_slots_or_trust_never_costs_more(seed: u64) {
+    fn more_resources_never_cost_more(seed: u64) {
         let before = worlds::random(seed);
-        let after = with_more(&before, &mut Dice::new(!seed));
+        let after = with_more(&before, &mut Rng::new(!seed));
         assert_no_dearer(&before, &after)?;
     }
 
     #[test]
-    fn a_link_that_is_not_used_does_not_matter(seed: u64) {
+    fn unused_link_does_not_matter(seed: u64) {
         let snapshot = worlds::random(seed);
         let (before, _) = solve(&snapshot);
         let used = |at| before.links.iter().any(|link| link.link.0 as usize == at);
@@ -133,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_nodes_does_not_matter(seed: u64, shift in 1..6usize) {
+    fn node_order_does_not_matter(seed: u64, shift in 1..6usize) {
         let before = worlds::random(seed);
         let nodes = before.topology.nodes();
         let mut topology = Topology::default();
@@ -174,18 +175,18 @@ proptest! {
     }
 
     #[test]
-    fn each_shortfall_mended_makes_a_plan(seed: u64) {
+    fn fixed_shortfall_yields_plan(seed: u64) {
         let snapshot = worlds::random(seed);
         let (least_bad, shortfalls) = solve(&snapshot);
         prop_assert_eq!(least_bad.feasible, shortfalls.is_empty());
         for shortfall in shortfalls.iter().filter(|shortfall| shortfall.need != Need::Path) {
-            let (after, left) = solve(&mended(&snapshot, shortfall));
+            let (after, left) = solve(&fixed(&snapshot, shortfall));
             prop_assert!(after.feasible, "{shortfall:?} leaves {left:?}");
         }
     }
 
     #[test]
-    fn a_least_bad_plan_shows_no_plaintext(seed: u64) {
+    fn least_bad_plan_shows_no_plaintext(seed: u64) {
         let snapshot = worlds::random(seed);
         let (plan, _) = solve(&snapshot);
         if !plan.path.is_empty() {
@@ -198,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn an_explanation_names_every_node_and_adapter(seed: u64) {
+    fn explanation_names_every_node_and_adapter(seed: u64) {
         let snapshot = worlds::random(seed);
         let (plan, _) = solve(&snapshot);
         let text = explain(&snapshot, &plan);

@@ -1,4 +1,4 @@
-//! The planner against an oracle, against its laws, and on cases a person can follow.
+//! The planner against an oracle, against its laws, and on cases that can be checked by hand.
 
 mod adapters;
 mod brute;

@@ -1,4 +1,5 @@
-//! The exact planner finds what enumeration finds: the same cost and, under the tie-break, the same plan.
+//! Proves that the exact planner finds what enumeration finds: the same cost and, under the
+//! tie-break, the same plan.
 
 use thalweg_core::model::Snapshot;
 use thalweg_core::planner::{Plan, Policy, check, plan};
@@ -6,7 +7,8 @@ use thalweg_core::planner::{Plan, Policy, check, plan};
 use super::brute::{self, Found};
 use super::worlds;
 
-/// How many worlds are compared, unless `THALWEG_ORACLE_WORLDS` says otherwise: a debug test of some seconds.
+/// Number of worlds to compare, unless `THALWEG_ORACLE_WORLDS` is set: a debug test of some
+/// seconds.
 const WORLDS: u64 = 10_000;
 
 fn worlds_to_compare() -> u64 {
@@ -50,7 +52,7 @@ fn exact_equals_enumeration() {
             infeasible += 1;
         }
     }
-    // The generator is worth its name only if both happen often.
+    // The generator is useful only if both outcomes are frequent.
     assert!(
         feasible > worlds / 4 && infeasible > worlds / 10,
         "{feasible} and {infeasible}"

@@ -1,5 +1,5 @@
-//! The planners that are given paths: what they call a plan is one, none is cheaper than exact, none merges worse than
-//! it should, and the textbook example comes out as the textbook has it.
+//! The path planners: their plans are valid, none is cheaper than exact, merging works, and the
+//! textbook example has the textbook's results.
 
 use thalweg_core::model::Snapshot;
 use thalweg_core::planner::{Plan, Planner, Policy, check, plan};
@@ -20,7 +20,7 @@ fn by(planner: Planner, snapshot: &Snapshot) -> Plan {
 }
 
 #[test]
-fn every_planner_keeps_the_rules_and_none_beats_exact() {
+fn every_planner_keeps_rules_and_none_beats_exact() {
     let mut feasible = [0u64; 4];
     for seed in 0..WORLDS {
         let snapshot = worlds::random(seed);
@@ -45,13 +45,13 @@ fn every_planner_keeps_the_rules_and_none_beats_exact() {
             assert!(pays, "seed {seed}: {heuristic:#?} {incremental:#?}");
         }
     }
-    // Each must be worth running on these worlds, and in the order that Panda found.
+    // Each must be useful on these worlds, in the order that Panda found.
     assert!(feasible[3] > WORLDS / 8, "{feasible:?}");
     assert!(feasible.is_sorted_by(|a, b| a >= b), "{feasible:?}");
 }
 
 #[test]
-fn where_the_first_link_is_insecure_and_the_second_slow_each_planner_does_as_its_kind() {
+fn textbook_planners_differ_by_kind() {
     let mut snapshot = Net::default()
         .node("s", 3)
         .node("m", 3)
@@ -68,7 +68,7 @@ fn where_the_first_link_is_insecure_and_the_second_slow_each_planner_does_as_its
 }
 
 #[test]
-fn what_two_links_require_is_merged() {
+fn remedies_of_two_links_are_merged() {
     let snapshot = Net::default()
         .node("s", 2)
         .node("m", 2)
@@ -88,7 +88,7 @@ fn what_two_links_require_is_merged() {
 }
 
 #[test]
-fn what_has_no_room_moves_away_from_its_link() {
+fn remedy_without_slot_moves_away() {
     let snapshot = Net::default()
         .node("s", 1)
         .node("m", 0)
@@ -108,7 +108,7 @@ fn what_has_no_room_moves_away_from_its_link() {
 }
 
 #[test]
-fn a_planner_that_finds_nothing_says_what_its_plan_breaks() {
+fn infeasible_plan_lists_its_breaches() {
     let snapshot = Net::default()
         .node("s", 0)
         .node("t", 0)
@@ -134,7 +134,7 @@ fn a_planner_that_finds_nothing_says_what_its_plan_breaks() {
 }
 
 #[test]
-fn an_enumeration_without_end_is_refused() {
+fn endless_enumeration_is_rejected() {
     let mut net = Net::default().node("s", 9);
     for at in 1..30 {
         net = net.node(&format!("n{at}"), 9);

@@ -1,10 +1,10 @@
-//! What holds between two plannings of which one is the other told differently: the order of the input, the names, links
-//! that are not there, several things made better at once.
+//! Relations between the plans of two equivalent or comparable inputs: order, names, absent links,
+//! several improvements at once.
 //!
-//! *How.* Plans are compared as the bytes of their reports in JSON: path, adapters, every number, every sentence. Names
-//! are what ties are broken by, so those that are to change nothing but themselves keep their order; for any other
-//! names see `laws`, where only what a tie cannot change is compared. Of parallel links the first wins a tie, so they
-//! keep their order among themselves.
+//! *How.* Plans are compared as the bytes of their JSON reports: path, adapters, every number,
+//! every sentence. Names break ties, so renamings here keep their order; for other renamings see
+//! `laws`, which compares only what a tie cannot change. Among parallel links the first wins a tie,
+//! so their relative order is kept.
 
 use proptest::prelude::*;
 use thalweg_core::model::{Edge, Snapshot, Topology};
@@ -14,9 +14,9 @@ use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 
 use super::laws::changed;
-use super::worlds::{self, Dice};
+use super::worlds::{self, Rng};
 
-/// Plans, and returns what is printed of it.
+/// Plans, and returns the printed report.
 fn json(snapshot: &Snapshot) -> String {
     let (plan, shortfalls) = plan(snapshot, &Policy::default());
     let report = Report::new(&plan, &shortfalls, Duration::ZERO);
@@ -70,22 +70,22 @@ fn with_links_in(order: &[usize], before: &Snapshot) -> Snapshot {
     }
 }
 
-fn shuffled(count: usize, dice: &mut Dice) -> Vec<usize> {
+fn shuffled(count: usize, rng: &mut Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for at in (1..count).rev() {
-        order.swap(at, dice.below(at + 1));
+        order.swap(at, rng.below(at + 1));
     }
     order
 }
 
-/// Returns an order of the links in which parallel ones stand as before.
-fn shuffled_links(topology: &Topology, dice: &mut Dice) -> Vec<usize> {
+/// Returns an order of the links in which parallel ones keep their relative order.
+fn shuffled_links(topology: &Topology, rng: &mut Rng) -> Vec<usize> {
     let links = topology.links();
     let pair = |at: &usize| {
         let [a, b] = links[*at].ends;
         (a.min(b), a.max(b))
     };
-    let mut order = shuffled(links.len(), dice);
+    let mut order = shuffled(links.len(), rng);
     for one in 0..order.len() {
         for other in one + 1..order.len() {
             if pair(&order[one]) == pair(&order[other]) && order[one] > order[other] {
@@ -96,21 +96,22 @@ fn shuffled_links(topology: &Topology, dice: &mut Dice) -> Vec<usize> {
     order
 }
 
-/// Makes some things better and none worse: rates, slots, trust, delays, the deadline, the fewest layers, prices.
-fn better(before: &Snapshot, dice: &mut Dice) -> Snapshot {
-    let mut dice_of_links = Dice::new(dice.below(usize::MAX) as u64);
+/// Improves some properties and worsens none: rates, slots, trust, delays, the deadline, the
+/// minimum layers, prices.
+fn better(before: &Snapshot, rng: &mut Rng) -> Snapshot {
+    let mut dice_of_links = Rng::new(rng.below(usize::MAX) as u64);
     let topology = changed(
         &before.topology,
         |_, place| {
-            place.slots += dice.below(3) as u8;
-            place.trusted |= dice.chance(30);
+            place.slots += rng.below(3) as u8;
+            place.trusted |= rng.chance(30);
         },
         |_, edge| {
-            let dice = &mut dice_of_links;
-            edge.rate = Bitrate::from_bps(edge.rate.as_bps() + 1_000 * dice.below(500) as u64);
-            edge.secure |= dice.chance(30);
-            edge.up |= dice.chance(50);
-            if dice.chance(30) {
+            let rng = &mut dice_of_links;
+            edge.rate = Bitrate::from_bps(edge.rate.as_bps() + 1_000 * rng.below(500) as u64);
+            edge.secure |= rng.chance(30);
+            edge.up |= rng.chance(50);
+            if rng.chance(30) {
                 edge.delay = Duration::from_nanos(edge.delay.as_nanos() / 2);
             }
         },
@@ -120,12 +121,9 @@ fn better(before: &Snapshot, dice: &mut Dice) -> Snapshot {
         ..before.clone()
     };
     let needs = &mut after.stream.needs;
-    needs.deadline += Duration::from_millis(dice.below(30) as u64);
-    needs.least_layers = needs
-        .least_layers
-        .saturating_sub(dice.below(2) as u8)
-        .max(1);
-    needs.confidential &= dice.chance(80);
+    needs.deadline += Duration::from_millis(rng.below(30) as u64);
+    needs.least_layers = needs.least_layers.saturating_sub(rng.below(2) as u8).max(1);
+    needs.confidential &= rng.chance(80);
     let mut weights = after.weights;
     for weight in [
         &mut weights.keep,
@@ -133,7 +131,7 @@ fn better(before: &Snapshot, dice: &mut Dice) -> Snapshot {
         &mut weights.open,
         &mut weights.quality,
     ] {
-        *weight *= dice.pick(&[1.0, 1.0, 0.5, 0.0]);
+        *weight *= rng.pick(&[1.0, 1.0, 0.5, 0.0]);
     }
     Snapshot::new(after.topology, weights, after.stream)
 }
@@ -142,9 +140,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn whatever_becomes_better_the_plan_does_not_become_dearer(seed: u64) {
+    fn improvement_never_costs_more(seed: u64) {
         let before = worlds::random(seed);
-        let after = better(&before, &mut Dice::new(!seed));
+        let after = better(&before, &mut Rng::new(!seed));
         if let Some(before_cost) = cost(&before) {
             let after_cost = cost(&after);
             prop_assert!(
@@ -155,14 +153,14 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_the_input_does_not_matter(seed: u64) {
+    fn input_order_does_not_matter(seed: u64) {
         let before = worlds::random(seed);
-        let mut dice = Dice::new(!seed);
-        let nodes = shuffled(before.topology.nodes().len(), &mut dice);
-        let links = shuffled_links(&before.topology, &mut dice);
+        let mut rng = Rng::new(!seed);
+        let nodes = shuffled(before.topology.nodes().len(), &mut rng);
+        let links = shuffled_links(&before.topology, &mut rng);
         let mut after = with_links_in(&links, &with_nodes_in(&nodes, &before));
         after.topology = changed(&after.topology, |_, _| {}, |_, edge| {
-            if dice.chance(50) {
+            if rng.chance(50) {
                 edge.ends.reverse();
             }
         });
@@ -171,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn names_in_the_same_order_change_the_names_and_nothing_else(seed: u64) {
+    fn order_keeping_names_change_names_only(seed: u64) {
         let before = worlds::random(seed);
         let long = |name: &str| format!("relabelled-{name}");
         let renamed = |name: &str| worlds::name(&long(name));
@@ -192,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn a_link_that_is_not_used_may_as_well_not_be_there(seed: u64) {
+    fn removed_unused_link_changes_nothing(seed: u64) {
         let before = worlds::random(seed);
         let (found, _) = plan(&before, &Policy::default());
         if found.feasible {
@@ -206,15 +204,15 @@ proptest! {
     }
 
     #[test]
-    fn a_tree_is_the_same_tree_twice_and_its_bound_does_not_depend_on_the_order_of_the_input(seed: u64) {
+    fn tree_is_reproducible_and_bound_order_free(seed: u64) {
         let mut before = worlds::random(seed);
-        let mut dice = Dice::new(!seed);
+        let mut rng = Rng::new(!seed);
         let places = before.topology.nodes();
-        let other = places[dice.below(places.len())].name.clone();
+        let other = places[rng.below(places.len())].name.clone();
         if other != before.stream.from && !before.stream.to.contains(&other) {
             before.stream.to.push(other);
-            let nodes = shuffled(places.len(), &mut dice);
-            let links = shuffled_links(&before.topology, &mut dice);
+            let nodes = shuffled(places.len(), &mut rng);
+            let links = shuffled_links(&before.topology, &mut rng);
             let after = with_links_in(&links, &with_nodes_in(&nodes, &before));
             let (one, two) = (tree(&before), tree(&after));
             prop_assert_eq!(format!("{one:?}"), format!("{:?}", tree(&before)));

@@ -1,5 +1,6 @@
-//! Replanning: steps lead from the old plan to the new and are as few as can be, a plan is kept unless change pays, a
-//! change that cannot matter needs no planning, and who plans with what it knew finds what is found anew.
+//! Replanning: the steps lead to the new plan and are minimal, a plan is kept unless a change pays,
+//! a change that cannot matter needs no planning, and reused bounds find the same plan as planning
+//! from scratch.
 
 use proptest::prelude::*;
 use thalweg_core::model::{Adapter, LinkIndex, Snapshot, Topology};
@@ -11,13 +12,13 @@ use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, Ratio};
 
 use super::cases::{Net, path};
-use super::worlds::{self, Dice};
+use super::worlds::{self, Rng};
 
 fn solve(snapshot: &Snapshot) -> Plan {
     plan(snapshot, &Policy::default()).0
 }
 
-/// Applies the steps that concern a node's chain: stops from the back, then starts from the front.
+/// Applies the steps on a node's chain: stops from the back, then starts from the front.
 fn changed(chain: &[Adapter], node: &str, steps: &[Step]) -> Vec<Adapter> {
     let mut chain = chain.to_vec();
     for step in steps.iter().rev() {
@@ -44,15 +45,15 @@ fn changed(chain: &[Adapter], node: &str, steps: &[Step]) -> Vec<Adapter> {
 }
 
 /// Returns the same world with one link changed.
-fn with_one_link_changed(before: &Snapshot, dice: &mut Dice) -> (Snapshot, LinkIndex) {
+fn with_one_link_changed(before: &Snapshot, rng: &mut Rng) -> (Snapshot, LinkIndex) {
     let mut after = before.clone();
-    let at = dice.below(before.topology.links().len());
+    let at = rng.below(before.topology.links().len());
     let link = &mut after.topology.links_mut()[at];
-    match dice.below(5) {
-        0 => link.rate = Bitrate::from_kbps(dice.pick(&[60, 100, 300, 1_000])),
-        1 => link.delay = Duration::from_millis(dice.pick(&[0, 10, 60])),
+    match rng.below(5) {
+        0 => link.rate = Bitrate::from_kbps(rng.pick(&[60, 100, 300, 1_000])),
+        1 => link.delay = Duration::from_millis(rng.pick(&[0, 10, 60])),
         2 => link.up = !link.up,
-        3 => link.loss = Ratio::new(dice.pick(&[0.0, 0.02, 0.2])).expect("a share"),
+        3 => link.loss = Ratio::new(rng.pick(&[0.0, 0.02, 0.2])).expect("a share"),
         _ => link.secure = !link.secure,
     }
     (after, LinkIndex(at as u32))
@@ -62,9 +63,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn steps_make_the_new_plan_of_the_old(seed: u64) {
+    fn steps_turn_old_plan_into_new(seed: u64) {
         let before = worlds::random(seed);
-        let (after, _) = with_one_link_changed(&before, &mut Dice::new(!seed));
+        let (after, _) = with_one_link_changed(&before, &mut Rng::new(!seed));
         let (old, new) = (solve(&before), solve(&after));
         let steps = diff(&old, &new);
         prop_assert_eq!(steps.is_empty(), old.path == new.path && old.placements == new.placements
@@ -77,10 +78,10 @@ proptest! {
     }
 
     #[test]
-    fn a_change_that_cannot_matter_does_not(seed: u64) {
+    fn irrelevant_change_needs_no_plan(seed: u64) {
         let before = worlds::random(seed);
         let old = solve(&before);
-        let (after, link) = with_one_link_changed(&before, &mut Dice::new(!seed));
+        let (after, link) = with_one_link_changed(&before, &mut Rng::new(!seed));
         let [was, is] = [&before, &after].map(|snapshot| snapshot.topology.link(link));
         if stays_best(&old, link, was, is) {
             prop_assert_eq!(old, solve(&after));
@@ -89,19 +90,19 @@ proptest! {
 }
 
 /// Changes some links, or now and then a node, of a world.
-fn change(world: &mut Snapshot, dice: &mut Dice) {
-    for _ in 0..=dice.below(2) * dice.below(3) {
-        let (after, _) = with_one_link_changed(world, dice);
+fn change(world: &mut Snapshot, rng: &mut Rng) {
+    for _ in 0..=rng.below(2) * rng.below(3) {
+        let (after, _) = with_one_link_changed(world, rng);
         *world = after;
     }
-    if !dice.chance(15) {
+    if !rng.chance(15) {
         return;
     }
     let mut topology = Topology::default();
-    let chosen = dice.below(world.topology.nodes().len());
+    let chosen = rng.below(world.topology.nodes().len());
     for (at, place) in world.topology.nodes().iter().enumerate() {
-        let (slots, trusted) = match (at == chosen, dice.chance(50)) {
-            (true, true) => (dice.below(4) as u32, place.trusted),
+        let (slots, trusted) = match (at == chosen, rng.chance(50)) {
+            (true, true) => (rng.below(4) as u32, place.trusted),
             (true, false) => (u32::from(place.slots), !place.trusted),
             _ => (u32::from(place.slots), place.trusted),
         };
@@ -113,9 +114,10 @@ fn change(world: &mut Snapshot, dice: &mut Dice) {
     world.topology = topology;
 }
 
-/// Follows a world through changes and compares with planning anew after each; returns the ways that were taken.
-fn follow(world: &mut Snapshot, dice: &mut Dice, changes: usize) -> Vec<Way> {
-    if dice.chance(50) {
+/// Follows a world through changes and compares each plan with one from scratch; returns how the
+/// plans were found.
+fn follow(world: &mut Snapshot, rng: &mut Rng, changes: usize) -> Vec<Way> {
+    if rng.chance(50) {
         world.stream.needs.loss_max = Ratio::new(0.1).expect("a share");
     }
     let mut replanner = Replanner::new(Policy::default());
@@ -124,23 +126,23 @@ fn follow(world: &mut Snapshot, dice: &mut Dice, changes: usize) -> Vec<Way> {
         let anew = plan(world, &Policy::default());
         assert_eq!(replanner.plan(world), anew, "after {step} changes");
         ways.push(replanner.way());
-        change(world, dice);
+        change(world, rng);
     }
     ways
 }
 
 #[test]
-fn planning_again_finds_what_is_found_anew() {
+fn replanner_matches_fresh_plan() {
     let mut ways = Vec::new();
     for seed in 0..1_000 {
-        let mut dice = Dice::new(!seed);
-        ways.extend(follow(&mut worlds::random(seed), &mut dice, 10));
+        let mut rng = Rng::new(!seed);
+        ways.extend(follow(&mut worlds::random(seed), &mut rng, 10));
     }
     for seed in 0..30 {
-        let mut dice = Dice::new(!seed);
-        ways.extend(follow(&mut worlds::mesh(seed, 60), &mut dice, 30));
+        let mut rng = Rng::new(!seed);
+        ways.extend(follow(&mut worlds::mesh(seed, 60), &mut rng, 30));
     }
-    // The test is worth its name only if every way is taken often.
+    // The test is useful only if every way occurs often.
     for way in [Way::Anew, Way::Kept, Way::Bounded, Way::Searched] {
         let taken = ways.iter().filter(|taken| **taken == way).count();
         assert!(
@@ -165,11 +167,11 @@ fn two_ways(slow_kbps: u64) -> Snapshot {
 }
 
 #[test]
-fn a_plan_is_kept_unless_change_pays_before_the_session_ends() {
+fn plan_is_kept_unless_change_pays() {
     let old = solve(&two_ways(1_000));
     assert_eq!(path(&old), "s x t");
     let policy = Policy::default();
-    // The other way is cheaper by 500/510 − 500/900 = 0.425; going there takes four steps.
+    // The other path is cheaper by 500/510 − 500/900 = 0.425; changing takes four steps.
     let now = two_ways(510);
     let within = |session| Switching {
         session,
@@ -190,7 +192,7 @@ fn a_plan_is_kept_unless_change_pays_before_the_session_ends() {
 }
 
 #[test]
-fn a_plan_that_breaks_something_is_replaced_at_once() {
+fn broken_plan_is_replaced_at_once() {
     let old = solve(&two_ways(1_000));
     let dear = Switching {
         step: 1e9,

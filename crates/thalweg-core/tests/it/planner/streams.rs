@@ -1,5 +1,6 @@
-//! Many streams: links are never overbooked, the most important has what it would have alone, blockers make way, and
-//! what was refused is told. What the division misses, against every choice there is, is written down.
+//! Many streams: links are never overbooked, the most important stream is served as if alone,
+//! blockers make way, and refusals are reported. The gap to the best division is measured against
+//! enumeration.
 
 use thalweg_core::model::{Layer, Snapshot, Stream, Topology, Weights};
 use thalweg_core::needs::Needs;
@@ -8,9 +9,9 @@ use thalweg_core::units::Bitrate;
 
 use super::brute_many::{self, is_worse};
 use super::cases::{Net, path};
-use super::worlds::{self, Dice};
+use super::worlds::{self, Rng};
 
-/// Returns what a planner is given for each of these streams.
+/// Returns the planner's input for each of these streams.
 fn together(topology: &Topology, streams: &[Stream]) -> Vec<Snapshot> {
     let weights = Weights::default();
     let snapshot = |stream: &Stream| Snapshot::new(topology.clone(), weights, stream.clone());
@@ -37,22 +38,22 @@ pub fn named(stream: &Stream, name: &str, importance: u8) -> Stream {
 fn several(seed: u64) -> (Topology, Vec<Stream>) {
     let snapshot = worlds::random(seed);
     let nodes = snapshot.topology.nodes();
-    let mut dice = Dice::new(!seed);
+    let mut rng = Rng::new(!seed);
     let mut streams = vec![];
-    for at in 0..2 + dice.below(4) {
+    for at in 0..2 + rng.below(4) {
         let mut stream = snapshot.stream.clone();
-        stream.from = nodes[dice.below(nodes.len())].name.clone();
-        stream.to = vec![nodes[dice.below(nodes.len())].name.clone()];
+        stream.from = nodes[rng.below(nodes.len())].name.clone();
+        stream.to = vec![nodes[rng.below(nodes.len())].name.clone()];
         if stream.to[0] != stream.from {
             stream.needs.least_layers = 1;
-            streams.push(named(&stream, &format!("s{at}"), dice.pick(&[1, 1, 5, 9])));
+            streams.push(named(&stream, &format!("s{at}"), rng.pick(&[1, 1, 5, 9])));
         }
     }
     (snapshot.topology, streams)
 }
 
 #[test]
-fn links_are_never_overbooked_and_the_most_important_is_served_as_if_alone() {
+fn links_are_never_overbooked() {
     let (mut improved, mut refused) = (0, 0);
     for seed in 0..1_500 {
         let (topology, streams) = several(seed);
@@ -88,7 +89,7 @@ fn links_are_never_overbooked_and_the_most_important_is_served_as_if_alone() {
     );
 }
 
-/// Returns two or three streams of a small world, some of which begin and end where others do.
+/// Returns two or three streams of a small world, some with common ends.
 fn meeting(seed: u64) -> Option<(u64, Topology, Vec<Stream>)> {
     let (topology, mut streams) = several(seed);
     streams.truncate(3);
@@ -102,7 +103,7 @@ fn meeting(seed: u64) -> Option<(u64, Topology, Vec<Stream>)> {
 }
 
 #[test]
-fn no_division_beats_enumeration_and_none_is_worse_than_admission_by_importance() {
+fn division_is_between_optimum_and_importance() {
     let (mut compared, mut contested, mut missed) = (0u32, 0u32, 0u32);
     for (seed, topology, streams) in (0..6_000).filter_map(meeting) {
         let shared = solve(&topology, &streams);
@@ -128,7 +129,7 @@ fn no_division_beats_enumeration_and_none_is_worse_than_admission_by_importance(
         compared > 3_000 && contested > 400,
         "{compared}, {contested}"
     );
-    // What is not exact is known: docs/planner.md §10 gives this share.
+    // The share of inexact results is known: docs/planner.md §10.
     assert!(missed * 50 <= contested, "{missed} of {contested}");
 }
 
@@ -146,7 +147,7 @@ fn two_ways() -> Snapshot {
 }
 
 #[test]
-fn a_stream_with_another_way_makes_way_for_one_without() {
+fn stream_with_alternative_makes_way() {
     let snapshot = two_ways();
     let important = named(&snapshot.stream, "a", 9);
     let mut bound = named(&snapshot.stream, "b", 1);
@@ -162,7 +163,7 @@ fn a_stream_with_another_way_makes_way_for_one_without() {
 }
 
 #[test]
-fn what_is_refused_is_told_with_what_is_left() {
+fn refusal_reports_remaining_rates() {
     let mut snapshot = two_ways();
     snapshot.topology.links_mut()[3].up = false;
     let streams = [
@@ -177,7 +178,7 @@ fn what_is_refused_is_told_with_what_is_left() {
 }
 
 #[test]
-fn a_shared_link_says_who_has_how_much() {
+fn shared_link_reports_its_shares() {
     let mut snapshot = two_ways();
     snapshot.topology.links_mut()[1].rate = Bitrate::from_kbps(2_000);
     let streams = ["a", "b"].map(|name| named(&snapshot.stream, name, 5));
@@ -190,7 +191,7 @@ fn a_shared_link_says_who_has_how_much() {
 }
 
 #[test]
-fn streams_of_one_importance_share_a_link_rather_than_refuse_one() {
+fn equal_streams_share_rather_than_refuse() {
     let snapshot = Net::default()
         .node("s", 1)
         .node("t", 0)
@@ -216,7 +217,7 @@ fn streams_of_one_importance_share_a_link_rather_than_refuse_one() {
 }
 
 #[test]
-fn a_strict_division_takes_all_or_none() {
+fn strict_division_admits_all_or_none() {
     let mut snapshot = two_ways();
     snapshot.topology.links_mut()[3].up = false;
     let streams = ["a", "b"].map(|name| named(&snapshot.stream, name, 5));

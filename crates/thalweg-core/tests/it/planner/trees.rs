@@ -1,5 +1,5 @@
-//! Trees: every one keeps the rules, none beats the oracle, those that say they are proven meet it, and how often the
-//! others miss it is written down.
+//! Trees: every one keeps the rules, none beats the oracle, proven ones meet it, and the gap of the
+//! others is known.
 
 use thalweg_core::model::Snapshot;
 use thalweg_core::needs::Needs;
@@ -8,7 +8,7 @@ use thalweg_core::time::Duration;
 
 use super::brute_tree;
 use super::cases::{Net, chains, confidential};
-use super::worlds::{self, Dice, name};
+use super::worlds::{self, Rng, name};
 
 const WORLDS: u64 = 5_000;
 
@@ -21,12 +21,12 @@ fn solve(snapshot: &Snapshot) -> Tree {
     tree
 }
 
-/// Returns a small world whose stream has two sinks.
+/// Returns a small world with a stream to two sinks.
 fn two_sinks(seed: u64) -> Option<Snapshot> {
     let mut snapshot = worlds::random(seed);
     let nodes = snapshot.topology.nodes();
-    let mut dice = Dice::new(!seed);
-    let other = nodes[dice.below(nodes.len())].name.clone();
+    let mut rng = Rng::new(!seed);
+    let other = nodes[rng.below(nodes.len())].name.clone();
     let taken = other == snapshot.stream.from || snapshot.stream.to.contains(&other);
     if taken || nodes.len() > 5 {
         return None;
@@ -36,7 +36,7 @@ fn two_sinks(seed: u64) -> Option<Snapshot> {
 }
 
 #[test]
-fn no_tree_beats_enumeration_and_a_proven_one_meets_it() {
+fn no_tree_beats_enumeration() {
     let (mut feasible, mut proven, mut missed, mut none) = (0u32, 0u32, 0u32, 0u32);
     for snapshot in (0..WORLDS).filter_map(two_sinks) {
         let tree = solve(&snapshot);
@@ -55,14 +55,14 @@ fn no_tree_beats_enumeration_and_a_proven_one_meets_it() {
         missed += u32::from(tree.cost > best + 1e-9);
     }
     assert!(feasible > 60, "{feasible}");
-    // What is not exact is known: docs/planner.md §9 gives these shares.
+    // The shares of inexact results are known: docs/planner.md §9.
     assert!(proven * 10 >= feasible * 6, "{proven} of {feasible}");
     assert!(missed * 50 <= feasible, "{missed} of {feasible}");
     assert!(none * 50 <= feasible, "{none} beside {feasible}");
 }
 
 #[test]
-fn sinks_that_need_less_are_filtered_where_the_ways_part_and_the_stream_stays_sealed() {
+fn lower_sink_is_filtered_at_branch() {
     let mut snapshot = Net::default()
         .node("s", 3)
         .blind("m", 1)
@@ -84,7 +84,7 @@ fn sinks_that_need_less_are_filtered_where_the_ways_part_and_the_stream_stays_se
 }
 
 #[test]
-fn each_sink_has_its_own_deadline_and_least_layers() {
+fn each_sink_has_its_own_needs() {
     let snapshot = Net::default()
         .node("s", 3)
         .node("m", 3)
@@ -116,7 +116,7 @@ fn each_sink_has_its_own_deadline_and_least_layers() {
 }
 
 #[test]
-fn a_sink_may_lie_on_the_way_to_another() {
+fn sink_may_lie_on_path_to_another() {
     let mut snapshot = Net::default()
         .node("s", 1)
         .node("t", 1)
@@ -131,7 +131,7 @@ fn a_sink_may_lie_on_the_way_to_another() {
 }
 
 #[test]
-fn what_cannot_be_served_is_left_out_and_the_rest_has_its_tree() {
+fn unservable_sink_is_left_out() {
     let mut snapshot = Net::default()
         .node("s", 1)
         .node("t", 1)
@@ -162,8 +162,8 @@ fn what_cannot_be_served_is_left_out_and_the_rest_has_its_tree() {
 }
 
 #[test]
-fn a_sink_that_has_a_way_alone_but_not_beside_the_others_says_what_it_lacks() {
-    // One slot at the relay, and both sinks want a filter of their own there.
+fn crowded_out_sink_reports_its_lack() {
+    // One slot at the relay, and both sinks need their own filter there.
     let mut snapshot = Net::default()
         .node("s", 0)
         .node("m", 1)

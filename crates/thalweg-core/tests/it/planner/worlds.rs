@@ -1,4 +1,5 @@
-//! Small random worlds, by seed: chains and graphs with scarce slots, mixed trust, and values that tie often.
+//! Small random worlds, by seed: chains and graphs with scarce slots, mixed trust, and frequent
+//! ties.
 
 use thalweg_core::model::{
     Edge, Layer, NodeIndex, NodeName, Snapshot, Stream, Topology, Traffic, Weights,
@@ -8,10 +9,10 @@ use thalweg_core::random::SplitMix;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 
-/// Throws of dice: the same seed makes the same world everywhere.
-pub struct Dice(SplitMix);
+/// A random number generator: the same seed yields the same world everywhere.
+pub struct Rng(SplitMix);
 
-impl Dice {
+impl Rng {
     pub fn new(seed: u64) -> Self {
         Self(SplitMix::new(seed))
     }
@@ -33,68 +34,68 @@ pub fn name(text: &str) -> NodeName {
     text.parse().expect("a test's node name is valid")
 }
 
-/// Makes a world of 2 to 6 nodes.
+/// Returns a world of 2 to 6 nodes.
 pub fn random(seed: u64) -> Snapshot {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut names: Vec<&str> = vec!["a", "b", "c", "d", "e", "f"];
-    let nodes = 2 + dice.below(5);
+    let nodes = 2 + rng.below(5);
     let mut topology = Topology::default();
     let mut slots_left = 7;
-    let trusting = dice.pick(&[40, 80, 100]);
+    let trusting = rng.pick(&[40, 80, 100]);
     let mut ends = Vec::new();
     for _ in 0..nodes {
-        let slots = dice.below(4).min(slots_left);
+        let slots = rng.below(4).min(slots_left);
         slots_left -= slots;
-        let name = name(names.swap_remove(dice.below(names.len())));
-        ends.push(topology.add_node(name, slots as u32, dice.chance(trusting)));
+        let name = name(names.swap_remove(rng.below(names.len())));
+        ends.push(topology.add_node(name, slots as u32, rng.chance(trusting)));
     }
-    let pairs = links(&mut dice, nodes);
+    let pairs = links(&mut rng, nodes);
     for (a, b) in pairs {
-        let edge = random_edge(&mut dice, [ends[a], ends[b]]);
+        let edge = random_edge(&mut rng, [ends[a], ends[b]]);
         topology.add_link(edge);
     }
-    let stream = random_stream(&mut dice, &topology, nodes);
+    let stream = random_stream(&mut rng, &topology, nodes);
     let mut weights = Weights::default();
-    if dice.chance(30) {
-        weights.quality = dice.pick(&[0.0, 0.5, 3.0]);
-        weights.seal = dice.pick(&[0.0, 0.4, 1.0]);
-        weights.keep = dice.pick(&[0.0, 0.1, 2.0]);
+    if rng.chance(30) {
+        weights.quality = rng.pick(&[0.0, 0.5, 3.0]);
+        weights.seal = rng.pick(&[0.0, 0.4, 1.0]);
+        weights.keep = rng.pick(&[0.0, 0.1, 2.0]);
     }
     Snapshot::new(topology, weights, stream)
 }
 
-/// Makes a graph of so many nodes, about four links each, with a stream from one to another.
+/// Returns a graph of `nodes` nodes, about four links each, with a stream between two of them.
 pub fn mesh(seed: u64, nodes: usize) -> Snapshot {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut topology = Topology::default();
     for node in 0..nodes {
-        let (slots, trusted) = (1 + dice.below(3), dice.chance(85));
+        let (slots, trusted) = (1 + rng.below(3), rng.chance(85));
         topology.add_node(name(&format!("n{node}")), slots as u32, trusted);
     }
     for node in 1..nodes {
         for _ in 0..2 {
-            // Most are linked with nodes near by, so that ways are long.
-            let near = 1 + dice.below(node.min(8));
+            // Most links are between close nodes, so that paths are long.
+            let near = 1 + rng.below(node.min(8));
             let ends = [node, node - near].map(|end| NodeIndex(end as u32));
-            topology.add_link(random_edge(&mut dice, ends));
+            topology.add_link(random_edge(&mut rng, ends));
         }
     }
-    let stream = random_stream(&mut dice, &topology, nodes);
+    let stream = random_stream(&mut rng, &topology, nodes);
     let mut world = Snapshot::new(topology, Weights::default(), stream);
     if !world.stream.needs.deadline.is_never() {
-        world.stream.needs.deadline = Duration::from_millis(dice.pick(&[90, 140, 200]));
+        world.stream.needs.deadline = Duration::from_millis(rng.pick(&[90, 140, 200]));
     }
     world
 }
 
-/// A chain, or a tree with further links, parallel ones among them.
-fn links(dice: &mut Dice, nodes: usize) -> Vec<(usize, usize)> {
-    if dice.chance(40) {
+/// A chain, or a tree with further links, parallel ones included.
+fn links(rng: &mut Rng, nodes: usize) -> Vec<(usize, usize)> {
+    if rng.chance(40) {
         return (1..nodes).map(|node| (node - 1, node)).collect();
     }
-    let mut pairs: Vec<_> = (1..nodes).map(|node| (dice.below(node), node)).collect();
-    for _ in 0..dice.below(nodes + 1) {
-        let (a, b) = (dice.below(nodes), dice.below(nodes));
+    let mut pairs: Vec<_> = (1..nodes).map(|node| (rng.below(node), node)).collect();
+    for _ in 0..rng.below(nodes + 1) {
+        let (a, b) = (rng.below(nodes), rng.below(nodes));
         if a != b {
             pairs.push((a, b));
         }
@@ -102,53 +103,49 @@ fn links(dice: &mut Dice, nodes: usize) -> Vec<(usize, usize)> {
     pairs
 }
 
-fn random_edge(dice: &mut Dice, ends: [NodeIndex; 2]) -> Edge {
-    let kbps = dice.pick(&[100, 150, 300, 1_000, 2_000, 10_000]);
+fn random_edge(rng: &mut Rng, ends: [NodeIndex; 2]) -> Edge {
+    let kbps = rng.pick(&[100, 150, 300, 1_000, 2_000, 10_000]);
     let mut edge = Edge::new(ends, Bitrate::from_kbps(kbps));
-    edge.delay = Duration::from_millis(dice.pick(&[0, 5, 10, 10, 40]));
-    edge.secure = dice.chance(70);
-    edge.up = dice.chance(95);
+    edge.delay = Duration::from_millis(rng.pick(&[0, 5, 10, 10, 40]));
+    edge.secure = rng.chance(70);
+    edge.up = rng.chance(95);
     edge
 }
 
-fn random_stream(dice: &mut Dice, topology: &Topology, nodes: usize) -> Stream {
-    let from = if dice.chance(70) {
-        0
-    } else {
-        dice.below(nodes)
-    };
-    let mut to = if dice.chance(70) {
+fn random_stream(rng: &mut Rng, topology: &Topology, nodes: usize) -> Stream {
+    let from = if rng.chance(70) { 0 } else { rng.below(nodes) };
+    let mut to = if rng.chance(70) {
         nodes - 1
     } else {
-        dice.below(nodes)
+        rng.below(nodes)
     };
     if to == from {
         to = (to + 1) % nodes;
     }
-    let utilities: &[f64] = dice.pick(&[&[1.0][..], &[0.6, 0.4], &[0.5, 0.3, 0.2], &[0.5, 0.5]]);
+    let utilities: &[f64] = rng.pick(&[&[1.0][..], &[0.6, 0.4], &[0.5, 0.3, 0.2], &[0.5, 0.5]]);
     let layers = utilities.iter().map(|utility| Layer {
-        rate: Bitrate::from_kbps(dice.pick(&[50, 100, 100, 200, 400])),
+        rate: Bitrate::from_kbps(rng.pick(&[50, 100, 100, 200, 400])),
         utility: *utility,
     });
     let layers: Vec<_> = layers.collect();
-    let deadline = match dice.below(3) {
+    let deadline = match rng.below(3) {
         0 => Duration::NEVER,
-        _ => Duration::from_millis(dice.pick(&[10, 20, 30, 45, 60, 90])),
+        _ => Duration::from_millis(rng.pick(&[10, 20, 30, 45, 60, 90])),
     };
     Stream {
         name: "s".parse().expect("a valid stream name"),
         from: topology.nodes()[from].name.clone(),
         to: vec![topology.nodes()[to].name.clone()],
         needs: Needs {
-            confidential: dice.chance(60),
+            confidential: rng.chance(60),
             deadline,
-            least_layers: 1 + dice.below(layers.len()) as u8,
+            least_layers: 1 + rng.below(layers.len()) as u8,
             ..Needs::default()
         },
         layers,
         importance: Stream::IMPORTANCE_DEFAULT,
-        pack_ratio: dice.pick(&[None, Some(1.0), Some(0.3), Some(1.2)]),
-        seal_overhead: dice.pick(&[None, Some(0.0), Some(0.5)]),
+        pack_ratio: rng.pick(&[None, Some(1.0), Some(0.3), Some(1.2)]),
+        seal_overhead: rng.pick(&[None, Some(0.0), Some(0.5)]),
         traffic: Traffic::default(),
     }
 }
