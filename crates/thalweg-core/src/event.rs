@@ -155,7 +155,7 @@ const _: () = {
     while position < DropCause::ALL.len() {
         assert!(
             DropCause::ALL[position].index() == position,
-            "every cause stands at its index"
+            "causes are ordered by index"
         );
         position += 1;
     }

@@ -255,7 +255,7 @@ fn share_goes_with_withhold_only() {
     assert_eq!(action(withhold), NodeAction::Withhold(Ratio::ONE));
     let written = format!("{withhold}\nshare = 0.25");
     assert_eq!(action(&written), NodeAction::Withhold(part));
-    for (deed, said) in [
+    for (deed, expected) in [
         (
             "do = \"crash\"\nshare = 0.25",
             "goes with `do = \"withhold\"` alone",
@@ -269,7 +269,7 @@ fn share_goes_with_withhold_only() {
     ] {
         let error = with(deed).expect_err("the world is broken").to_string();
         assert!(
-            error.starts_with("w.toml:") && error.contains(said),
+            error.starts_with("w.toml:") && error.contains(expected),
             "{error}"
         );
     }
@@ -391,11 +391,11 @@ fn impossible_needs_are_rejected() {
         "deadline = \"0 ms\", least",
         "w.toml:16: stream[0].needs.deadline: nothing arrives in no time",
     );
-    for (loss, said) in [("-0.1", "-0.1"), ("1.5", "1.5"), ("nan", "NaN")] {
+    for (loss, expected) in [("-0.1", "-0.1"), ("1.5", "1.5"), ("nan", "NaN")] {
         toml_error(
             &format!("{deadline}, least"),
             &format!("{deadline}, loss_max = {loss}, least"),
-            &format!("w.toml:16: stream[0].needs.loss_max: {said} is not between 0 and 1"),
+            &format!("w.toml:16: stream[0].needs.loss_max: {expected} is not between 0 and 1"),
         );
     }
     toml_error(
@@ -423,9 +423,9 @@ fn message_escapes_control_characters() {
         ),
         ("\"\\u202ea\" = 1\n", "\\u{202e}a"),
     ] {
-        let said = load_str(text, Format::Toml, "w.toml").expect_err("it is none");
-        let said = said.to_string();
-        assert!(said.contains(shown), "{said:?}");
-        assert!(!said.chars().any(char::is_control), "{said:?}");
+        let expected = load_str(text, Format::Toml, "w.toml").expect_err("it is none");
+        let expected = expected.to_string();
+        assert!(expected.contains(shown), "{expected:?}");
+        assert!(!expected.chars().any(char::is_control), "{expected:?}");
     }
 }

@@ -121,7 +121,7 @@ impl Histogram {
     /// Cost    O(buckets), 737
     pub fn subtract(&mut self, before: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(&before.counts) {
-            *mine = mine.checked_sub(*theirs).expect("no count ever shrinks");
+            *mine = mine.checked_sub(*theirs).expect("counts never shrink");
         }
         self.total -= before.total;
         self.longest = self
@@ -148,7 +148,7 @@ impl Histogram {
         }
         // The product of two 64-bit counts needs 128 bits.
         let rank = (u128::from(self.total) * u128::from(permille)).div_ceil(1_000);
-        let rank = u64::try_from(rank).expect("it is at most the total").max(1);
+        let rank = u64::try_from(rank).expect("at most the total").max(1);
         let mut seen = 0;
         for (index, count) in self.counts.iter().enumerate() {
             seen += count;
@@ -195,5 +195,5 @@ fn bucket(time: Duration) -> usize {
 
 const _: () = assert!(
     TIME_MAX.as_micros() >> (OCTAVES_END - 1 - STEP_BITS) == 2 * STEPS as u64 - 1,
-    "the table ends where a doubling does"
+    "the table ends at a doubling"
 );

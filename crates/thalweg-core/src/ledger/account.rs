@@ -75,7 +75,7 @@ const DELIVERED_EVERY: Duration = Duration::from_millis(1_500);
 
 const _: () = assert!(
     EVERY.as_nanos() > Mark::PERIOD.as_nanos() + SETTLE.as_nanos(),
-    "a mark that ends is not waited for in vain"
+    "a report without marks is later than one at the end of a mark"
 );
 
 /// A node's position on the path.
@@ -377,11 +377,11 @@ impl Account {
 
     /// Compares reported counters with those sent; returns the arrivals from before this account.
     fn check(&self, behind: &[Entries]) -> Result<Marked, Disbelief> {
-        let (said, known) = (arrived_at(behind.first()), arrived_at(self.behind.first()));
+        let (reported, known) = (arrived_at(behind.first()), arrived_at(self.behind.first()));
         let mut unrelated = self.hop.unrelated;
         for at in 0..BANDS {
             for mark in 0..Mark::COUNT {
-                let (arrived, sent) = (said[mark][at], self.counts.sent[mark][at]);
+                let (arrived, sent) = (reported[mark][at], self.counts.sent[mark][at]);
                 if known[mark][at] == 0 {
                     unrelated[mark][at] = arrived.saturating_sub(sent);
                 }
@@ -567,9 +567,9 @@ impl Account {
         let is_included = |what| !matches!(what, What::Arrived(_));
         let behind = self.behind.iter_mut().enumerate();
         let behind = behind.filter_map(|(at, node)| {
-            let said = node.take_fresh(at + 1, is_included);
+            let reported = node.take_fresh(at + 1, is_included);
             node.mark_reported();
-            said
+            reported
         });
         let statements: Vec<_> = own.into_iter().chain(behind).collect();
         if statements.is_empty() {
@@ -604,7 +604,7 @@ fn arrived_at(node: Option<&Entries>) -> Marked {
 /// node copied.
 fn copied(caster: &Entries) -> Counts {
     let mut counts = Counts::default();
-    let said = caster.arrived();
-    (counts.arrived, counts.sent, counts.left) = (said, said, said);
+    let reported = caster.arrived();
+    (counts.arrived, counts.sent, counts.left) = (reported, reported, reported);
     counts
 }

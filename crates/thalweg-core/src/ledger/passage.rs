@@ -336,33 +336,37 @@ mod tests {
     #[test]
     fn silence_is_found_after_patience() {
         let mut passage = Passage::new(Instant::ZERO);
-        let mut see =
+        let mut check_at =
             |left, lost: &[u64], s| passage.check(&snapshot(left, 3, lost), &PATIENCE, at(s));
-        assert_eq!(see(3, &[0, 0, 0], 0), None);
-        assert_eq!(see(20, &[0, 0, 0], 1), None);
-        assert_eq!(see(60, &[0, 0, 0], 4), None, "a moment before");
-        assert_eq!(see(70, &[0, 0, 0], 5), Some(0));
-        assert_eq!(see(90, &[0, 0, 0], 6), None, "and again as much later");
-        assert_eq!(see(170, &[0, 0, 0], 10), Some(0));
+        assert_eq!(check_at(3, &[0, 0, 0], 0), None);
+        assert_eq!(check_at(20, &[0, 0, 0], 1), None);
+        assert_eq!(check_at(60, &[0, 0, 0], 4), None, "just before");
+        assert_eq!(check_at(70, &[0, 0, 0], 5), Some(0));
+        assert_eq!(check_at(90, &[0, 0, 0], 6), None, "starts over");
+        assert_eq!(check_at(170, &[0, 0, 0], 10), Some(0));
     }
 
     #[test]
     fn silence_from_start_is_found() {
         let mut passage = Passage::new(at(100));
-        let mut see = |left, s| passage.check(&snapshot(left, 0, &[0]), &PATIENCE, at(s));
-        assert_eq!(see(20, 101), None);
-        assert_eq!(see(90, 104), None);
-        assert_eq!(see(110, 105), Some(0));
+        let mut check_at = |left, s| passage.check(&snapshot(left, 0, &[0]), &PATIENCE, at(s));
+        assert_eq!(check_at(20, 101), None);
+        assert_eq!(check_at(90, 104), None);
+        assert_eq!(check_at(110, 105), Some(0));
     }
 
     #[test]
     fn largest_loss_since_last_answer_is_named() {
         let mut passage = Passage::new(Instant::ZERO);
-        let mut see =
+        let mut check_at =
             |left, lost: &[u64], s| passage.check(&snapshot(left, 3, lost), &PATIENCE, at(s));
-        see(3, &[4, 1, 90], 0);
-        assert_eq!(see(20, &[4, 1, 90], 1), None);
-        assert_eq!(see(70, &[4, 40, 93], 6), Some(1), "not what it lost before");
+        check_at(3, &[4, 1, 90], 0);
+        assert_eq!(check_at(20, &[4, 1, 90], 1), None);
+        assert_eq!(
+            check_at(70, &[4, 40, 93], 6),
+            Some(1),
+            "earlier losses do not count"
+        );
     }
 
     #[test]
@@ -372,18 +376,18 @@ mod tests {
             fate: Duration::NEVER,
             ..PATIENCE
         };
-        let mut see =
+        let mut check_at =
             |left, answers, s| passage.check(&snapshot(left, answers, &[0]), &patience, at(s));
         for s in 0..20 {
-            assert_eq!(see(10 * s, s, s), None, "an answer each second");
+            assert_eq!(check_at(10 * s, s, s), None, "one answer a second");
         }
-        assert_eq!(see(197, 19, 30), None);
-        assert_eq!(see(197, 19, 60), None, "seven have left");
-        assert_eq!(see(198, 19, 61), Some(0), "the eighth");
+        assert_eq!(check_at(197, 19, 30), None);
+        assert_eq!(check_at(197, 19, 60), None, "seven have left");
+        assert_eq!(check_at(198, 19, 61), Some(0), "eight have left");
         let mut passage = Passage::new(Instant::ZERO);
         for s in 0..60 {
-            let told = passage.check(&snapshot(0, 0, &[]), &PATIENCE, at(s));
-            assert_eq!(told, None, "nothing has left");
+            let found = passage.check(&snapshot(0, 0, &[]), &PATIENCE, at(s));
+            assert_eq!(found, None, "nothing has left");
         }
     }
 
@@ -398,8 +402,8 @@ mod tests {
             let lost = known.checked_div(lost_in).unwrap_or(0);
             let answers = known - lost - known.checked_div(withheld_in).unwrap_or(0);
             let now = Instant::ZERO + Duration::from_millis(500 * half);
-            let told = passage.check(&snapshot(left, answers, &[0, lost, 0]), patience, now);
-            told.map(|at| (half / 2, at))
+            let found = passage.check(&snapshot(left, answers, &[0, lost, 0]), patience, now);
+            found.map(|at| (half / 2, at))
         })
     }
 
@@ -417,23 +421,31 @@ mod tests {
     #[test]
     fn sink_gap_is_found_unless_dropped() {
         let mut passage = Passage::new(Instant::ZERO);
-        let mut see = |missing, dropped, lost: &[u64], s| {
+        let mut check_at = |missing, dropped, lost: &[u64], s| {
             let snapshot = Snapshot {
                 dropped,
                 ..snapshot(100, 50, lost)
             };
             passage.handle_missing(missing, &snapshot, at(s))
         };
-        assert_eq!(see(1, 0, &[0, 0, 0], 1), None, "said once");
-        assert_eq!(see(2, 0, &[0, 0, 0], 2), Some(0));
-        assert_eq!(see(2, 0, &[0, 0, 0], 3), None, "and begins anew");
-        assert_eq!(see(0, 0, &[0, 0, 0], 4), None);
-        assert_eq!(see(2, 0, &[0, 0, 0], 5), None, "it had come meanwhile");
-        assert_eq!(see(4, 4, &[0, 0, 0], 6), None, "all were dropped");
-        assert_eq!(see(5, 4, &[0, 2, 0], 7), None);
-        assert_eq!(see(5, 4, &[0, 2, 0], 8), Some(0), "the line lost the less");
-        assert_eq!(see(5, 4, &[0, 3, 0], 9), None);
-        assert_eq!(see(5, 4, &[0, 3, 0], 10), Some(1), "or the half");
+        assert_eq!(check_at(1, 0, &[0, 0, 0], 1), None, "first receipt");
+        assert_eq!(check_at(2, 0, &[0, 0, 0], 2), Some(0));
+        assert_eq!(check_at(2, 0, &[0, 0, 0], 3), None, "starts over");
+        assert_eq!(check_at(0, 0, &[0, 0, 0], 4), None);
+        assert_eq!(check_at(2, 0, &[0, 0, 0], 5), None, "arrived meanwhile");
+        assert_eq!(check_at(4, 4, &[0, 0, 0], 6), None, "all were dropped");
+        assert_eq!(check_at(5, 4, &[0, 2, 0], 7), None);
+        assert_eq!(
+            check_at(5, 4, &[0, 2, 0], 8),
+            Some(0),
+            "the link lost less than half"
+        );
+        assert_eq!(check_at(5, 4, &[0, 3, 0], 9), None);
+        assert_eq!(
+            check_at(5, 4, &[0, 3, 0], 10),
+            Some(1),
+            "the link lost half"
+        );
     }
 
     #[test]
@@ -447,12 +459,12 @@ mod tests {
         assert_eq!(
             play(&lossy, 4, 4).map(|(_, at)| at),
             Some(0),
-            "and the rest?"
+            "a part is unexplained"
         );
         assert_eq!(
             play(&PATIENCE, 3, 50).map(|(_, at)| at),
             Some(0),
-            "not by it"
+            "not the link"
         );
     }
 
@@ -462,8 +474,8 @@ mod tests {
         for s in 1..100 {
             // From second 20 to 29 half is withheld.
             let out = 10 * s.clamp(20, 30) - 200;
-            let told = passage.check(&snapshot(20 * s, 20 * s - out, &[0]), &PATIENCE, at(s));
-            assert_eq!(told, None, "{s}");
+            let found = passage.check(&snapshot(20 * s, 20 * s - out, &[0]), &PATIENCE, at(s));
+            assert_eq!(found, None, "{s}");
         }
     }
 
@@ -475,11 +487,11 @@ mod tests {
         };
         assert!(play(&slow, 2, 0) > play(&PATIENCE, 2, 0));
         let mut passage = Passage::new(Instant::ZERO);
-        let told = (1..400).find_map(|s| {
-            let told = passage.check(&snapshot(s, s / 2, &[0]), &PATIENCE, at(s));
-            told.map(|_| s)
+        let found = (1..400).find_map(|s| {
+            let found = passage.check(&snapshot(s, s / 2, &[0]), &PATIENCE, at(s));
+            found.map(|_| s)
         });
         // Forty ADUs take forty seconds, and the half that arrives hides the half missing before.
-        assert_eq!(told, Some(200));
+        assert_eq!(found, Some(200));
     }
 }

@@ -103,7 +103,7 @@ fn long_or_invisible_name_is_rejected() {
         "\u{1b}",
     ] {
         let text = format!("a{unseen}b");
-        let said = text.parse::<NodeName>().expect_err("it is not seen");
+        let said = text.parse::<NodeName>().expect_err("is invisible");
         for shown in [said.to_string(), visible(&text)] {
             assert!(
                 !shown.contains(unseen) && shown.contains("\\u{"),

@@ -56,7 +56,7 @@ struct Label {
 
 const _: () = assert!(
     size_of::<Label>() <= 64,
-    "the bound on labels counts on a cache line each"
+    "the label limit assumes a cache line per label"
 );
 
 /// The last move of a label.

@@ -320,7 +320,7 @@ pub(super) fn least_bad_within(
         trust: true,
         ..all_but_trust
     };
-    let mut ways = WaysOut {
+    let mut ways_out = WaysOut {
         snapshot,
         ends,
         effort,
@@ -329,15 +329,15 @@ pub(super) fn least_bad_within(
         exhausted: None,
     };
     for (need, relaxation) in each_alone() {
-        ways.attempt(need, relaxation);
+        ways_out.attempt(need, relaxation);
     }
-    if ways.best.is_none() {
-        ways.attempt(Need::Several, all_but_trust);
+    if ways_out.best.is_none() {
+        ways_out.attempt(Need::Several, all_but_trust);
     }
-    if ways.shortfalls.is_empty() {
-        ways.attempt(Need::Several, all);
+    if ways_out.shortfalls.is_empty() {
+        ways_out.attempt(Need::Several, all);
     }
-    ways.end()
+    ways_out.end()
 }
 
 /// The ways out found so far.
@@ -373,7 +373,10 @@ impl WaysOut<'_> {
             Ok(Some(route)) => {
                 let plan = Plan::of_route(self.snapshot, &route, false);
                 let lacks = check(self.snapshot, &plan);
-                debug_assert!(!lacks.is_empty(), "a plan that breaks nothing was missed");
+                debug_assert!(
+                    !lacks.is_empty(),
+                    "the search missed a plan without breaches"
+                );
                 self.shortfalls.push(Shortfall { need, lacks });
                 if !relaxation.trust && self.best.is_none() {
                     self.best = Some(plan);

@@ -208,7 +208,7 @@ fn reached_record_stays_until_it_expires() {
     let mut directory = row();
     assert_eq!(directory.poll_timeout(), Instant::ZERO + EXPIRY);
     assert!(directory.handle_timeout(node(1), Instant::ZERO + EXPIRY));
-    assert!(directory.record(node(1)).is_some(), "oneself stays");
+    assert!(directory.record(node(1)).is_some(), "the own record stays");
     assert!(directory.record(node(2)).is_none());
 }
 
@@ -225,15 +225,19 @@ fn unreached_node_leaves_and_returns() {
     assert!(!directory.handle_timeout(node(1), edge) && directory.record(node(3)).is_some());
     assert!(directory.handle_timeout(node(1), edge + Duration::from_nanos(1)));
     assert!(directory.record(node(3)).is_none() && directory.record(node(2)).is_some());
-    assert_eq!(directory.signed().count(), 3, "its record is kept");
+    assert_eq!(directory.signed().count(), 3, "the record is kept");
     assert_eq!(
         learn(&mut directory, record(3, 1, &[2]), edge),
         News::Old,
-        "and refuses what is older"
+        "and rejects older ones"
     );
     let heal = edge + Duration::from_secs(50);
     learn(&mut directory, record(2, 3, &[1, 3]), heal);
-    assert_eq!(directory.poll_timeout(), heal, "who comes back is wanted");
+    assert_eq!(
+        directory.poll_timeout(),
+        heal,
+        "a returning node is searched at once"
+    );
     assert!(directory.handle_timeout(node(1), heal));
     assert_eq!(
         directory.path(node(1), node(3)).map(|path| path.len()),
@@ -259,7 +263,7 @@ fn size_is_sum_of_records() {
 fn former_rate_is_kept_while_link_is_unknown() {
     let mut directory = Directory::default();
     let mut sequence = 0;
-    let mut tell = |kbps: Option<u64>| {
+    let mut former_after = |kbps: Option<u64>| {
         sequence += 1;
         let ends = kbps.map(|_| 2);
         let mut record = record(1, sequence, ends.as_slice());
@@ -270,9 +274,19 @@ fn former_rate_is_kept_while_link_is_unknown() {
         let former = directory.former_rate(node(1), node(2));
         former.map(|rate| rate.as_bps() / 1_000)
     };
-    assert_eq!(tell(Some(0)), None, "it never was");
-    assert_eq!(tell(Some(50)), None, "it is known");
-    assert_eq!([tell(Some(0)), tell(Some(0))], [Some(50); 2]);
-    assert_eq!([tell(Some(60)), tell(Some(0))], [None, Some(60)]);
-    assert_eq!([tell(None), tell(Some(0))], [None; 2], "another link");
+    assert_eq!(former_after(Some(0)), None, "never measured");
+    assert_eq!(former_after(Some(50)), None, "currently known");
+    assert_eq!(
+        [former_after(Some(0)), former_after(Some(0))],
+        [Some(50); 2]
+    );
+    assert_eq!(
+        [former_after(Some(60)), former_after(Some(0))],
+        [None, Some(60)]
+    );
+    assert_eq!(
+        [former_after(None), former_after(Some(0))],
+        [None; 2],
+        "another link"
+    );
 }

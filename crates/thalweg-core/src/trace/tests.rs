@@ -75,6 +75,6 @@ fn marking_keeps_interval_and_lease() {
     assert_eq!(
         marked(&mut wide, 0, 3_000),
         3,
-        "50 sinks say 50 ways a second"
+        "50 sinks yield 50 traces a second"
     );
 }

@@ -64,7 +64,7 @@ fn no_layer_outranks_one_it_needs() {
 #[test]
 fn table_applies_and_its_last_layer_repeats() {
     let rows = vec![vec![250, 200], vec![240, 190], vec![230, 180], vec![220, 0]];
-    let policy = AdaptationPolicy::Table(Table::new(&rows).expect("it is a table"));
+    let policy = AdaptationPolicy::Table(Table::new(&rows).expect("a valid table"));
     let of = |picture, layer| policy.importance(picture, layer, EIGHT).0;
     assert_eq!(
         [of(0, 0), of(4, 1), of(2, 0), of(1, 1), of(1, 7)],

@@ -122,14 +122,15 @@ fn own_drop_is_never_taken_back() {
 #[test]
 fn graft_counts_unreported_copies_as_given() {
     let mut source = Account::new(Place::Graft(3), 1, Instant::ZERO);
-    let told = |since, arrived, delivered| {
+    let downstream_report = |since, arrived, delivered| {
         let caster = statement(0, since, &[(What::Arrived(Mark::NONE), arrived)]);
         let sink = statement(1, 1, &[(What::Delivered, delivered)]);
         report(vec![caster, sink])
     };
     for (since, arrived, delivered, given) in [(1, 4, 4, 4), (2, 1, 9, 9), (2, 6, 9, 10)] {
-        let heard = source.handle_report(&told(since, arrived, delivered), Instant::ZERO);
-        assert_eq!(heard, Ok(()));
+        let result =
+            source.handle_report(&downstream_report(since, arrived, delivered), Instant::ZERO);
+        assert_eq!(result, Ok(()));
         let path = [node(0), node(1), node(2)];
         let reading = Book::default().reading(node(0), [(&source, &path[..])].into_iter());
         assert_eq!((reading.given, reading.delivered), (given, delivered));

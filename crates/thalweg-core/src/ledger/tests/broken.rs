@@ -49,11 +49,7 @@ fn sums(chain: &Chain) -> [u64; 4] {
 fn receipt_counts_unreported_delivery() {
     let mut chain = broken(7, 0);
     let [given, delivered, ..] = sums(&chain);
-    assert_eq!(
-        (given, delivered),
-        (12, 5),
-        "nobody could tell of the others"
-    );
+    assert_eq!((given, delivered), (12, 5), "the others are unreported");
     chain.accounts[0].go_by_receipts();
     chain.counts[0].had[0] += 7;
     pass_alone(&mut chain, Duration::from_secs(1));
@@ -69,7 +65,7 @@ fn resent_adu_is_given_once() {
     pass_alone(&mut chain, Duration::from_secs(1));
     let [given, delivered, lost, open] = sums(&chain);
     assert_eq!((given, delivered), (14, 12));
-    assert_eq!(lost + open, 2, "what was too late to be given again");
+    assert_eq!(lost + open, 2, "too late to be resent");
     // The sums stay the same when the plan ends.
     let path: Vec<NodeId> = (0..3).map(node).collect();
     let mut book = Book::default();

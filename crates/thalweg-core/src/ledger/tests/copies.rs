@@ -50,7 +50,7 @@ fn end(chain: &mut Chain) -> ([u64; 4], Duration) {
     chain.counts[1].is_end_copied = true;
     let last = chain.accounts.len() - 1;
     let now = chain.now;
-    chain.tell();
+    chain.collect_reports();
     chain.accounts[last].handle_end(now);
     loop {
         chain.settle();
@@ -69,8 +69,8 @@ fn downstream_report_raises_given() {
     let mut source = Account::new(Place::Graft(3), 0, Instant::ZERO);
     let lost = |cause| What::Dropped(cause);
     let mut sums = |caster: &[(What, u64)], sink: &[(What, u64)]| {
-        let said = report(vec![statement(0, 1, caster), statement(1, 1, sink)]);
-        assert_eq!(source.handle_report(&said, Instant::ZERO), Ok(()));
+        let report = report(vec![statement(0, 1, caster), statement(1, 1, sink)]);
+        assert_eq!(source.handle_report(&report, Instant::ZERO), Ok(()));
         let path = [node(0), node(1), node(2)];
         let reading = Book::default().reading(node(0), [(&source, &path[..])].into_iter());
         assert_eq!(source.is_open(), reading.open() > 0);
@@ -80,13 +80,9 @@ fn downstream_report_raises_given() {
     let arrived = What::Arrived(Mark::from_index(1));
     let (overflow, expired) = (lost(DropCause::Overflow), lost(DropCause::Expired));
     let known = sums(&[(arrived, 3)], &[(What::Delivered, 5), (overflow, 1)]);
-    assert_eq!(
-        known,
-        [6, 5, 1, 0],
-        "of the mark that still comes it says nothing"
-    );
+    assert_eq!(known, [6, 5, 1, 0], "the open mark is left out");
     let known = sums(&[(expired, 2)], &[]);
-    assert_eq!(known, [6, 5, 1, 0], "that is the word of a link");
+    assert_eq!(known, [6, 5, 1, 0], "depends on a link's word");
     let known = sums(&[(arrived, 9)], &[]);
     assert_eq!(known, [9, 5, 3, 1]);
 }
@@ -123,7 +119,7 @@ fn adu_overtaken_by_end_is_counted() {
     let mut chain = grafted(3);
     stream(&mut chain, 9, &[Fate::Delivered]);
     chain.counts[1].is_end_copied = true;
-    chain.tell();
+    chain.collect_reports();
     let now = chain.now;
     chain.accounts[2].handle_end(now);
     chain.settle();
@@ -133,7 +129,7 @@ fn adu_overtaken_by_end_is_counted() {
     pass_by(&mut chain, SETTLE);
     assert!(chain.accounts[0].knows_given());
     let given = chain.reading().given;
-    assert_eq!(given, 10, "what is not told yet is open");
+    assert_eq!(given, 10, "unreported ones are open");
     chain.pass(Duration::from_secs(1));
     assert_eq!(sums(&chain), [10, 10, 0, 0]);
 }

@@ -8,7 +8,7 @@ fn impossible_report_is_rejected() {
     for _ in 0..5 {
         chain.carry(band(0), Fate::Vanished(0));
     }
-    chain.tell();
+    chain.collect_reports();
     let honest = report(vec![statement(
         0,
         1,
@@ -46,9 +46,9 @@ fn impossible_report_is_rejected() {
         ),
     ];
     for (lie, why) in lies {
-        let said = chain.accounts[0].handle_report(&report(vec![lie]), chain.now);
-        assert_eq!(said, Err(why));
-        assert_eq!(chain.reading(), before, "nothing of it is kept");
+        let result = chain.accounts[0].handle_report(&report(vec![lie]), chain.now);
+        assert_eq!(result, Err(why));
+        assert_eq!(chain.reading(), before, "nothing is kept");
     }
     let most = report(vec![statement(
         0,
@@ -59,7 +59,7 @@ fn impossible_report_is_rejected() {
     assert_eq!(
         chain.reading().lost(),
         5,
-        "as many as were sent are believed"
+        "as many as were sent are accepted"
     );
 }
 
@@ -112,20 +112,20 @@ fn overlong_path_is_not_forwarded() {
         )
     };
     let most = PATH_NODES_MAX as u8 - 2;
-    for (nodes, is_believed) in [(most, true), (most + 1, false)] {
+    for (nodes, is_accepted) in [(most, true), (most + 1, false)] {
         let mut relay = Account::new(Place::Relay, 1, Instant::ZERO);
-        let said = relay.handle_report(&all(nodes), Instant::ZERO);
-        assert_eq!(said.is_ok(), is_believed, "{said:?}");
+        let result = relay.handle_report(&all(nodes), Instant::ZERO);
+        assert_eq!(result.is_ok(), is_accepted, "{result:?}");
         // A refresh makes everything due.
         relay.refresh(Instant::ZERO);
         let now = Instant::ZERO + EVERY + SLACK;
         relay.handle_timeout(now);
-        let passed = relay.poll_report(STREAM, EPOCH, now).expect("it is due");
+        let passed = relay.poll_report(STREAM, EPOCH, now).expect("is due");
         assert!(passed.statements.len() <= usize::from(most) + 1);
         let frame = wire::encode(&Message::Account(passed));
-        assert!(wire::decode(&frame).is_ok(), "whoever is told can read it");
+        assert!(wire::decode(&frame).is_ok(), "the forwarded report decodes");
     }
     let mut sink = Account::new(Place::Sink, 1, Instant::ZERO);
-    let said = sink.handle_report(&all(1), Instant::ZERO);
-    assert_eq!(said, Err(Disbelief::OffPath { distance: 0 }));
+    let result = sink.handle_report(&all(1), Instant::ZERO);
+    assert_eq!(result, Err(Disbelief::OffPath { distance: 0 }));
 }

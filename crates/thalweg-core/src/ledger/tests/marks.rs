@@ -46,13 +46,13 @@ impl Sender {
         let arrived = arrived
             .iter()
             .map(|(mark, count)| (What::Arrived(*mark), *count));
-        let said = Report {
+        let report = Report {
             open,
             made: Made::at(at(millis)),
             ..report(vec![statement(0, 1, &arrived.collect::<Vec<_>>())])
         };
         self.account.handle_counts(&self.counts, at(millis));
-        assert_eq!(self.account.handle_report(&said, at(millis)), Ok(()));
+        assert_eq!(self.account.handle_report(&report, at(millis)), Ok(()));
     }
 
     /// Lets time pass; the account is called when it asks for it.
@@ -61,7 +61,7 @@ impl Sender {
             let now = self.account.poll_timeout();
             self.account.handle_counts(&self.counts, now);
             self.account.handle_timeout(now);
-            assert!(self.account.poll_timeout() > now, "it is called once");
+            assert!(self.account.poll_timeout() > now, "one call per timeout");
         }
     }
 
@@ -75,11 +75,11 @@ impl Sender {
 fn report_judges_only_old_enough_adus() {
     let [first, ..] = marks();
     // 5/4 · 100 ms + 25 ms.
-    for (late, condemned) in [(149, 0), (150, 1)] {
+    for (late, expected) in [(149, 0), (150, 1)] {
         let mut sender = Sender::new();
         sender.send(first, 1, 1_000);
         sender.hear(&[], Mark::NONE, 1_000 + late);
-        assert_eq!(sender.lost(), condemned, "after {late} ms");
+        assert_eq!(sender.lost(), expected, "after {late} ms");
     }
 }
 
@@ -96,7 +96,7 @@ fn arrivals_hide_losses_of_own_mark_only() {
     // One of ten was lost; then ten leave and all arrive, the last right before the report.
     sender.send(first, 10, 1_190);
     sender.hear(&[(first, 19)], Mark::NONE, 1_200);
-    assert_eq!(sender.lost(), 0, "it may be one of the last");
+    assert_eq!(sender.lost(), 0, "may be one of the last");
     let mut sender = Sender::new();
     sender.send(first, 10, 1_000);
     sender.send(second, 10, 1_190);
@@ -111,11 +111,11 @@ fn open_mark_is_not_judged() {
     sender.send(first, 10, 1_000);
     sender.send(second, 10, 1_600);
     sender.hear(&[(first, 9)], second, 1_900);
-    assert_eq!(sender.lost(), 1, "of the first");
+    assert_eq!(sender.lost(), 1, "of the first mark");
     sender.hear(&[(first, 9)], Mark::NONE, 1_901);
-    assert_eq!(sender.lost(), 11, "it says that none of the second came");
+    assert_eq!(sender.lost(), 11, "none of the second arrived");
     sender.hear(&[(second, 10)], Mark::NONE, 1_902);
-    assert_eq!(sender.lost(), 1, "and takes it back");
+    assert_eq!(sender.lost(), 1, "taken back");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn missing_report_is_awaited_for_its_longest_time() {
     assert_eq!(
         sender.account.poll_timeout(),
         Instant::NEVER,
-        "all is known"
+        "nothing is open"
     );
     // It did arrive, and is not counted twice.
     sender.hear(&[(first, 1)], Mark::NONE, 2_500);
@@ -164,20 +164,20 @@ fn acknowledged_adu_may_wait_unread() {
     sender.hear(&[], Mark::NONE, 1_900);
     assert_eq!(sender.lost(), 0);
     sender.pass(3_500);
-    assert_eq!(sender.lost(), 1, "but not for ever");
+    assert_eq!(sender.lost(), 1, "lost in the end");
 }
 
 #[test]
 fn high_round_trip_decays_slowly() {
     let [first, ..] = marks();
-    for (late, condemned) in [(139, 0), (141, 1)] {
+    for (late, expected) in [(139, 0), (141, 1)] {
         let mut sender = Sender::new();
         // An eighth of the difference decays: 92.5 ms count, and 5/4 of that plus 25 ms is 140.6
         // ms.
         sender.account.handle_rtt(ms(40));
         sender.send(first, 1, 1_000);
         sender.hear(&[], Mark::NONE, 1_000 + late);
-        assert_eq!(sender.lost(), condemned, "after {late} ms");
+        assert_eq!(sender.lost(), expected, "after {late} ms");
     }
 }
 
@@ -202,7 +202,7 @@ struct Sink {
     account: Account,
     counts: Counts,
     /// Reports: time in ms, open mark, counters.
-    said: Vec<(u64, Mark, Vec<What>)>,
+    reports: Vec<(u64, Mark, Vec<What>)>,
 }
 
 impl Sink {
@@ -210,11 +210,11 @@ impl Sink {
         let mut sink = Self {
             account: Account::new(Place::Sink, 1, at(0)),
             counts: Counts::default(),
-            said: Vec::new(),
+            reports: Vec::new(),
         };
         sink.pass(0);
-        assert_eq!(sink.said, [(0, Mark::NONE, vec![])], "it counts");
-        sink.said.clear();
+        assert_eq!(sink.reports, [(0, Mark::NONE, vec![])], "the greeting");
+        sink.reports.clear();
         sink
     }
 
@@ -235,10 +235,10 @@ impl Sink {
                 assert_eq!(report.made, Made::at(now));
                 let entries = report.statements[0].entries.iter();
                 let whats = entries.filter_map(|entry| Some(What::from_number(entry.what)?.0));
-                let said = (now.as_nanos() / 1_000_000, report.open, whats.collect());
-                self.said.push(said);
+                let summary = (now.as_nanos() / 1_000_000, report.open, whats.collect());
+                self.reports.push(summary);
             }
-            assert!(self.account.poll_timeout() > now, "it is called once");
+            assert!(self.account.poll_timeout() > now, "one call per timeout");
         }
     }
 }
@@ -261,7 +261,7 @@ fn sink_reports_at_mark_end_and_pause() {
         // None arrived for 250 ms, and the last report is 500 ms old.
         (1_190, Mark::NONE, vec![What::Arrived(second)]),
     ];
-    assert_eq!(sink.said, expected);
+    assert_eq!(sink.reports, expected);
     assert_eq!(sink.account.poll_timeout(), Instant::NEVER);
 }
 
@@ -273,8 +273,8 @@ fn sparse_sink_reports_at_most_8_times_in_3_s() {
             let millis = number * apart_ms;
             sink.come(Mark::at(at(millis)), millis);
         }
-        let spoken = sink.said.len();
-        assert!(spoken <= 160, "{spoken} in a minute, {apart_ms} ms apart");
+        let count = sink.reports.len();
+        assert!(count <= 160, "{count} in a minute, {apart_ms} ms apart");
     }
 }
 
@@ -282,25 +282,25 @@ fn sparse_sink_reports_at_most_8_times_in_3_s() {
 fn retransmitted_report_judges_nothing_newer() {
     let [first, ..] = marks();
     let mut sender = Sender::new();
-    let said = |arrived: u64, made_ms: u64| Report {
+    let repeated = |arrived: u64, made_ms: u64| Report {
         made: Made::at(at(made_ms)),
         ..report(vec![statement(0, 1, &[(What::Arrived(first), arrived)])])
     };
     sender.send(first, 1, 1_000);
     sender.account.handle_counts(&sender.counts, at(1_250));
-    let heard = sender.account.handle_report(&said(1, 1_200), at(1_250));
-    assert_eq!((heard, sender.lost()), (Ok(()), 0));
+    let result = sender.account.handle_report(&repeated(1, 1_200), at(1_250));
+    assert_eq!((result, sender.lost()), (Ok(()), 0));
     // Made at 1.3 s, before anything else arrived, and received 400 ms late.
     sender.send(first, 1, 1_400);
     sender.account.handle_counts(&sender.counts, at(1_750));
-    let heard = sender.account.handle_report(&said(1, 1_300), at(1_750));
+    let result = sender.account.handle_report(&repeated(1, 1_300), at(1_750));
     assert_eq!(
-        (heard, sender.lost()),
+        (result, sender.lost()),
         (Ok(()), 0),
-        "it may have come since"
+        "may have arrived since"
     );
     // The same report in time.
     sender.account.handle_counts(&sender.counts, at(1_760));
-    let heard = sender.account.handle_report(&said(1, 1_710), at(1_760));
-    assert_eq!((heard, sender.lost()), (Ok(()), 1));
+    let result = sender.account.handle_report(&repeated(1, 1_710), at(1_760));
+    assert_eq!((result, sender.lost()), (Ok(()), 1));
 }

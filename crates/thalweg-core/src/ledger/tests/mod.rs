@@ -111,7 +111,7 @@ impl Chain {
     }
 
     /// Gives the accounts their counts, and collects their reports.
-    fn tell(&mut self) {
+    fn collect_reports(&mut self) {
         for (at, account) in self.accounts.iter_mut().enumerate() {
             // The source of a grafted plan counts nothing.
             if !matches!(account.place, Place::Graft(_)) {
@@ -126,8 +126,8 @@ impl Chain {
     }
 
     fn deliver(&mut self, from: usize, report: &Report) {
-        let heard = self.accounts[from - 1].handle_report(report, self.now);
-        assert_eq!(heard, Ok(()), "an honest node is believed");
+        let result = self.accounts[from - 1].handle_report(report, self.now);
+        assert_eq!(result, Ok(()), "an honest report is accepted");
     }
 
     /// Lets time pass; every report arrives at once.
@@ -140,12 +140,12 @@ impl Chain {
     }
 
     fn settle(&mut self) {
-        self.tell();
+        self.collect_reports();
         // In sending order, as on a link.
         while !self.reports.is_empty() {
             let (from, report) = self.reports.remove(0);
             self.deliver(from, &report);
-            self.tell();
+            self.collect_reports();
         }
     }
 
@@ -235,7 +235,7 @@ fn vanished_adu_is_path_lost_after_report_time() {
         chain.carry(band(100), fate);
     }
     chain.pass(QUIET);
-    assert_eq!(chain.reading().lost(), 0, "they may be on their way");
+    assert_eq!(chain.reading().lost(), 0, "may be in flight");
     chain.pass(Duration::from_secs(5));
     let reading = chain.reading();
     assert_eq!((reading.delivered, reading.open()), (10, 0));
@@ -381,7 +381,7 @@ fn lossy_stream_account_takes_under_1_percent() {
             };
             chain.carry(band(255 - layer * 48), fate);
         }
-        chain.tell();
+        chain.collect_reports();
         while let Some((from, report)) = chain.reports.pop() {
             if from == 1 {
                 // With the frame's length prefix and the headers of QUIC packet and frame, UDP and
@@ -390,7 +390,7 @@ fn lossy_stream_account_takes_under_1_percent() {
                 bytes += frame + 4 + 1 + 8 + 2 + 16 + 6 + 28;
             }
             chain.deliver(from, &report);
-            chain.tell();
+            chain.collect_reports();
         }
     }
     let per_second = bytes / 120;
@@ -440,7 +440,7 @@ fn loss_is_noted_every_ten_seconds() {
             assert_eq!(
                 loss.cause,
                 DropCause::Expired,
-                "what the plan drops is no news"
+                "intended drops are not noted"
             );
             noted.push((second, loss.adus));
         }
@@ -466,12 +466,12 @@ proptest! {
     #[test]
     fn sums_hold_however_reports_travel(
         adus in vec_of((fates(), any::<u8>(), 0..400_u64), 1..80),
-        whims in vec_of((0..4_u8, any::<usize>()), 80),
+        faults in vec_of((0..4_u8, any::<usize>()), 80),
     ) {
         let mut chain = Chain::new(4);
         let mut ended: BTreeMap<(u8, u8), u64> = BTreeMap::new();
         let mut delivered = 0;
-        for ((fate, importance, wait), (whim, which)) in adus.iter().zip(whims) {
+        for ((fate, importance, wait), (fault, which)) in adus.iter().zip(faults) {
             let band = band(*importance);
             let first = *band.importances().start();
             chain.carry(band, *fate);
@@ -482,12 +482,12 @@ proptest! {
                 }
             }
             chain.now = chain.now + Duration::from_millis(*wait);
-            chain.tell();
+            chain.collect_reports();
             if chain.reports.is_empty() {
                 continue;
             }
             let (from, report) = chain.reports[which % chain.reports.len()].clone();
-            match whim {
+            match fault {
                 // Lost, repeated, overtaken.
                 0 => drop(chain.reports.swap_remove(which % chain.reports.len())),
                 1 => chain.deliver(from, &report),
@@ -506,11 +506,11 @@ proptest! {
         chain.pass(Duration::from_secs(10));
         let reading = chain.reading();
         prop_assert_eq!((reading.given, reading.delivered), (adus.len() as u64, delivered));
-        let mut told: BTreeMap<(u8, u8), u64> = BTreeMap::new();
+        let mut reported: BTreeMap<(u8, u8), u64> = BTreeMap::new();
         for (node, _, first, adus) in losses(&reading) {
-            *told.entry((node, first)).or_default() += adus;
+            *reported.entry((node, first)).or_default() += adus;
         }
-        prop_assert_eq!(told, ended, "by hop and importance");
+        prop_assert_eq!(reported, ended, "by hop and importance");
         prop_assert_eq!(reading.open(), 0);
     }
 }

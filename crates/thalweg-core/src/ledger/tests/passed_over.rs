@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns after how many receipts, a second apart, missing ADUs are blamed, and on which node.
-fn told(chain: &mut Chain, missing: u64) -> Option<(u32, usize)> {
+fn blamed(chain: &mut Chain, missing: u64) -> Option<(u32, usize)> {
     (1..=3).find_map(|receipt| {
         chain.pass(Duration::from_secs(1));
         let last = chain.accounts[0].handle_missing(missing, chain.now);
@@ -27,8 +27,12 @@ fn reasoned_drop_explains_gap() {
             chain.carry(band(10), Fate::Delivered);
             chain.carry(band(10), Fate::GivenUp(at, cause));
             let expected = (!is_explained).then_some((2, 0));
-            assert_eq!(told(&mut chain, 1), expected, "{cause:?} at {at}");
-            assert_eq!(told(&mut chain, 2), Some((2, 0)), "{cause:?} and one more");
+            assert_eq!(blamed(&mut chain, 1), expected, "{cause:?} at {at}");
+            assert_eq!(
+                blamed(&mut chain, 2),
+                Some((2, 0)),
+                "{cause:?} and one more"
+            );
         }
     }
 }
@@ -42,5 +46,9 @@ fn lost_adu_blames_link_before_sink() {
     }
     chain.carry(band(10), Fate::Vanished(1));
     chain.pass(EVERY + SLACK);
-    assert_eq!(told(&mut chain, 1), Some((2, 1)), "its own word of it");
+    assert_eq!(
+        blamed(&mut chain, 1),
+        Some((2, 1)),
+        "the link before the sink"
+    );
 }

@@ -181,11 +181,11 @@ fn links_of(snapshots: &[Snapshot], admissions: &[Admission]) -> Vec<SharedLink>
             });
         }
     }
-    let told = |link: &SharedLink| {
+    let is_reported = |link: &SharedLink| {
         let full = link.load_bps() >= link.has_bps * NEARLY_FULL;
         link.shares.len() > 1 || !link.missed.is_empty() || full
     };
-    let mut links: Vec<SharedLink> = rivals.into_values().filter(told).collect();
+    let mut links: Vec<SharedLink> = rivals.into_values().filter(is_reported).collect();
     for link in &mut links {
         let key =
             |(at, _): &(usize, f64)| (core::cmp::Reverse(snapshots[*at].stream.importance), *at);

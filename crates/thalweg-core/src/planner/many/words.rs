@@ -91,13 +91,13 @@ fn fate(admission: &Admission) -> String {
     if plan.links == alone.links && plan.placements == alone.placements {
         return format!("{layers}, as if it were alone, at {costs}");
     }
-    let (way, instead) = (names(plan), names(alone));
-    if way == instead {
+    let (path, instead) = (names(plan), names(alone));
+    if path == instead {
         return format!(
-            "{layers} over {way}, adapted otherwise than alone; cost {costs} instead of {alone_costs}"
+            "{layers} over {path}, adapted otherwise than alone; cost {costs} instead of {alone_costs}"
         );
     }
-    format!("{layers} over {way} instead of {instead}; cost {costs} instead of {alone_costs}")
+    format!("{layers} over {path} instead of {instead}; cost {costs} instead of {alone_costs}")
 }
 
 impl SharedLink {

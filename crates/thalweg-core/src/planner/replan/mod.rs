@@ -104,14 +104,14 @@ impl Replanner {
             return (plan, Vec::new());
         }
         self.way = Way::Anew;
-        let (plan, shortfalls) = self.plan_anew(snapshot);
+        let (plan, shortfalls) = self.plan_from_scratch(snapshot);
         if self.policy.strict && !plan.feasible {
             return (Plan::default(), shortfalls);
         }
         (plan, shortfalls)
     }
 
-    fn plan_anew(&mut self, snapshot: &Snapshot) -> (Plan, Vec<Shortfall>) {
+    fn plan_from_scratch(&mut self, snapshot: &Snapshot) -> (Plan, Vec<Shortfall>) {
         let labels_max = self.policy.labels_max;
         let ends = match ends_of(snapshot) {
             Ok(ends) => ends,

@@ -150,29 +150,29 @@ impl<'a> Growth<'a> {
         let ends = [common.source, common.sink];
         let mut scratch = Problem::new(self.snapshot, ends, Relaxation::default());
         let mut best: Option<(Worth, Routes)> = None;
-        let mut offer = |worth: Option<Worth>, ways: Routes| {
+        let mut offer = |worth: Option<Worth>, routes: Routes| {
             let Some(worth) = worth else { return };
             if best.as_ref().is_none_or(|(held, _)| worth < *held) {
-                best = Some((worth, ways));
+                best = Some((worth, routes));
             }
         };
         let merged = self.alone.clone();
-        offer(self.worth_if_tree(&common, &merged), merged);
+        offer(self.worth_as_tree(&common, &merged), merged);
         for order in self.orders(&common) {
             if self.attaches_left < order.len() {
                 break;
             }
-            let ways = self.grow(&common, &mut scratch, &order);
-            offer(self.worth_if_tree(&common, &ways), ways);
+            let routes = self.grow(&common, &mut scratch, &order);
+            offer(self.worth_as_tree(&common, &routes), routes);
         }
-        let Some((worth, ways)) = best else {
+        let Some((worth, routes)) = best else {
             let left_out = self.left_out(None, &[]);
             return (self.describe(None, &[]), left_out);
         };
-        let ways = self.improve(&common, &mut scratch, worth, ways);
+        let routes = self.improve(&common, &mut scratch, worth, routes);
         (
-            self.describe(Some(&common), &ways),
-            self.left_out(Some(&common), &ways),
+            self.describe(Some(&common), &routes),
+            self.left_out(Some(&common), &routes),
         )
     }
 
@@ -208,16 +208,16 @@ impl<'a> Growth<'a> {
 
     /// Attaches the sinks in this order; one without a path is left out.
     fn grow(&mut self, common: &Problem<'a>, scratch: &mut Problem<'a>, order: &[usize]) -> Routes {
-        let mut ways: Routes = vec![None; self.goals.len()];
+        let mut routes: Routes = vec![None; self.goals.len()];
         for sink in order {
-            ways[*sink] = if ways.iter().all(Option::is_none) {
+            routes[*sink] = if routes.iter().all(Option::is_none) {
                 self.alone[*sink].clone()
             } else {
-                let trie = Trie::of(common, &ways);
+                let trie = Trie::of(common, &routes);
                 self.attach(scratch, *sink, &trie)
             };
         }
-        ways
+        routes
     }
 
     /// Returns the best route to a sink from any place of the tree.
@@ -241,15 +241,15 @@ impl<'a> Growth<'a> {
         common: &Problem<'a>,
         scratch: &mut Problem<'a>,
         mut worth: Worth,
-        mut ways: Routes,
+        mut routes: Routes,
     ) -> Routes {
         for _ in 0..ROUNDS_MAX {
             let before = worth;
-            for sink in 0..ways.len() {
+            for sink in 0..routes.len() {
                 if self.alone[sink].is_none() || self.attaches_left == 0 {
                     continue;
                 }
-                let mut changed = ways.clone();
+                let mut changed = routes.clone();
                 changed[sink] = None;
                 if changed.iter().all(Option::is_none) {
                     continue;
@@ -259,26 +259,26 @@ impl<'a> Growth<'a> {
                     continue;
                 };
                 changed[sink] = Some(route);
-                if let Some(then) = self.worth_if_tree(common, &changed)
+                if let Some(then) = self.worth_as_tree(common, &changed)
                     && then < worth
                 {
-                    (worth, ways) = (then, changed);
+                    (worth, routes) = (then, changed);
                 }
             }
             if worth >= before {
                 break;
             }
         }
-        ways
+        routes
     }
 
     /// Returns the cost of all sinks' missing quality; a sink that is left out lacks all.
-    fn lacks(&self, common: Option<&Problem<'a>>, ways: &[Option<Route>]) -> Cost {
+    fn lacks(&self, common: Option<&Problem<'a>>, routes: &[Option<Route>]) -> Cost {
         let nothing = Cost::from_f64(self.snapshot.weights.quality);
         let mut sum = Cost::ZERO;
         for sink in 0..self.goals.len() {
-            let way = ways.get(sink).and_then(Option::as_ref).zip(common);
-            sum += way.map_or(nothing, |(route, common)| {
+            let route_to = routes.get(sink).and_then(Option::as_ref).zip(common);
+            sum += route_to.map_or(nothing, |(route, common)| {
                 trie::lacks(&common.states, route)
             });
         }
@@ -287,24 +287,26 @@ impl<'a> Growth<'a> {
 
     /// Returns the quality of these routes as a tree; `None` if they enter a node twice or exceed
     /// its slots.
-    fn worth_if_tree(&self, common: &Problem<'a>, ways: &[Option<Route>]) -> Option<Worth> {
-        let trie = Trie::of(common, ways);
-        let left_out = ways.iter().filter(|way| way.is_none()).count();
-        let cost = trie.run + trie.links + self.lacks(Some(common), ways);
+    fn worth_as_tree(&self, common: &Problem<'a>, routes: &[Option<Route>]) -> Option<Worth> {
+        let trie = Trie::of(common, routes);
+        let left_out = routes.iter().filter(|route_to| route_to.is_none()).count();
+        let cost = trie.run + trie.links + self.lacks(Some(common), routes);
         trie.is_tree(common).then_some((left_out, cost))
     }
 
-    fn describe(&self, common: Option<&Problem<'a>>, ways: &[Option<Route>]) -> Tree {
-        let trie = common.map(|common| Trie::of(common, ways));
+    fn describe(&self, common: Option<&Problem<'a>>, routes: &[Option<Route>]) -> Tree {
+        let trie = common.map(|common| Trie::of(common, routes));
         let [run, links] = trie.map_or([Cost::ZERO; 2], |trie| [trie.run, trie.links]);
-        let quality = self.lacks(common, ways);
+        let quality = self.lacks(common, routes);
         let plan = |route: &Route| Plan::of_route(self.snapshot, route, true);
-        let way = |sink: usize| ways.get(sink).and_then(Option::as_ref);
+        let route_to = |sink: usize| routes.get(sink).and_then(Option::as_ref);
         let nothing = self.snapshot.weights.quality;
         let (mut dearest, mut apart, mut left_out) = (0.0_f64, 0.0, 0u32);
         let mut goals = Vec::new();
         for (sink, goal) in self.goals.iter().enumerate() {
-            let alone = self.alone[sink].as_ref().filter(|_| way(sink).is_some());
+            let alone = self.alone[sink]
+                .as_ref()
+                .filter(|_| route_to(sink).is_some());
             let Some((node, alone)) = goal.node.zip(alone) else {
                 left_out += 1;
                 apart += nothing;
@@ -328,23 +330,23 @@ impl<'a> Growth<'a> {
             bound: bound.map_or(dearest, Cost::as_f64) + f64::from(left_out) * nothing,
             apart,
             paths: (0..self.goals.len())
-                .map(|sink| way(sink).map(plan).unwrap_or_default())
+                .map(|sink| route_to(sink).map(plan).unwrap_or_default())
                 .collect(),
         }
     }
 
     /// Returns the sinks left out, and what each lacks.
-    fn left_out(&mut self, common: Option<&Problem<'a>>, ways: &[Option<Route>]) -> Vec<LeftOut> {
+    fn left_out(&mut self, common: Option<&Problem<'a>>, routes: &[Option<Route>]) -> Vec<LeftOut> {
         let mut left_out = Vec::new();
         for sink in 0..self.goals.len() {
-            if ways.get(sink).is_some_and(Option::is_some) {
+            if routes.get(sink).is_some_and(Option::is_some) {
                 continue;
             }
             let node = self.goals[sink].snapshot.stream.to[0].clone();
             let mut shortfalls = self.shortfalls[sink].clone();
             if shortfalls.is_empty() {
                 shortfalls = if self.take_diagnosis() {
-                    self.lacks_beside(common, ways, &self.goals[sink])
+                    self.lacks_beside(common, routes, &self.goals[sink])
                 } else {
                     vec![Shortfall::not_looked_into(node.clone())]
                 };
@@ -361,12 +363,12 @@ impl<'a> Growth<'a> {
     fn lacks_beside(
         &self,
         common: Option<&Problem<'a>>,
-        ways: &[Option<Route>],
+        routes: &[Option<Route>],
         goal: &Goal,
     ) -> Vec<Shortfall> {
         let mut shortfalls = Vec::new();
         if let Some((common, node)) = common.zip(goal.node) {
-            let trie = Trie::of(common, ways);
+            let trie = Trie::of(common, routes);
             let plan = |route: &Route| Plan::of_route(self.snapshot, route, true);
             for (need, relaxation) in shortfall::each_alone() {
                 let ends = [common.source, node];
@@ -376,7 +378,7 @@ impl<'a> Growth<'a> {
                 let Ok(Some(route)) = found else {
                     continue;
                 };
-                let mut paths: Vec<Plan> = ways.iter().flatten().map(plan).collect();
+                let mut paths: Vec<Plan> = routes.iter().flatten().map(plan).collect();
                 paths.push(Plan::of_route(self.snapshot, &route, false));
                 let mut lacks = check(&goal.snapshot, &paths[paths.len() - 1]);
                 trie::check_sharing(self.snapshot, &paths, &mut lacks);

@@ -40,12 +40,12 @@ impl Tree {
         if branches.iter().all(|branch| branch.parts == 1) && self.paths.len() > 1 {
             text.push_str("The ways part nowhere.\n");
         }
-        let mut told: Option<(usize, &NodeName)> = None;
+        let mut last: Option<(usize, &NodeName)> = None;
         for branch in partings {
             let here = (branch.depth, &branch.node);
-            if told != Some(here) {
+            if last != Some(here) {
                 let _ = writeln!(text, "At {} the ways part:", branch.node);
-                told = Some(here);
+                last = Some(here);
             }
             let others = branches
                 .iter()

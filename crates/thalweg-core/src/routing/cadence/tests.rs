@@ -38,12 +38,12 @@ fn burst_is_followed_by_one_per_interval() {
 fn nobody_gets_no_burst() {
     let every = Duration::from_secs(60);
     let mut cadence = Cadence::default();
-    let mut told = Instant::ZERO;
+    let mut announced = Instant::ZERO;
     for _ in 0..3 {
-        assert_eq!(cadence.next(every, Urgency::Nobody), told + every);
-        told = told + every;
-        cadence.handle_told(every, told);
-        told = told + every;
+        assert_eq!(cadence.next(every, Urgency::Nobody), announced + every);
+        announced = announced + every;
+        cadence.handle_told(every, announced);
+        announced = announced + every;
     }
 }
 

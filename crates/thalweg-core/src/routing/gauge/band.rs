@@ -76,16 +76,16 @@ impl Settling {
         }
         self.held = None;
         // The band extends equally above and below the announced value.
-        let told = f64::midpoint(low, high);
-        (value < told - near || value > told + near).then_some(value)
+        let announced = f64::midpoint(low, high);
+        (value < announced - near || value > announced + near).then_some(value)
     }
 }
 
 impl Band {
     /// Returns the band of a value that is announced now.
-    pub const fn new(told: f64) -> Self {
+    pub const fn new(announced: f64) -> Self {
         Self {
-            announced: told,
+            announced,
             below: None,
             above: None,
         }

@@ -442,15 +442,15 @@ impl Gauge {
         if self.capacity.is_some()
             && let Some(capacity) = self.reading().capacity
         {
-            let told = self.announced_rate.told();
-            let bounds = [told * 0.75, told * 1.25];
+            let announced = self.announced_rate.told();
+            let bounds = [announced * 0.75, announced * 1.25];
             let (rate, holds) = (capacity.as_bps() as f64, [fall, RISE_HOLD]);
             has_changed |= self.announced_rate.handle_value(rate, bounds, holds, now);
         }
         has_changed |= self.announce_rtt(fall, now);
-        let told = self.announced_loss.told();
-        let margin = (told / 2.0).max(LOSS_MARGIN);
-        let bounds = [told - margin, told + margin];
+        let announced = self.announced_loss.told();
+        let margin = (announced / 2.0).max(LOSS_MARGIN);
+        let bounds = [announced - margin, announced + margin];
         let loss = self.loss.as_f64();
         has_changed |= self
             .announced_loss
@@ -487,8 +487,8 @@ impl Gauge {
 
     /// Returns the bounds of the band around the announced RTT.
     fn rtt_bounds(&self) -> [f64; 2] {
-        let (told, margin) = (self.announced_rtt.told(), RTT_MARGIN.as_secs_f64());
-        [told * 0.75 - margin, told * 1.25 + margin]
+        let (announced, margin) = (self.announced_rtt.told(), RTT_MARGIN.as_secs_f64());
+        [announced * 0.75 - margin, announced * 1.25 + margin]
     }
 }
 

@@ -96,7 +96,7 @@ impl Direction {
         off.fold(0.0, f64::max)
     }
 
-    fn told_kbps(&self) -> Option<f64> {
+    fn announced_kbps(&self) -> Option<f64> {
         let rate = self.gauge.told().rate;
         rate.map(|rate| rate.as_bps() as f64 / 1e3)
     }
@@ -122,7 +122,7 @@ proptest! {
     ) {
         let mut link = Direction::new(Some(kbps), 20, seed);
         prop_assert_eq!(link.pass(kbps, kbps * share / 100, LONG), 0);
-        prop_assert_eq!(link.told_kbps(), Some(kbps as f64));
+        prop_assert_eq!(link.announced_kbps(), Some(kbps as f64));
         prop_assert!(!link.gauge.told().is_measured);
     }
 
@@ -135,8 +135,8 @@ proptest! {
         // Once in ten thousand cases the noise is a fifth over a whole window: then the link did
         // carry that.
         prop_assume!(link.off_by(kbps) < 0.14);
-        let told = link.told_kbps().expect("it was full");
-        prop_assert!((told / kbps as f64 - 1.0).abs() < 0.15, "{}", told);
+        let announced = link.announced_kbps().expect("was full");
+        prop_assert!((announced / kbps as f64 - 1.0).abs() < 0.15, "{}", announced);
         prop_assert!(link.gauge.told().is_measured);
     }
 
@@ -145,13 +145,13 @@ proptest! {
         let mut link = Direction::new(Some(kbps), 20, seed);
         link.pass(kbps, kbps * 9 / 10, Duration::from_secs(10));
         prop_assert_eq!(link.pass(kbps / 2, kbps * 9 / 10, FALL_ANNOUNCED_MAX), 1);
-        let told = link.told_kbps().expect("it is configured");
-        prop_assert!((told / (kbps / 2) as f64 - 1.0).abs() < 0.25, "{}", told);
-        prop_assert!(link.gauge.told().is_measured, "the operator says more");
+        let announced = link.announced_kbps().expect("is configured");
+        prop_assert!((announced / (kbps / 2) as f64 - 1.0).abs() < 0.25, "{}", announced);
+        prop_assert!(link.gauge.told().is_measured, "the operator's rate is higher");
         prop_assert_eq!(link.pass(kbps, kbps * 2, Duration::from_secs(10)), 0);
         prop_assert_eq!(link.pass(kbps, kbps * 2, Duration::from_secs(3)), 1);
-        let told = link.told_kbps().expect("it is configured");
-        prop_assert!(told > 0.75 * kbps as f64, "{}", told);
+        let announced = link.announced_kbps().expect("is configured");
+        prop_assert!(announced > 0.75 * kbps as f64, "{}", announced);
     }
 
     #[test]
@@ -168,8 +168,8 @@ proptest! {
             link.pause = 1;
         }
         prop_assert_eq!(link.pass(kbps, 2_000, LONG), 0);
-        prop_assert_eq!(link.told_kbps(), Some(kbps as f64));
-        let known = link.gauge.reading().capacity.expect("it is configured");
+        prop_assert_eq!(link.announced_kbps(), Some(kbps as f64));
+        let known = link.gauge.reading().capacity.expect("is configured");
         prop_assert!(known.as_bps() >= kbps * 850, "{}", known.as_bps());
     }
 
@@ -184,18 +184,18 @@ proptest! {
         link.pause = pause;
         let first = Duration::from_nanos(SAMPLE_EVERY.as_nanos() * 2 * pause);
         prop_assert_eq!(link.pass(slow, 2_000, FALL_ANNOUNCED_MAX + first), 1);
-        let told = link.told_kbps().expect("it is configured");
-        prop_assert!(told < 2.0 * slow as f64, "{} of {}", told, slow);
+        let announced = link.announced_kbps().expect("is configured");
+        prop_assert!(announced < 2.0 * slow as f64, "{} of {}", announced, slow);
     }
 
     #[test]
     fn low_demand_lowers_nothing(kbps in 200_u64..50_000, share in 1_u64..70, seed: u64) {
         let mut link = Direction::new(None, 10, seed);
         link.pass(kbps, kbps * 2, Duration::from_secs(20));
-        let told = link.told_kbps();
+        let announced = link.announced_kbps();
         link.waiting = 0;
         prop_assert_eq!(link.pass(kbps, kbps * share / 100, LONG), 0);
-        prop_assert_eq!(link.told_kbps(), told);
+        prop_assert_eq!(link.announced_kbps(), announced);
     }
 
     #[test]
@@ -207,7 +207,7 @@ proptest! {
         let mut gauge = Gauge::new(None, sample(0, 0, Duration::ZERO), Instant::ZERO);
         for ((at, heard), rtt, sent, waiting, loss) in read {
             let now = Instant::from_nanos(at / 4);
-            let loss = Ratio::new(loss).expect("it is a share");
+            let loss = Ratio::new(loss).expect("a share");
             let rtt = Duration::from_nanos(rtt / 4);
             gauge.handle_sample(Sample { loss, heard, ..sample(sent, waiting, rtt) }, now);
             gauge.handle_timeout(now);
@@ -222,9 +222,9 @@ fn directions_are_measured_separately() {
     let mut back = Direction::new(Some(8_000), 5, 2);
     there.pass(8_000, 6_000, LONG);
     back.pass(1_000, 6_000, LONG);
-    assert_eq!(there.told_kbps(), Some(8_000.0));
-    let told = back.told_kbps().expect("it is configured");
-    assert!((900.0..1_100.0).contains(&told), "{told}");
+    assert_eq!(there.announced_kbps(), Some(8_000.0));
+    let announced = back.announced_kbps().expect("is configured");
+    assert!((900.0..1_100.0).contains(&announced), "{announced}");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn fallen_link_is_retried_with_doubling_wait() {
     let mut patience = DOUBT;
     for _ in 0..4 {
         assert_eq!(link.pass(1_000, 3_000, Duration::from_secs(10)), 1);
-        assert_eq!(link.told_kbps(), Some(1_000.0));
+        assert_eq!(link.announced_kbps(), Some(1_000.0));
         // The stream takes another path; nothing is left to send.
         link.waiting = 0;
         link.pass(1_000, 0, Duration::from_secs(5));
@@ -241,11 +241,11 @@ fn fallen_link_is_retried_with_doubling_wait() {
         let waits = doubt.saturating_since(link.now) + Duration::from_secs(5);
         assert!(waits > patience.saturating_sub(Duration::from_secs(2)) && waits <= patience);
         assert!(link.gauge.handle_timeout(doubt));
-        assert_eq!(link.told_kbps(), Some(4_000.0));
+        assert_eq!(link.announced_kbps(), Some(4_000.0));
         (link.now, patience) = (doubt, patience + patience);
     }
     assert_eq!(link.pass(4_000, 6_000, LONG), 0);
-    assert!(link.gauge.poll_timeout().is_never(), "it has kept its word");
+    assert!(link.gauge.poll_timeout().is_never(), "not refuted");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn lasting_rtt_change_is_announced() {
 
 #[test]
 fn loss_of_few_packets_is_scaled_down() {
-    let share = |share| Ratio::new(share).expect("it is a share");
+    let share = |share| Ratio::new(share).expect("a share");
     for (lost, packets, weighed) in [
         (3.0, 20, 0.03),
         (20.0, 20, 0.2),
@@ -301,7 +301,7 @@ struct Stretched {
     /// Smoothed RTTs; the driver reads the minimum of the last ten seconds.
     read: Vec<f64>,
     /// Times of announcements since the start.
-    told: Vec<Duration>,
+    announcements: Vec<Duration>,
 }
 
 impl Stretched {
@@ -315,7 +315,7 @@ impl Stretched {
             held_back: 0,
             smoothed: 20.0,
             read: Vec::new(),
-            told: Vec::new(),
+            announcements: Vec::new(),
         }
     }
 
@@ -339,7 +339,7 @@ impl Stretched {
         };
         if self.gauge.handle_sample(read, self.now) {
             let at = Instant::ZERO + Duration::from_secs(1);
-            self.told.push(self.now.saturating_since(at));
+            self.announcements.push(self.now.saturating_since(at));
         }
     }
 
@@ -354,7 +354,7 @@ impl Stretched {
         }
     }
 
-    fn told_ms(&self) -> f64 {
+    fn announced_ms(&self) -> f64 {
         self.gauge.told().rtt.as_secs_f64() * 1e3
     }
 }
@@ -371,24 +371,24 @@ fn longer_path_is_announced_before_streams_return() {
     link.look(20);
     link.answer(410);
     link.pass(806, 4, seconds(8));
-    let [told] = link.told[..] else {
-        panic!("{:?}", link.told);
+    let [announced] = link.announcements[..] else {
+        panic!("{:?}", link.announcements);
     };
-    assert!(told < seconds(5), "{told:?}");
-    assert!((770.0..=806.0).contains(&link.told_ms()));
+    assert!(announced < seconds(5), "{announced:?}");
+    assert!((770.0..=806.0).contains(&link.announced_ms()));
     // The ten-second minimum is the old RTT at first and then rises: no improvement is announced.
     link.pass(806, 20, LONG + LONG);
-    assert!(link.told.len() <= 2, "{:?}", link.told);
-    assert!((770.0..=806.0).contains(&link.told_ms()));
+    assert!(link.announcements.len() <= 2, "{:?}", link.announcements);
+    assert!((770.0..=806.0).contains(&link.announced_ms()));
     // The path is as before.
-    let before = link.told.len();
+    let before = link.announcements.len();
     link.pass(20, 1, seconds(9));
-    assert_eq!(link.told.len(), before);
+    assert_eq!(link.announcements.len(), before);
     link.pass(20, 1, LONG);
     assert!(
-        (15.0..=30.0).contains(&link.told_ms()),
+        (15.0..=30.0).contains(&link.announced_ms()),
         "{}",
-        link.told_ms()
+        link.announced_ms()
     );
 }
 
@@ -403,7 +403,7 @@ fn unchanged_path_is_not_announced() {
         link.answer(400);
         link.pass(20, 1, seconds(15));
     }
-    assert_eq!(link.told, []);
+    assert_eq!(link.announcements, []);
 }
 
 #[test]
@@ -413,21 +413,21 @@ fn repeated_silence_is_still_announced() {
         link.gauge.handle_silence();
         link.pass(806, 1, seconds(1));
     }
-    assert!((770.0..=806.0).contains(&link.told_ms()));
-    assert_eq!(link.told.len(), 1);
+    assert!((770.0..=806.0).contains(&link.announced_ms()));
+    assert_eq!(link.announcements.len(), 1);
 }
 
 #[test]
 fn result_is_announced_without_samples() {
     let mut link = Stretched::new();
     link.gauge.handle_silence();
-    assert!(link.gauge.poll_timeout().is_never(), "nothing has come");
+    assert!(link.gauge.poll_timeout().is_never(), "no answer");
     link.look(20);
     link.answer(806);
     let due = link.gauge.poll_timeout();
     assert!(due > link.now && due <= link.now + seconds(3));
     assert!(link.gauge.handle_timeout(due));
-    assert!((770.0..=806.0).contains(&link.told_ms()));
+    assert!((770.0..=806.0).contains(&link.announced_ms()));
     assert!(link.gauge.poll_timeout().is_never());
 }
 
@@ -437,14 +437,22 @@ fn early_rtt_is_announced_again_when_settled() {
     for every in [2, 4, 8, 20] {
         let mut link = Stretched::new();
         link.pass(806, every, seconds(300));
-        let told = link.told_ms();
-        assert!((730.0..=806.0).contains(&told), "{every}: {told}");
-        assert!(link.told.len() <= 8, "{every}: {:?}", link.told);
-        link.told.clear();
+        let announced = link.announced_ms();
+        assert!((730.0..=806.0).contains(&announced), "{every}: {announced}");
+        assert!(
+            link.announcements.len() <= 8,
+            "{every}: {:?}",
+            link.announcements
+        );
+        link.announcements.clear();
         link.pass(20, every, seconds(300));
-        let told = link.told_ms();
-        assert!((15.0..=30.0).contains(&told), "{every}: {told}");
-        assert!(link.told.len() <= 8, "{every}: {:?}", link.told);
+        let announced = link.announced_ms();
+        assert!((15.0..=30.0).contains(&announced), "{every}: {announced}");
+        assert!(
+            link.announcements.len() <= 8,
+            "{every}: {:?}",
+            link.announcements
+        );
     }
 }
 
@@ -454,16 +462,16 @@ fn link_full_once_returns_to_unknown() {
     let mut patience = DOUBT;
     for _ in 0..4 {
         assert_eq!(link.pass(200, 400, Duration::from_secs(15)), 1);
-        assert_eq!(link.told_kbps(), Some(200.0));
+        assert_eq!(link.announced_kbps(), Some(200.0));
         link.waiting = 0;
         link.pass(2_000, 0, Duration::from_secs(5));
         let doubt = link.gauge.poll_timeout();
         let waits = doubt.saturating_since(link.now) + Duration::from_secs(5);
         assert!(waits > patience.saturating_sub(Duration::from_secs(2)) && waits <= patience);
         let before = Instant::from_nanos(doubt.as_nanos() - 1);
-        assert!(!link.gauge.handle_timeout(before) && link.told_kbps() == Some(200.0));
-        assert!(link.gauge.handle_timeout(doubt) && link.told_kbps().is_none());
-        assert!(link.gauge.poll_timeout().is_never(), "there is no more");
+        assert!(!link.gauge.handle_timeout(before) && link.announced_kbps() == Some(200.0));
+        assert!(link.gauge.handle_timeout(doubt) && link.announced_kbps().is_none());
+        assert!(link.gauge.poll_timeout().is_never(), "no further retry");
         (link.now, patience) = (doubt, patience + patience);
     }
     // The link carries the load for longer than twice the wait: the next fall is a new one.
@@ -478,13 +486,13 @@ fn better_link_is_tried_before_unknown() {
     let mut link = Direction::new(None, 0, 1);
     assert_eq!(link.pass(1_000, 3_000, Duration::from_secs(20)), 1);
     assert_eq!(link.pass(300, 3_000, Duration::from_secs(20)), 1);
-    assert_eq!(link.told_kbps(), Some(300.0));
+    assert_eq!(link.announced_kbps(), Some(300.0));
     let first = link.gauge.poll_timeout();
     assert!(link.gauge.handle_timeout(first));
-    assert_eq!(link.told_kbps(), Some(1_000.0));
+    assert_eq!(link.announced_kbps(), Some(1_000.0));
     let second = link.gauge.poll_timeout();
     assert_eq!(second, first + DOUBT);
-    assert!(link.gauge.handle_timeout(second) && link.told_kbps().is_none());
+    assert!(link.gauge.handle_timeout(second) && link.announced_kbps().is_none());
     // Both together count as one trial.
     (link.now, link.waiting) = (second, 0);
     assert_eq!(link.pass(300, 3_000, Duration::from_secs(10)), 1);
@@ -499,7 +507,7 @@ fn briefly_full_link_is_not_slow() {
         assert_eq!(link.pass(300, 1_000, Duration::from_secs(3)), 0);
         // Then nothing is sent, and nothing is read.
         (link.now, link.waiting) = (link.gauge.poll_timeout(), 0);
-        assert!(!link.gauge.handle_timeout(link.now) && link.told_kbps().is_none());
+        assert!(!link.gauge.handle_timeout(link.now) && link.announced_kbps().is_none());
     }
     assert_eq!(link.pass(300, 1_000, Duration::from_secs(10)), 1);
     assert_eq!(link.gauge.poll_timeout(), link.now + DOUBT);

@@ -23,22 +23,22 @@ fn ms(ms: u64) -> Instant {
 }
 
 /// Checks whenever due, until `until`; returns the changes of liveness and their times.
-fn looked(
+fn changes(
     pulse: &mut Pulse,
     until: Instant,
     sign: impl Fn(Instant) -> Sign,
 ) -> Vec<(Hearing, Instant)> {
-    let mut heard = Vec::new();
+    let mut liveness = Vec::new();
     while pulse.poll_timeout() <= until {
         let now = pulse.poll_timeout();
-        heard.extend(
+        liveness.extend(
             pulse
                 .handle_look(sign(now), now)
                 .map(|hearing| (hearing, now)),
         );
-        assert!(pulse.poll_timeout() > now, "it never looks twice at once");
+        assert!(pulse.poll_timeout() > now, "no two checks at once");
     }
-    heard
+    liveness
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn dead_neighbour_is_doubtful_then_silent() {
     assert!(pulse.poll_timeout().is_never());
     let sent = Instant::from_nanos(7);
     pulse.handle_sent(sent);
-    let heard = looked(&mut pulse, sent + Duration::from_secs(3), |_| {
+    let liveness = changes(&mut pulse, sent + Duration::from_secs(3), |_| {
         sign(0, 1_200)
     });
     let (doubt, patience) = (Pulse::doubt(RTT), Pulse::patience(RTT));
@@ -78,7 +78,7 @@ fn dead_neighbour_is_doubtful_then_silent() {
         (Hearing::Doubtful, sent + doubt),
         (Hearing::Silent, sent + patience),
     ];
-    assert_eq!(heard, expected);
+    assert_eq!(liveness, expected);
     assert!(pulse.is_silent());
 }
 
@@ -94,13 +94,13 @@ fn wait_starts_at_last_acknowledgement() {
             ..sign(received, 1_200)
         }
     };
-    let heard = looked(&mut pulse, ms(3_000), of);
+    let liveness = changes(&mut pulse, ms(3_000), of);
     let (doubt, patience) = (Pulse::doubt(RTT), Pulse::patience(RTT));
     let expected = [
         (Hearing::Doubtful, ms(61) + doubt),
         (Hearing::Silent, ms(61) + patience),
     ];
-    assert_eq!(heard, expected);
+    assert_eq!(liveness, expected);
     // Data other than an acknowledgement has arrived by a check, at an unknown time.
     let mut pulse = Pulse::default();
     pulse.handle_sent(ms(0));
@@ -108,8 +108,8 @@ fn wait_starts_at_last_acknowledgement() {
         waiting_since: Some(ms(9)),
         ..sign(if now < ms(61) { 0 } else { 40 }, 1_200)
     };
-    let heard = looked(&mut pulse, ms(3_000), of);
-    assert_eq!(heard[1], (Hearing::Silent, ms(75) + patience));
+    let liveness = changes(&mut pulse, ms(3_000), of);
+    assert_eq!(liveness[1], (Hearing::Silent, ms(75) + patience));
 }
 
 #[test]
@@ -118,9 +118,9 @@ fn late_answer_ends_doubt() {
     pulse.handle_sent(ms(0));
     let back = ms(0) + Pulse::doubt(RTT) + Duration::from_millis(10);
     let of = |now: Instant| sign(u64::from(now >= back), 1_200);
-    let heard = looked(&mut pulse, ms(300), of);
-    let [(Hearing::Doubtful, _), (Hearing::Answering, when), ..] = heard[..] else {
-        panic!("{heard:?}");
+    let liveness = changes(&mut pulse, ms(300), of);
+    let [(Hearing::Doubtful, _), (Hearing::Answering, when), ..] = liveness[..] else {
+        panic!("{liveness:?}");
     };
     assert!(when.saturating_since(back) <= LOOK);
 }
@@ -130,19 +130,19 @@ fn unread_idle_bytes_extend_no_patience() {
     let mut pulse = Pulse::default();
     let mut now = Instant::from_nanos(7);
     pulse.handle_sent(now);
-    let unasked = Sign {
+    let unread = Sign {
         received: None,
         ..sign(0, 0)
     };
     for _ in 0..3 {
         now = now + LOOK;
-        assert_eq!(pulse.handle_look(unasked, now), None);
+        assert_eq!(pulse.handle_look(unread, now), None);
         pulse.handle_sent(now);
     }
     // Something arrived meanwhile; then nothing more.
-    let asked = |_| sign(9_000, 1_200);
-    let heard = looked(&mut pulse, now + Duration::from_secs(3), asked);
-    assert_eq!(heard[1], (Hearing::Silent, now + Pulse::patience(RTT)));
+    let read = |_| sign(9_000, 1_200);
+    let liveness = changes(&mut pulse, now + Duration::from_secs(3), read);
+    assert_eq!(liveness[1], (Hearing::Silent, now + Pulse::patience(RTT)));
     // One received byte makes a difference.
     assert_eq!(
         pulse.handle_look(sign(9_001, 0), pulse.poll_timeout()),
@@ -171,10 +171,10 @@ fn unread_answers_cost_no_time_later() {
             ..waits
         }
     };
-    let heard = looked(&mut pulse, ms(3_000), of);
+    let liveness = changes(&mut pulse, ms(3_000), of);
     let silent = (Hearing::Silent, last + Pulse::patience(RTT));
     let doubted = (Hearing::Doubtful, last + Pulse::doubt(RTT));
-    assert_eq!(heard, [doubted, silent]);
+    assert_eq!(liveness, [doubted, silent]);
 }
 
 #[test]
@@ -189,9 +189,9 @@ fn one_byte_ends_silence_and_idle_is_unchecked() {
             sign(40, 0)
         }
     };
-    let heard = looked(&mut pulse, back + Duration::from_secs(1), of);
-    let [_, (Hearing::Silent, _), (Hearing::Answering, ended)] = heard[..] else {
-        panic!("{heard:?}");
+    let liveness = changes(&mut pulse, back + Duration::from_secs(1), of);
+    let [_, (Hearing::Silent, _), (Hearing::Answering, ended)] = liveness[..] else {
+        panic!("{liveness:?}");
     };
     assert!(ended.saturating_since(back) <= LOOK);
     assert!(!pulse.is_silent() && pulse.poll_timeout().is_never());
@@ -204,15 +204,19 @@ fn sparse_answers_are_not_silence() {
     let until = Instant::ZERO + Duration::from_secs(10);
     // A full queue: data every 200 ms, where the patience is 225 ms and the doubt 150 ms.
     let of = |now: Instant| sign(now.as_nanos() / 200_000_000, 50_000);
-    let heard = looked(&mut pulse, until, of);
-    assert!(heard.iter().all(|(hearing, _)| *hearing != Hearing::Silent));
+    let liveness = changes(&mut pulse, until, of);
+    assert!(
+        liveness
+            .iter()
+            .all(|(hearing, _)| *hearing != Hearing::Silent)
+    );
     let of = |now: Instant| sign(now.as_nanos() / 100_000_000, 50_000);
     let mut pulse = Pulse::default();
     pulse.handle_sent(Instant::ZERO);
-    assert_eq!(looked(&mut pulse, until, of), []);
+    assert_eq!(changes(&mut pulse, until, of), []);
     let mut pulse = Pulse::default();
     pulse.handle_sent(Instant::ZERO);
-    assert_eq!(looked(&mut pulse, until, |_| sign(0, 0)), []);
+    assert_eq!(changes(&mut pulse, until, |_| sign(0, 0)), []);
     assert!(pulse.poll_timeout().is_never());
 }
 
@@ -227,8 +231,8 @@ fn own_suspension_is_not_silence() {
         ..sign(0, 1_200)
     };
     assert_eq!(pulse.handle_look(of(late), late), None);
-    let heard = looked(&mut pulse, late + Duration::from_secs(1), of);
-    let waited = heard[1].1.saturating_since(late);
+    let liveness = changes(&mut pulse, late + Duration::from_secs(1), of);
+    let waited = liveness[1].1.saturating_since(late);
     let patience = Pulse::patience(RTT);
     assert!(
         patience <= waited + LOOK && waited <= patience + LOOK,

@@ -18,7 +18,7 @@ proptest! {
         let manifest = manifest_of(&[("a", &file)], 1 << shift);
         prop_assert_eq!(manifest.files()[0].hash, *blake3::hash(&file).as_bytes());
         for block in 0..manifest.layout().blocks() {
-            let place = manifest.layout().place(block).expect("it has one");
+            let place = manifest.layout().place(block).expect("in range");
             let there = &file[place.offset as usize..][..place.bytes];
             prop_assert!(manifest.is_block(block, there));
             let mut other = there.to_vec();
@@ -29,10 +29,10 @@ proptest! {
 
     #[test]
     fn blocks_cover_files_once(sizes in prop::collection::vec(0_u64..9_000, 1..9)) {
-        let layout = Layout::new(sizes.iter().copied(), 1024).expect("they are few");
+        let layout = Layout::new(sizes.iter().copied(), 1024).expect("within limits");
         let mut covered = vec![0; sizes.len()];
         for block in 0..layout.blocks() {
-            let place = layout.place(block).expect("it has one");
+            let place = layout.place(block).expect("in range");
             prop_assert_eq!(place.offset, covered[place.file]);
             covered[place.file] += place.bytes as u64;
             prop_assert!(layout.blocks_of(place.file).contains(&block));
@@ -120,7 +120,7 @@ fn id_covers_mode_but_not_time() {
     let with = |change: fn(&mut File)| {
         let mut file = plain.files()[0].clone();
         change(&mut file);
-        Manifest::new(vec![file], 1024, Vec::new()).expect("it fits")
+        Manifest::new(vec![file], 1024, Vec::new()).expect("is valid")
     };
     let wider = with(|file| file.mode = Mode::of(0o755));
     let later = with(|file| file.changed = i64::MIN);

@@ -137,10 +137,10 @@ fn stream_names_contain_their_targets() {
         .collect();
     let name = id
         .files_stream(&nodes[..TRANSFER_TARGETS_MAX])
-        .expect("so many fit");
+        .expect("within limits");
     assert_eq!(TransferId::of_stream(&name, &nodes[3]), Some(id));
     assert_eq!(
-        TransferId::of_stream(&name, nodes.last().expect("some")),
+        TransferId::of_stream(&name, nodes.last().expect("not empty")),
         None
     );
     assert_eq!(id.files_stream(&nodes), None);
@@ -332,7 +332,7 @@ fn manifest_is_resent_after_altered_offer() {
         assert_eq!(
             receipt.map(|receipt| receipt.state),
             Some(State::Manifest { has: 0 }),
-            "what came is not said to be there"
+            "the rejected part is still missing"
         );
         assert_eq!(take(&mut receiver, &part), Ok(Taken::Manifest));
     }

@@ -39,5 +39,5 @@ pub(super) fn manifest_of(files: &[(&str, &[u8])], block_bytes: u64) -> Manifest
         }
     };
     let files = files.iter().map(entry).collect();
-    Manifest::new(files, block_bytes, hashes).expect("it fits together")
+    Manifest::new(files, block_bytes, hashes).expect("is consistent")
 }

@@ -48,7 +48,7 @@ struct World {
     sequence: u64,
     ends: Vec<End>,
     now: Instant,
-    dice: SplitMix,
+    rng: SplitMix,
     luck: Luck,
     /// Faults and crashes happen only before this turn, so that every run ends.
     calm: Instant,
@@ -86,7 +86,7 @@ impl World {
             sequence: 0,
             ends: (0..targets).map(end).collect(),
             now: Instant::ZERO,
-            dice: SplitMix::new(seed),
+            rng: SplitMix::new(seed),
             luck,
             calm: Instant::ZERO + Duration::from_secs(60),
             manifest,
@@ -99,7 +99,7 @@ impl World {
 
     fn happens(&mut self, share: f64) -> bool {
         let share = if self.now < self.calm { share } else { 0.0 };
-        self.dice.next_bool(Ratio::new(share).expect("a share"))
+        self.rng.next_bool(Ratio::new(share).expect("a share"))
     }
 
     /// Plays until all receivers have everything; returns whether they do.
@@ -122,10 +122,10 @@ impl World {
 
     fn crash(&mut self) {
         if self.happens(self.luck.crash) {
-            match self.dice.next_below(3) {
+            match self.rng.next_below(3) {
                 0 => self.restart_sender(),
                 1 => {
-                    let number = self.dice.next_below(self.ends.len() as u64) as usize;
+                    let number = self.rng.next_below(self.ends.len() as u64) as usize;
                     self.restart_receiver(number);
                 }
                 // A relay crashes: everything in flight is lost.
@@ -136,7 +136,7 @@ impl World {
 
     /// A restarted sender may choose another block size.
     fn restart_sender(&mut self) {
-        let block_bytes = 1024 << self.dice.next_below(3);
+        let block_bytes = 1024 << self.rng.next_below(3);
         self.manifest = manifest_of(&[("file", &self.file)], block_bytes);
         self.encoded.clear();
         self.manifest.encode(&mut self.encoded);
@@ -174,8 +174,8 @@ impl World {
                 let mut payload = payload.clone();
                 if self.happens(self.luck.corrupt) {
                     let mut other = payload.to_vec();
-                    let place = self.dice.next_below(other.len() as u64) as usize;
-                    other[place] ^= 1 << self.dice.next_below(8);
+                    let place = self.rng.next_below(other.len() as u64) as usize;
+                    other[place] ^= 1 << self.rng.next_below(8);
                     payload = other.into();
                 }
                 let copies = if self.happens(self.luck.twice) { 2 } else { 1 };
@@ -206,7 +206,7 @@ impl World {
                     .into(),
             },
             Next::Block(block) => {
-                let place = self.manifest.layout().place(*block).expect("it has one");
+                let place = self.manifest.layout().place(*block).expect("in range");
                 let bytes = &self.file[place.offset as usize..][..place.bytes];
                 Parcel::Block {
                     block: *block,
@@ -223,7 +223,7 @@ impl World {
             end.receiver.handle_stream(now, stream);
             match end.receiver.handle_parcel(now, sequence, &payload) {
                 Ok(Taken::Manifest) => {
-                    let manifest = end.receiver.manifest().expect("it came").clone();
+                    let manifest = end.receiver.manifest().expect("has arrived").clone();
                     end.receiver.begin(now, verify(&manifest, &end.disk));
                     end.kept = Some(manifest);
                 }
@@ -255,7 +255,7 @@ impl World {
             self.ends[number].outbound.push_back(payload);
         }
         while let Some(payload) = self.ends[number].outbound.pop_front() {
-            let receipt = Receipt::decode(&payload).expect("it is whole");
+            let receipt = Receipt::decode(&payload).expect("is complete");
             self.sender.handle_receipt(self.now, number, receipt);
         }
     }
@@ -272,7 +272,7 @@ impl World {
 fn verify(manifest: &Manifest, disk: &[u8]) -> Have {
     let mut have = Have::none(manifest.layout().blocks());
     for block in 0..manifest.layout().blocks() {
-        let place = manifest.layout().place(block).expect("it has one");
+        let place = manifest.layout().place(block).expect("in range");
         if manifest.is_block(block, &disk[place.offset as usize..][..place.bytes]) {
             have.insert(block);
         }
@@ -332,7 +332,7 @@ fn only_lost_blocks_are_resent() {
         .iter()
         .map(|(_, _, payload)| payload.len() as u64 / 1024)
         .sum();
-    assert!(lost > 0, "something was on its way");
+    assert!(lost > 0, "nothing was in flight");
     world.ends[0].inbound.clear();
     assert!(world.play(), "{:?}", world.sender.progress());
     world.check();

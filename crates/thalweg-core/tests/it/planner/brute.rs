@@ -42,7 +42,7 @@ struct Search<'a> {
     snapshot: &'a Snapshot,
     declared: &'a Declared,
     best: Option<Found>,
-    way: Found,
+    current: Found,
     nodes: Vec<usize>,
     delay: Duration,
     /// CPU used by the adapters of the current node.
@@ -70,7 +70,7 @@ pub fn best_with(snapshot: &Snapshot, declared: &Declared) -> Option<Found> {
         snapshot,
         declared,
         best: None,
-        way: Found {
+        current: Found {
             cost: 0.0,
             path: vec![snapshot.stream.from.to_string()],
             adapters: vec![vec![]],
@@ -138,7 +138,7 @@ impl<'a> Search<'a> {
 
     /// Ends here if allowed, runs each adapter that works here, and leaves over each link.
     fn visit(&mut self, state: State) {
-        let dearer = |best: &Found| self.way.cost > best.cost + 2.0 * TIE;
+        let dearer = |best: &Found| self.current.cost > best.cost + 2.0 * TIE;
         if self.best.as_ref().is_some_and(dearer) {
             return;
         }
@@ -155,7 +155,7 @@ impl<'a> Search<'a> {
         if at_sink && undone && self.is_worth_delivering(state) {
             self.offer(state);
         }
-        let used = self.way.adapters.last().map_or(0, Vec::len);
+        let used = self.current.adapters.last().map_or(0, Vec::len);
         if used < usize::from(place.slots) {
             self.run_each(state, place);
             self.run_each_declared(state, place);
@@ -248,7 +248,7 @@ impl<'a> Search<'a> {
         if !held {
             return;
         }
-        let (cost, delay, cores) = (self.way.cost, self.delay, self.cores);
+        let (cost, delay, cores) = (self.current.cost, self.delay, self.cores);
         let mbps = self.rate_bps(before) / 1e6;
         if let Some(one) = self
             .declared
@@ -257,15 +257,15 @@ impl<'a> Search<'a> {
             self.delay += one.delay;
             self.cores += one.cpu_per_mbps.unwrap_or(0.0) * mbps;
         }
-        self.way.cost += weight * mbps;
+        self.current.cost += weight * mbps;
         self.here().push(adapter.to_owned());
         self.visit(after);
         self.here().pop();
-        (self.way.cost, self.delay, self.cores) = (cost, delay, cores);
+        (self.current.cost, self.delay, self.cores) = (cost, delay, cores);
     }
 
     fn here(&mut self) -> &mut Vec<String> {
-        self.way.adapters.last_mut().expect("a path has a node")
+        self.current.adapters.last_mut().expect("a path has a node")
     }
 
     fn cross(&mut self, state: State, node: usize, link: usize) {
@@ -286,21 +286,21 @@ impl<'a> Search<'a> {
         if lossy || !edge.up || self.nodes.contains(&to) || exposed || bps > has * (1.0 + 1e-9) {
             return;
         }
-        let (cost, delay, cores) = (self.way.cost, self.delay, self.cores);
+        let (cost, delay, cores) = (self.current.cost, self.delay, self.cores);
         self.cores = 0.0;
-        self.way.cost += bps / has;
+        self.current.cost += bps / has;
         self.delay = delay + edge.delay;
         self.nodes.push(to);
         let name = self.snapshot.topology.nodes()[to].name.to_string();
-        self.way.path.push(name);
-        self.way.adapters.push(vec![]);
-        self.way.links.push(link);
+        self.current.path.push(name);
+        self.current.adapters.push(vec![]);
+        self.current.links.push(link);
         self.visit(state);
-        self.way.links.pop();
-        self.way.adapters.pop();
-        self.way.path.pop();
+        self.current.links.pop();
+        self.current.adapters.pop();
+        self.current.path.pop();
         self.nodes.pop();
-        (self.way.cost, self.delay, self.cores) = (cost, delay, cores);
+        (self.current.cost, self.delay, self.cores) = (cost, delay, cores);
     }
 
     fn offer(&mut self, state: State) {
@@ -308,7 +308,7 @@ impl<'a> Search<'a> {
         for transform in self.on(state) {
             utility *= transform.quality_factor.unwrap_or(1.0);
         }
-        let mut found = self.way.clone();
+        let mut found = self.current.clone();
         found.cost += self.snapshot.weights.quality * (1.0 - utility);
         let better = self.best.as_ref().is_none_or(|best| {
             if (found.cost - best.cost).abs() > TIE {

@@ -99,7 +99,7 @@ fn shuffled_links(topology: &Topology, rng: &mut Rng) -> Vec<usize> {
 /// Improves some properties and worsens none: rates, slots, trust, delays, the deadline, the
 /// minimum layers, prices.
 fn better(before: &Snapshot, rng: &mut Rng) -> Snapshot {
-    let mut dice_of_links = Rng::new(rng.below(usize::MAX) as u64);
+    let mut link_rng = Rng::new(rng.below(usize::MAX) as u64);
     let topology = changed(
         &before.topology,
         |_, place| {
@@ -107,7 +107,7 @@ fn better(before: &Snapshot, rng: &mut Rng) -> Snapshot {
             place.trusted |= rng.chance(30);
         },
         |_, edge| {
-            let rng = &mut dice_of_links;
+            let rng = &mut link_rng;
             edge.rate = Bitrate::from_bps(edge.rate.as_bps() + 1_000 * rng.below(500) as u64);
             edge.secure |= rng.chance(30);
             edge.up |= rng.chance(50);
@@ -181,12 +181,12 @@ proptest! {
         let mut after = Snapshot { topology, ..before.clone() };
         after.stream.from = renamed(before.stream.from.as_str());
         after.stream.to[0] = renamed(before.stream.to[0].as_str());
-        let mut told = json(&after);
+        let mut renamed = json(&after);
         for place in before.topology.nodes() {
             let name = place.name.as_str();
-            told = told.replace(&long(name), name);
+            renamed = renamed.replace(&long(name), name);
         }
-        prop_assert_eq!(json(&before), told);
+        prop_assert_eq!(json(&before), renamed);
     }
 
     #[test]

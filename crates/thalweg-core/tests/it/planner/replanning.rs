@@ -123,8 +123,8 @@ fn follow(world: &mut Snapshot, rng: &mut Rng, changes: usize) -> Vec<Way> {
     let mut replanner = Replanner::new(Policy::default());
     let mut ways = Vec::new();
     for step in 0..=changes {
-        let anew = plan(world, &Policy::default());
-        assert_eq!(replanner.plan(world), anew, "after {step} changes");
+        let fresh = plan(world, &Policy::default());
+        assert_eq!(replanner.plan(world), fresh, "after {step} changes");
         ways.push(replanner.way());
         change(world, rng);
     }
@@ -184,9 +184,9 @@ fn plan_is_kept_unless_change_pays() {
         panic!("{long:?}");
     };
     assert_eq!(path(&plan), "s y t");
-    let said: Vec<_> = steps.iter().map(ToString::to_string).collect();
+    let printed: Vec<_> = steps.iter().map(ToString::to_string).collect();
     assert_eq!(
-        said,
+        printed,
         ["y joins", "y sends to t", "s sends to y", "x leaves"]
     );
 }

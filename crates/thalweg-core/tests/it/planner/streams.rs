@@ -173,8 +173,8 @@ fn refusal_reports_remaining_rates() {
     let shared = solve(&snapshot.topology, &streams);
     assert!(!shared.admissions[0].plan.feasible && shared.admissions[1].plan.feasible);
     let text = shared.explain(&together(&snapshot.topology, &streams));
-    let said = "link x → t has 200 kbit/s, the stream needs 800 kbit/s";
-    assert!(text.contains(said), "{text}");
+    let expected = "link x → t has 200 kbit/s, the stream needs 800 kbit/s";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
