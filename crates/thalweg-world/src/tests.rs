@@ -258,14 +258,14 @@ fn share_goes_with_withhold_only() {
     for (deed, expected) in [
         (
             "do = \"crash\"\nshare = 0.25",
-            "goes with `do = \"withhold\"` alone",
+            "use it with `do = \"withhold\"` only",
         ),
         ("do = \"withhold\"\nshare = 0", "withholds nothing"),
         (
             "do = \"withhold\"\nshare = 1.5",
             "1.5 is not between 0 and 1",
         ),
-        ("share = 0.5", "not a mixture"),
+        ("share = 0.5", "either `link` and `set`"),
     ] {
         let error = with(deed).expect_err("the world is broken").to_string();
         assert!(
@@ -343,7 +343,7 @@ fn invalid_declaration_is_rejected() {
     );
     declare(
         "[adapter.thin]\npair = \"open2\"\nquality_factor = 0.5\n[adapter.open2]",
-        "w.toml:5: adapter.thin.quality_factor: `thin` has a pair that gives back",
+        "w.toml:5: adapter.thin.quality_factor: `thin` has a pair that restores",
     );
     declare(
         "[adapter.seal]\ncost_per_mbps = 0.5",
@@ -389,7 +389,7 @@ fn impossible_needs_are_rejected() {
     toml_error(
         "deadline = \"300 ms\", least",
         "deadline = \"0 ms\", least",
-        "w.toml:16: stream[0].needs.deadline: nothing arrives in no time",
+        "w.toml:16: stream[0].needs.deadline: a deadline of zero is impossible",
     );
     for (loss, expected) in [("-0.1", "-0.1"), ("1.5", "1.5"), ("nan", "NaN")] {
         toml_error(

@@ -148,7 +148,7 @@ impl ActionName {
             (Self::Withhold, share) => NodeAction::Withhold(share.unwrap_or(Ratio::ONE)),
             (_, Some(_)) => {
                 return Err(String::from(
-                    "a `share` is that of the ADUs which a node withholds, and goes with `do = \"withhold\"` alone",
+                    "`share` is the part of the ADUs that a node withholds: use it with `do = \"withhold\"` only",
                 ));
             }
             (Self::Stop, None) => NodeAction::Stop,
@@ -207,7 +207,7 @@ impl TryFrom<Written> for Event {
             }
             _ => {
                 return Err(String::from(
-                    "an event is a `link` and what is `set`, or a `node` and what to `do` (stop, crash, start, freeze, thaw, stall, resume, withhold), not a mixture",
+                    "an event has either `link` and `set`, or `node` and `do` (stop, crash, start, freeze, thaw, stall, resume, withhold)",
                 ));
             }
         };

@@ -151,7 +151,8 @@ impl Needs {
     /// Returns the first invalid key, and why it is invalid.
     pub fn fault(&self) -> Option<(&'static str, String)> {
         if self.deadline == Duration::ZERO {
-            let why = "nothing arrives in no time: write how long an ADU is of use, or \"never\"";
+            let why =
+                "a deadline of zero is impossible: write how long an ADU is useful, or \"never\"";
             return Some(("deadline", why.into()));
         }
         self.hold_fault()
@@ -164,18 +165,18 @@ impl Needs {
         }
         let what = match self.reliability {
             Reliability::None => Some("that is sent once"),
-            Reliability::Repaired => Some("of which sinks say what they lack"),
+            Reliability::Repaired => Some("that its sinks repair"),
             Reliability::UntilDeadline | Reliability::Full => None,
         };
         if let Some(what) = what {
             let why = format!(
-                "a stream {what} is not held: write `reliability` as \"until-deadline\" or \"full\""
+                "a stream {what} cannot be held: write `reliability` as \"until-deadline\" or \"full\""
             );
             return Some(("hold", why));
         }
         if self.hold > HOLD_AGE_MAX {
             let why = format!(
-                "{} is more than the {HOLD_AGE_MAX} that a node holds ADUs",
+                "{} exceeds the {HOLD_AGE_MAX} for which a node holds ADUs",
                 self.hold
             );
             return Some(("hold", why));

@@ -235,7 +235,7 @@ fn fix_of(lack: &Violation) -> String {
         Violation::LossyLink {
             from, to, loses, ..
         } => format!(
-            "let the stream bear a loss of {loses}, lower that of {from} → {to}, or declare an adapter that repairs it"
+            "let the stream tolerate a loss of {loses}, lower that of {from} → {to}, or declare an adapter that repairs it"
         ),
         Violation::NotHeld { node, adapter } => format!("let {node} hold {}", adapter.kind()),
         Violation::LittleCpu {
@@ -245,17 +245,20 @@ fn fix_of(lack: &Violation) -> String {
             takes_ms,
             allows_ms,
         } => format!(
-            "allow {takes_ms} ms ({} ms more), or make a link quicker",
+            "allow {takes_ms} ms ({} ms more), or make a link faster",
             takes_ms - allows_ms
         ),
         Violation::LongPath { nodes, most } => {
-            format!("link nodes so that {} fewer are on the way", nodes - most)
+            format!(
+                "add links so that the path has {} fewer nodes",
+                nodes - most
+            )
         }
         Violation::NoPath { from, to } => {
             format!("link {from} with {to}, directly or through other nodes")
         }
-        Violation::NotLookedInto { sink } => format!("plan {sink} alone to know"),
-        Violation::NoTree { sink } => format!("send to {sink} by a stream of its own"),
+        Violation::NotLookedInto { sink } => format!("plan {sink} alone to find out"),
+        Violation::NoTree { sink } => format!("send to {sink} by a separate stream"),
         Violation::LinkDown { from, to } => format!("bring {from} → {to} up"),
         Violation::Sinks { .. } => "name one sink".to_string(),
         Violation::UnknownNode { node } => format!("add a node {node}"),
@@ -263,7 +266,7 @@ fn fix_of(lack: &Violation) -> String {
             "plan a smaller network, or allow the search more labels".to_string()
         }
         Violation::Layers { .. } => "ask for fewer layers, or give the stream more".to_string(),
-        other => format!("mend this: {other}"),
+        other => format!("fix this: {other}"),
     }
 }
 

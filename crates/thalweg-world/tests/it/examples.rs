@@ -84,8 +84,8 @@ fn declared_adapters_repair_and_transcode() {
     for sentence in [
         "It delivers 2 of 2 layers that small makes (45.0 % of the utility), 60 kbit/s",
         "- drone → van: 1 layer, sealed with protect, 255 kbit/s of 600 kbit/s (42.5 %), 5 ms",
-        "- keep:1 at drone: small makes no more of all layers than of these.",
-        "- protect at drone: link drone → van loses 5.0 %, the stream bears 1.0 %; this repairs up to 7.0 %.",
+        "- keep:1 at drone: small makes the same of these layers as of all.",
+        "- protect at drone: link drone → van loses 5.0 %, the stream tolerates 1.0 %; this repairs up to 7.0 %.",
         "- small at van: link van → mast has 64 kbit/s; 1 layer of the stream's own would need 204 kbit/s there. Not earlier, at drone: node drone does not hold small.",
         "Next: 140 kbit/s more on van → mast would deliver 50.0 % of the utility",
     ] {

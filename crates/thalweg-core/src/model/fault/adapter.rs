@@ -76,7 +76,7 @@ impl World {
             _ if pair.is_standard() => format!("`{pair}` is a standard adapter and undoes its own"),
             None => format!("there is no adapter `{pair}`: declare `[adapter.{pair}]`"),
             Some(undo) if undo.layers.is_some() || undo.pair.is_some() => {
-                format!("`{pair}` does something of its own and cannot undo `{name}`")
+                format!("`{pair}` has its own effect and cannot undo `{name}`")
             }
             Some(_) => match rival {
                 Some((rival, _)) => format!("`{pair}` undoes `{rival}` already"),
@@ -97,7 +97,7 @@ impl World {
         let states = catalogue.states(stream.layers.len());
         if states > PLAN_STATES_MAX {
             let message = format!(
-                "with the declared adapters the stream has {states} states, {PLAN_STATES_MAX} are the most: declare fewer layers or transforms"
+                "with the declared adapters the stream has {states} states, the maximum is {PLAN_STATES_MAX}: declare fewer layers or transforms"
             );
             faults.add(format!("{path}.layers"), message);
         }
@@ -145,8 +145,8 @@ fn check_keys(
         Kind::Transcoder => {
             format!("`{name}` makes other layers, from plaintext with nothing else done to it")
         }
-        Kind::Do => format!("`{name}` has a pair that gives back the whole utility"),
-        Kind::Undo => format!("`{name}` undoes another adapter, which says what that does"),
+        Kind::Do => format!("`{name}` has a pair that restores the whole utility"),
+        Kind::Undo => format!("`{name}` undoes another adapter, which declares the effect"),
         Kind::OneWay => format!("nothing undoes `{name}`, so the sink could not read it"),
     };
     let own_cost = kind == Kind::Standard;
@@ -192,7 +192,7 @@ fn check_values(faults: &mut Faults, path: &str, declaration: &Declaration) {
     if let Some(factor) = declaration.quality_factor {
         let path = format!("{path}.quality_factor");
         if factor > 1.0 && factor.is_finite() {
-            let message = format!("{factor} is above 1: no adapter adds to what there is to see");
+            let message = format!("{factor} is above 1: no adapter raises the utility");
             faults.add(path, message);
         } else {
             faults.check_positive(path, factor);

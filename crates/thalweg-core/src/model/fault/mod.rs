@@ -82,7 +82,8 @@ impl World {
             self.check_place(faults, name, node);
             if node.clock_drift_ppm.unsigned_abs() > DRIFT_PPM_MAX {
                 let ppm = node.clock_drift_ppm;
-                let message = format!("{ppm} millionths are no clock: {DRIFT_PPM_MAX} at most");
+                let message =
+                    format!("a drift of {ppm} ppm is too large: use at most {DRIFT_PPM_MAX}");
                 faults.add(format!("node.{name}.clock_drift_ppm"), message);
             }
         }
@@ -116,7 +117,7 @@ impl World {
         for (at, sink) in stream.to.iter().enumerate() {
             let path = format!("{path}.to[{at}]");
             if *sink == stream.from {
-                let message = format!("`{sink}` is where the stream comes from");
+                let message = format!("`{sink}` is the source of the stream");
                 faults.add(path.clone(), message);
             }
             if !sinks.insert(sink) {
@@ -179,8 +180,9 @@ fn check_change(faults: &mut Faults, path: &str, set: &LinkChange) {
 /// The length of a burst has a geometric distribution, so its mean is at least one.
 fn check_burst(faults: &mut Faults, path: String, burst: f64) {
     if !(burst >= 1.0 && burst.is_finite()) {
-        let message =
-            format!("{burst} packets are no burst: write 1 for independent losses, or more");
+        let message = format!(
+            "a burst of {burst} packets is impossible: write 1 for independent losses, or more"
+        );
         faults.add(path, message);
     }
 }
@@ -190,14 +192,14 @@ fn check_bursts(faults: &mut Faults, path: &str, link: &Link) {
     check_burst(faults, format!("{path}.burst"), link.burst);
     let (loss, inside) = (link.loss.as_f64(), link.burst_loss.as_f64());
     if loss > inside {
-        let message = format!("{loss} is more than the {inside} that is lost inside a burst");
+        let message = format!("{loss} exceeds the loss of {inside} inside a burst");
         faults.add(format!("{path}.loss"), message);
         return;
     }
     let bad = loss / inside.max(f64::MIN_POSITIVE);
     if bad < 1.0 && link.burst > 1.0 && bad / (link.burst * (1.0 - bad)) > 1.0 {
         let least = bad / (1.0 - bad);
-        let message = format!("a mean loss of {loss} needs bursts of {least:.1} packets at least");
+        let message = format!("a mean loss of {loss} needs bursts of at least {least:.1} packets");
         faults.add(format!("{path}.burst"), message);
     }
 }
@@ -212,12 +214,13 @@ fn check_traffic(faults: &mut Faults, path: &str, traffic: &Traffic) {
         faults.add(format!("{path}.frames"), message);
     }
     if traffic.key_every == 0 {
-        let message = "write 1 if every frame can be understood by itself".to_string();
+        let message =
+            "0 is not a number of frames: write 1 if every frame is independent".to_string();
         faults.add(format!("{path}.key_every"), message);
     }
     if traffic.stop.is_some_and(|stop| stop <= traffic.start) {
         let message = format!(
-            "the producer would end before it begins, at {}",
+            "the producer would end before its start at {}",
             traffic.start
         );
         faults.add(format!("{path}.stop"), message);

@@ -54,7 +54,7 @@ pub enum Violation {
         has: u32,
     },
     /// A link that must not carry plaintext carries it.
-    #[error("link {from} → {to} may not carry plaintext, and would")]
+    #[error("link {from} → {to} may not carry plaintext, but would")]
     PlainLink {
         /// The sender.
         from: NodeName,
@@ -62,13 +62,13 @@ pub enum Violation {
         to: NodeName,
     },
     /// A node that must not see plaintext sees it.
-    #[error("node {node} may not see plaintext, and would")]
+    #[error("node {node} may not see plaintext, but would")]
     PlainNode {
         /// The node.
         node: NodeName,
     },
     /// A link loses more than the stream tolerates, and no transform repairs it.
-    #[error("link {from} → {to} loses {}, the stream bears {}", percent(*loses), percent(*bears))]
+    #[error("link {from} → {to} loses {}, the stream tolerates {}", percent(*loses), percent(*bears))]
     LossyLink {
         /// The sender.
         from: NodeName,
@@ -98,7 +98,7 @@ pub enum Violation {
         has_cores: f64,
     },
     /// A transform that is on covers the layer that an adapter works on.
-    #[error("{adapter} at {node} lies beneath {above}, which is on")]
+    #[error("{adapter} at {node} cannot work below {above}, which is on")]
     OutOfOrder {
         /// The node.
         node: NodeName,
@@ -108,9 +108,7 @@ pub enum Violation {
         above: AdapterName,
     },
     /// A transcoded stream arrives with less utility than the minimum layers have.
-    #[error(
-        "the stream arrives with a utility of {has}, where {needs} is the least worth delivering"
-    )]
+    #[error("the stream arrives with a utility of {has}, the minimum worth delivering is {needs}")]
     LowUtility {
         /// Utility at arrival.
         has: f64,
@@ -118,7 +116,7 @@ pub enum Violation {
         needs: f64,
     },
     /// The snapshot's adapters are invalid.
-    #[error("the adapters make no sense: {what}")]
+    #[error("the adapters are invalid: {what}")]
     BadAdapters {
         /// The mistake.
         what: String,
@@ -132,7 +130,7 @@ pub enum Violation {
         allows_ms: f64,
     },
     /// The path has more nodes than can be deployed.
-    #[error("the path has {nodes} nodes, {most} are the most")]
+    #[error("the path has {nodes} nodes, the maximum is {most}")]
     LongPath {
         /// Nodes of the path.
         nodes: u32,
@@ -159,7 +157,7 @@ pub enum Violation {
     /// The shortfalls of a sink were not analysed: others lack something too, and the network is
     /// large.
     #[error(
-        "what {sink} lacks was not looked into, for others lack something too and the network is large"
+        "the needs of {sink} were not analysed: other sinks fail too, and the network is large"
     )]
     NotLookedInto {
         /// The sink.
@@ -178,7 +176,7 @@ pub enum Violation {
         node: NodeName,
     },
     /// The search reached its label limit.
-    #[error("the search gave up at {labels} labels; whether there is a plan is not known")]
+    #[error("the search gave up at {labels} labels; whether there is a plan is unknown")]
     Exhausted {
         /// Labels that it kept.
         labels: u32,
@@ -207,7 +205,7 @@ pub enum Violation {
         node: NodeName,
     },
     /// A number in the plan is false.
-    #[error("the plan says {what} is {says}, it is {is}")]
+    #[error("the plan states {what} as {says}, its value is {is}")]
     Misstated {
         /// The name of the number.
         what: String,

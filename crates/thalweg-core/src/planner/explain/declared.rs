@@ -66,7 +66,7 @@ fn why_do(snapshot: &Snapshot, ahead: &[LinkUse], transform: &Transform) -> Stri
         if loses > bears && transform.repairs >= loses {
             let [loses, bears, repairs] = [loses, bears, transform.repairs].map(super::percent);
             return format!(
-                "link {from} → {to} loses {loses}, the stream bears {bears}; this repairs up to {repairs}"
+                "link {from} → {to} loses {loses}, the stream tolerates {bears}; this repairs up to {repairs}"
             );
         }
         let needs_bps = link.rate_bps / transform.rate_factor;
@@ -79,7 +79,7 @@ fn why_do(snapshot: &Snapshot, ahead: &[LinkUse], transform: &Transform) -> Stri
         }
     }
     if transform.hides {
-        return "some stretch ahead may not carry plaintext".to_string();
+        return "some link ahead may not carry plaintext".to_string();
     }
     "it costs less than the link load that it saves".to_string()
 }
@@ -110,5 +110,5 @@ fn why_transcode(snapshot: &Snapshot, ahead: &[LinkUse], name: AdapterName) -> S
             );
         }
     }
-    "its layers cost less, all in all, than the stream's own would".to_string()
+    "its layers cost less in total than the stream's own".to_string()
 }

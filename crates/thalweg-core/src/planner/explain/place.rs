@@ -98,13 +98,11 @@ fn reason(snapshot: &Snapshot, plan: &Plan, node: &NodeName, adapter: Adapter) -
         Adapter::Keep(layers) => why_keep(snapshot, ahead, layers),
         Adapter::Named(name) => declared::why(snapshot, ahead, name),
         Adapter::Pack => why_pack(snapshot, ahead),
-        Adapter::Unpack => "the stream leaves its packed stretch here".to_string(),
+        Adapter::Unpack => "the stream is packed up to here".to_string(),
         Adapter::Seal => why_seal(snapshot, ahead),
         Adapter::Open => match ahead.first() {
             None => "the subscriber needs it plain".to_string(),
-            Some(_) => {
-                "from here on nobody is kept from plaintext, and sealing adds rate".to_string()
-            }
+            Some(_) => "from here on plaintext is allowed, and sealing adds rate".to_string(),
         },
     }
 }
@@ -138,7 +136,7 @@ fn why_keep(snapshot: &Snapshot, ahead: &[LinkUse], layers: u8) -> String {
         .iter()
         .map(|link| declared::layers_on(snapshot, Some(link)).0);
     if let Some(name) = remade.flatten().find(|name| made != Some(*name)) {
-        return format!("{name} makes no more of all layers than of these");
+        return format!("{name} makes the same of these layers as of all");
     }
     "the layers dropped are worth less than what carrying them would cost".to_string()
 }
@@ -175,5 +173,5 @@ fn why_seal(snapshot: &Snapshot, ahead: &[LinkUse]) -> String {
             return format!("{blind} may not see plaintext, so link {from} → {to} must be sealed");
         }
     }
-    "some stretch ahead may not carry plaintext".to_string()
+    "some link ahead may not carry plaintext".to_string()
 }

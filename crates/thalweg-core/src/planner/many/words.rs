@@ -75,7 +75,7 @@ fn fate(admission: &Admission) -> String {
             ""
         };
         let why = if why.is_empty() {
-            "not all streams have room".to_string()
+            "there is no room for all streams".to_string()
         } else {
             why.join(", or ")
         };
@@ -94,7 +94,7 @@ fn fate(admission: &Admission) -> String {
     let (path, instead) = (names(plan), names(alone));
     if path == instead {
         return format!(
-            "{layers} over {path}, adapted otherwise than alone; cost {costs} instead of {alone_costs}"
+            "{layers} over {path}, with other adapters than alone; cost {costs} instead of {alone_costs}"
         );
     }
     format!("{layers} over {path} instead of {instead}; cost {costs} instead of {alone_costs}")

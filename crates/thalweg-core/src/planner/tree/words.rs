@@ -21,7 +21,7 @@ impl Tree {
         let hops: usize = self.paths.iter().map(|path| path.links.len()).sum();
         let _ = writeln!(
             text,
-            "Each of the {links} links of the tree carries one copy; way by way it would be {hops} copies."
+            "Each of the {links} links of the tree carries one copy; separate paths would need {hops} copies."
         );
         let (cost, apart) = (units(self.cost), units(self.apart));
         let proof = if self.is_proven() {
@@ -34,17 +34,17 @@ impl Tree {
         };
         let _ = writeln!(
             text,
-            "It costs {cost}, the ways apart would cost {apart}; {proof}."
+            "It costs {cost}, separate paths would cost {apart}; {proof}."
         );
         let partings = branches.iter().filter(|branch| branch.parts > 1);
         if branches.iter().all(|branch| branch.parts == 1) && self.paths.len() > 1 {
-            text.push_str("The ways part nowhere.\n");
+            text.push_str("The paths branch nowhere.\n");
         }
         let mut last: Option<(usize, &NodeName)> = None;
         for branch in partings {
             let here = (branch.depth, &branch.node);
             if last != Some(here) {
-                let _ = writeln!(text, "At {} the ways part:", branch.node);
+                let _ = writeln!(text, "At {} the paths branch:", branch.node);
                 last = Some(here);
             }
             let others = branches
@@ -122,7 +122,7 @@ impl Tree {
             })
         });
         let why =
-            tight.unwrap_or_else(|| "more would cost more on the way than it is worth".to_string());
+            tight.unwrap_or_else(|| "more layers would cost more than they are worth".to_string());
         let more = others.iter().filter_map(|other| {
             let sink = *other
                 .sinks

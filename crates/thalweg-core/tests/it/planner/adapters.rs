@@ -333,7 +333,7 @@ fn lossy_link_is_repaired() {
     assert_eq!(plan.delay, Duration::from_millis(22));
     let text = explain(&snapshot, &plan);
     for sentence in [
-        "- protect at m: link m → t loses 8.0 %, the stream bears 1.0 %; this repairs up to 10.0 %.",
+        "- protect at m: link m → t loses 8.0 %, the stream tolerates 1.0 %; this repairs up to 10.0 %.",
         "- recover at t: what protect did ends here.",
         "plain with protect",
     ] {
@@ -352,7 +352,7 @@ fn unrepairable_loss_is_reported() {
     };
     let (found, text, fix) = needs(&lossy(&Declared::new()));
     assert_eq!(found, [Need::Loss]);
-    assert_eq!(text, "link m → t loses 8 %, the stream bears 1 %");
+    assert_eq!(text, "link m → t loses 8 %, the stream tolerates 1 %");
     assert!(fix.contains("bear a loss of 0.08"), "{fix}");
 
     let mut snapshot = lossy(&repairing());
@@ -362,7 +362,7 @@ fn unrepairable_loss_is_reported() {
     }
     let (found, text, fix) = needs(&snapshot);
     assert_eq!(found, [Need::Loss, Need::Held]);
-    assert_eq!(text, "link m → t loses 8 %, the stream bears 1 %");
+    assert_eq!(text, "link m → t loses 8 %, the stream tolerates 1 %");
     assert!(!fix.is_empty());
     let held = &solve(&snapshot).1[1];
     assert!(held.to_string().contains("does not hold protect"), "{held}");
@@ -427,7 +427,7 @@ fn repair_goes_around_seal() {
     assert!(check(&snapshot, &wrong).contains(&beneath));
     assert_eq!(
         beneath.to_string(),
-        "seal at s lies beneath protect, which is on"
+        "seal at s cannot work below protect, which is on"
     );
 }
 

@@ -472,7 +472,7 @@ fn overlong_path_is_no_plan() {
     let found = shortfalls(&snapshot);
     assert_eq!(found[0].need, Need::Length);
     let text = found[0].to_string();
-    assert_eq!(text, "the path has 33 nodes, 32 are the most");
+    assert_eq!(text, "the path has 33 nodes, the maximum is 32");
 }
 
 #[test]
