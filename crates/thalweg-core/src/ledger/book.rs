@@ -11,7 +11,7 @@ use crate::limits::LEDGER_NODES_MAX;
 use crate::time::{Duration, Instant};
 
 /// Shortest interval between two notes that a stream loses ADUs.
-pub const NOTE_EVERY: Duration = Duration::from_secs(10);
+pub const NOTE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The order in which causes are charged for ADUs that arrived although they were dropped: causes
 /// that drop an ADU in flight come first.
@@ -150,7 +150,7 @@ impl Book {
             return None;
         }
         self.noted.clone_from(&reading.losses);
-        self.note = now + NOTE_EVERY;
+        self.note = now + NOTE_INTERVAL;
         Some(most)
     }
 

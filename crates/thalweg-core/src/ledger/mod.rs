@@ -58,7 +58,7 @@ use crate::adu::{Importance, Mark};
 use crate::event::DropCause;
 
 pub use account::{Account, EVERY, Place, SETTLE, SLACK};
-pub use book::{Loss, NOTE_EVERY, Reading};
+pub use book::{Loss, NOTE_INTERVAL, Reading};
 pub use disbelief::Disbelief;
 pub use passage::Patience;
 

@@ -21,10 +21,10 @@ pub const WEIGHT_USUAL: NonZeroU8 = NonZeroU8::new(16).expect("it is not zero");
 
 /// How long a stream without a deadline waits for a sink by default: as long as a subscriber waits
 /// for missing ADUs ([`PATIENCE_MAX`](crate::mailbox::PATIENCE_MAX)).
-pub const WAIT_USUAL: Duration = crate::mailbox::PATIENCE_MAX;
+pub const WAIT_DEFAULT: Duration = crate::mailbox::PATIENCE_MAX;
 
 /// The default size limit of held ADUs, if only a time is given.
-pub const HOLD_USUAL: DataSize = DataSize::from_kib(16 << 10);
+pub const HOLD_DEFAULT: DataSize = DataSize::from_kib(16 << 10);
 
 /// A stream's requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,8 +125,8 @@ impl Default for Needs {
             weight: WEIGHT_USUAL,
             session: Duration::NEVER,
             hold: Duration::ZERO,
-            hold_size: HOLD_USUAL,
-            wait_at_most: WAIT_USUAL,
+            hold_size: HOLD_DEFAULT,
+            wait_at_most: WAIT_DEFAULT,
         }
     }
 }
@@ -203,7 +203,7 @@ const fn is_zero(time: &Duration) -> bool {
     reason = "the signature is serde's"
 )]
 fn is_default_hold(size: &DataSize) -> bool {
-    *size == HOLD_USUAL
+    *size == HOLD_DEFAULT
 }
 
 #[expect(
@@ -211,7 +211,7 @@ fn is_default_hold(size: &DataSize) -> bool {
     reason = "the signature is serde's"
 )]
 fn is_default_wait(wait: &Duration) -> bool {
-    *wait == WAIT_USUAL
+    *wait == WAIT_DEFAULT
 }
 
 #[expect(

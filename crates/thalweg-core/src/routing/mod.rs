@@ -330,7 +330,7 @@ impl Directory {
     /// Returns the links on the map, each once, with both ends' entries.
     ///
     /// Cost    O(links), and per link O(neighbours)
-    pub fn links(&self) -> impl Iterator<Item = Joint<'_>> {
+    pub fn links(&self) -> impl Iterator<Item = MapLink<'_>> {
         self.records().flat_map(move |near| {
             near.neighbours.iter().filter_map(move |there| {
                 let far = self.record(there.node)?;
@@ -339,7 +339,7 @@ impl Directory {
                     Some(_) => near.node < far.node,
                     None => far.is_full(),
                 };
-                is_listing_end.then_some(Joint {
+                is_listing_end.then_some(MapLink {
                     near,
                     far,
                     there,
@@ -430,8 +430,8 @@ impl Directory {
 
 /// A link on the map.
 #[derive(Clone, Copy, Debug)]
-pub struct Joint<'a> {
-    /// The end that lists [`Joint::there`].
+pub struct MapLink<'a> {
+    /// The end that lists [`MapLink::there`].
     pub near: &'a Record,
     /// The other end.
     pub far: &'a Record,
@@ -441,7 +441,7 @@ pub struct Joint<'a> {
     pub back: Option<&'a Neighbour>,
 }
 
-impl Joint<'_> {
+impl MapLink<'_> {
     /// Returns whether a path between `ends` may use the link: always if both ends list it, else
     /// only if the path begins or ends at the listing end.
     pub fn is_for(&self, ends: [NodeId; 2]) -> bool {
