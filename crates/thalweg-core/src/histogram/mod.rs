@@ -148,6 +148,7 @@ impl Histogram {
         }
         // The product of two 64-bit counts needs 128 bits.
         let rank = (u128::from(self.total) * u128::from(permille)).div_ceil(1_000);
+        // Nearest rank, counted from one.
         let rank = u64::try_from(rank).expect("at most the total").max(1);
         let mut seen = 0;
         for (index, count) in self.counts.iter().enumerate() {

@@ -1,31 +1,22 @@
-//! One node's account of one plan: what it counts, what downstream nodes report, and when to report
-//! upstream.
+//! One node's account of one plan: its counters, those of the downstream nodes, and its reports.
 //!
 //! *The idea.* The driver provides the node's own [`Counts`]; the next node's reports arrive over
 //! the control plane. The losses between the two follow from both (`hop`).
 //!
-//! *When to report.* A sink reports a mark that has ended [`SETTLE`] after it saw the next one.
-//! When marked ADUs stop arriving, it reports after [`QUIET`] that everything is reported; when
-//! they then start again, it soon reports that. Without marks it reports grown counters [`EVERY`]
-//! after its last report. A relay waits for the downstream nodes as long as they took recently,
-//! then forwards their statements together with its own, at most once per [`FORWARD_EVERY`]. So one
-//! report per mark travels up the path and collects the counters of all nodes. Deliveries are
-//! included in every few reports, and in a pause.
+//! *When to report.* A sink reports an ended mark [`SETTLE`] after it saw the next one, and a pause
+//! [`QUIET`] after the last marked ADU; a pause that ends is reported soon. Without marks it reports
+//! grown counters [`EVERY`] after its last report. A relay waits for the downstream nodes as long as
+//! they took recently and forwards their statements with its own, at most once per
+//! [`FORWARD_EVERY`]. So one report per mark travels up the path and collects all counters.
+//! Deliveries are in every few reports, and in that of a pause.
 //!
 //! ```text
 //! known after ≤ 600 ms until the mark ends + way there + 80 ms + RTTs of the downstream hops + way back
 //!       before a pause     250 to 375 ms + RTT of the hop and of the downstream ones + way back
 //! ```
 //!
-//! Checks for silence and losses fall on a common [`GRID`] of time, so that a node with many
-//! streams wakes once for all of them.
-//!
-//! The first report says that the node counts, and perhaps nothing else. Of a node that never
-//! reported nothing is concluded: it may speak an earlier version.
-//!
-//! *What is accepted:* reports of the plan's next node over its authenticated link. Rejected are
-//! reports of more arrivals than ADUs sent and, at the source, of more losses or deliveries than
-//! ADUs given.
+//! *What is accepted:* reports of the plan's next node over its authenticated link, unless `check`
+//! finds them impossible.
 
 use alloc::vec::Vec;
 
@@ -47,8 +38,7 @@ pub const SETTLE: Duration = Duration::from_millis(80);
 /// Minimum interval of reports while no mark ends; a little longer than the interval when one does.
 pub const EVERY: Duration = Duration::from_millis(730);
 
-/// How much longer than itself a relay waits for downstream reports before it has measured their
-/// lag.
+/// How long a relay waits for downstream reports before it has measured their lag.
 pub const SLACK: Duration = Duration::from_millis(150);
 
 /// Margin on the measured lag of downstream reports.
@@ -57,11 +47,10 @@ const MARGIN: Duration = Duration::from_millis(40);
 /// Longest wait of a relay for downstream reports.
 const PATIENCE_MAX: Duration = Duration::from_millis(400);
 
-/// How long no marked ADU arrives before a node reports a pause: above the spacing at five ADUs a
-/// second.
+/// How long no marked ADU arrives before a node reports a pause: above the spacing at five ADUs a second.
 pub const QUIET: Duration = Duration::from_millis(250);
 
-/// Grid of the checks for arrivals and losses, common to all accounts.
+/// Grid of the checks for arrivals and losses, common to all accounts: a node wakes once for all.
 pub const GRID: Duration = Duration::from_millis(125);
 
 /// Shortest interval from the last report to one that says only that a pause has begun or ended.
@@ -83,9 +72,8 @@ const _: () = assert!(
 pub enum Place {
     /// The source of a path of this many nodes.
     Source(usize),
-    /// The source of a plan that is grafted on another. It counts nothing itself: it gave as many
-    /// ADUs as the node at the graft reports to have copied. The path has this many nodes, the
-    /// source included.
+    /// The source of a plan that is grafted on another, on a path of this many nodes. It counts nothing
+    /// itself: it gave as many ADUs as the node at the graft reports to have copied.
     Graft(usize),
     /// Between source and sink.
     Relay,
@@ -116,13 +104,11 @@ pub struct Account {
     is_heard: bool,
     /// The mark that was still open in the next node's last report.
     next_open: Mark,
-    /// This node's clock minus the next node's, plus the transit time of a report that is not late,
-    /// as far as is known.
+    /// This node's clock minus the next node's, plus the transit time of the fastest report.
     clock_offset: Option<Made>,
     /// The mark of the ADUs that arrive now.
     turn: Turn,
-    /// When marked ADUs last arrived, and when to check for more: never after [`QUIET`] without
-    /// any.
+    /// When marked ADUs last arrived, and when to check for more: never after [`QUIET`] without any.
     last_arrival: Instant,
     look: Instant,
     /// When the end of the stream arrived; from then on everything is reported at once.
@@ -136,8 +122,7 @@ pub struct Account {
     status_reported: Option<Instant>,
     /// When this node last forwarded downstream statements.
     forwarded: Option<Instant>,
-    /// How long after a mark had settled here the downstream nodes reported it: a slowly falling
-    /// maximum.
+    /// Time from a mark's settling here to the downstream reports of it, a slowly falling maximum.
     lag: Option<Duration>,
     /// The next report says that this node counts, even if it has no counters.
     announces_itself: bool,
@@ -281,10 +266,10 @@ impl Account {
         let is_continuation = |first: &Statement| first.distance == 0 && first.since.is_none();
         let life = self.behind.first().map(Entries::since);
         if is_first && report.statements.first().is_some_and(is_continuation) {
-            // Addressed to an earlier life of this account; the next node reports everything again
-            // with its lease.
+            // For an earlier life of this account; the next node reports all again with its lease.
             return Ok(());
         }
+        // A copy, so that a rejected report changes nothing.
         let mut behind = self.behind.clone();
         for statement in &report.statements {
             let at = usize::from(statement.distance);
@@ -309,9 +294,11 @@ impl Account {
         self.behind = behind;
         self.is_heard = true;
         let before = core::mem::replace(&mut self.next_open, report.open);
+        // From one mark to the next, without a pause between.
         if ![Mark::NONE, report.open].contains(&before) && report.open != Mark::NONE {
             self.time_lag(report.open, now);
         }
+        // A restarted node has another clock.
         if life != self.behind.first().map(Entries::since) {
             self.clock_offset = None;
         }
@@ -339,11 +326,9 @@ impl Account {
         }
     }
 
-    /// Returns how much longer than the fastest a report travelled: a late one was lost and
-    /// retransmitted.
+    /// Returns how much longer than the fastest a report travelled: a late one was lost and retransmitted.
     ///
-    /// The reference is the fastest report so far, which ages by a sixteenth of the excess each
-    /// time.
+    /// The reference is the fastest report so far, which ages by a sixteenth of the excess each time.
     fn lateness(&mut self, made: Made, now: Instant) -> Duration {
         // Holds both clocks' offset and the transit time: it is only compared with itself.
         let apart = Made::at(now).less(made);
@@ -375,13 +360,15 @@ impl Account {
         self.hop.handle_lag(lag + MARGIN);
     }
 
-    /// Compares reported counters with those sent; returns the arrivals from before this account.
+    /// Rejects more arrivals than ADUs sent and, at the source, more losses or deliveries than ADUs
+    /// given. Returns the arrivals from before this account.
     fn check(&self, behind: &[Entries]) -> Result<Marked, Disbelief> {
         let (reported, known) = (arrived_at(behind.first()), arrived_at(self.behind.first()));
         let mut unrelated = self.hop.unrelated;
         for at in 0..BANDS {
             for mark in 0..Mark::COUNT {
                 let (arrived, sent) = (reported[mark][at], self.counts.sent[mark][at]);
+                // The first report of this counter: arrivals beyond the ADUs sent predate this account.
                 if known[mark][at] == 0 {
                     unrelated[mark][at] = arrived.saturating_sub(sent);
                 }
@@ -419,6 +406,7 @@ impl Account {
             late: fresh.map_or(Duration::ZERO, |(_, late)| late),
             is_all: self.next_open == Mark::NONE,
         };
+        // A node that never reported may speak an earlier version: nothing is concluded.
         let report = self.is_heard.then_some(&report);
         self.hop.update_losses(&self.counts, report, now);
     }
@@ -451,6 +439,7 @@ impl Account {
         raise(What::Delivered, &self.counts.delivered);
         raise(What::Returned, &self.hop.returned());
         if has_grown {
+            // A mark that has ended is reported soon, and so is a silent next node.
             let earliest = if has_mark_changed || self.hop.is_silent() {
                 self.status_reported
                     .max(self.reported.filter(|_| !has_mark_changed))
@@ -464,8 +453,7 @@ impl Account {
         }
     }
 
-    /// Returns how long to wait for downstream reports: a relay sends one report with theirs
-    /// instead of two.
+    /// Returns how long to wait for downstream reports: a relay sends one report with theirs instead of two.
     fn patience(&self) -> Duration {
         match self.place {
             Place::Sink => Duration::ZERO,
@@ -492,8 +480,7 @@ impl Account {
         self.own.refresh();
         self.behind.iter_mut().for_each(Entries::refresh);
         self.announces_itself = true;
-        // All marks go into the next report at once. A new listener takes arrivals that it learns
-        // of later for new ones.
+        // All marks at once: a new listener would take arrivals that it learns of later for new.
         self.turn.began = Instant::ZERO;
         self.due = now;
     }
@@ -549,6 +536,7 @@ impl Account {
             What::Delivered => includes_deliveries,
             What::Dropped(_) | What::Returned | What::AllCopied => true,
         });
+        // The rest, mainly of the open mark, follows later.
         if self.own.is_fresh() {
             self.due = (self.turn.began + EVERY).max(now + SETTLE) + self.patience();
         }

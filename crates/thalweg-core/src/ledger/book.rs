@@ -95,6 +95,7 @@ impl Book {
         let mut known: BTreeSet<NodeId> = self.past.keys().filter_map(|(node, _)| *node).collect();
         for (at, number, count) in account.entries() {
             let node = path.get(at).copied();
+            // Beyond the limit, nodes share one row.
             let node = node.filter(|node| known.contains(node) || known.len() < LEDGER_NODES_MAX);
             known.extend(node);
             add(&mut self.past, (node, number), count);
@@ -207,6 +208,7 @@ fn summed(given: u64, sums: &BTreeMap<(Option<NodeId>, u8), u64>) -> Reading {
     }
     for (node, returned) in returned {
         for (band, mut left) in Band::all().zip(returned) {
+            // Subtract returned ADUs from the causes in order.
             for cause in TAKEN_BACK.into_iter().chain(DropCause::ALL) {
                 let Some(count) = dropped.get_mut(&(node, cause, band)) else {
                     continue;

@@ -129,6 +129,7 @@ impl Entries {
         if since < self.since || since == 0 {
             return;
         }
+        // A new life: the counters of the former one become a constant sum.
         if since > self.since {
             self.since = since;
             self.is_since_reported = false;

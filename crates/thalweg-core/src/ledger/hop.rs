@@ -240,6 +240,8 @@ impl Hop {
                         (since + self.lost[mark][band]).saturating_sub(self.returned[mark][band]);
                 }
             }
+            // A silence is detected this long after the last sign of life, and that one was sent up
+            // to an RTT earlier.
             let heard = pulse::Pulse::patience(rtt) + pulse::LOOK;
             Silence {
                 before: self.long_past.by(now - (heard + rtt)),
@@ -291,6 +293,7 @@ impl Hop {
         let Some(report) = report else {
             return;
         };
+        // A late report was made that much earlier.
         let past = match report.late {
             Duration::ZERO => self.past.by(now - self.report_age()),
             late => self.long_past.by(now - (self.report_age() + late)),
@@ -300,6 +303,8 @@ impl Hop {
         for mark in Mark::all() {
             let at = mark.index();
             let rest = self.last_left[at] + self.report_age_max(STATUS_EVERY);
+            // The ADUs that must have arrived: all of a mark at rest; those older than a report's
+            // age if this report covers the mark; else those older than a report's longest time.
             let gone = match report.fresh {
                 Some(_) if mark == Mark::NONE => self.slow.aged[at],
                 None if mark == Mark::NONE => self.slow.old[at],
@@ -343,8 +348,10 @@ impl Hop {
             // Conclusions so far stand in for missing arrivals, so that all three are compared with
             // `arrived`.
             let accounted = (arrived + lost[at]).saturating_sub(returned[at]);
+            // L − A − (lost − returned), if positive.
             lost[at] += gone[at].saturating_sub(accounted);
             let excess = (arrived + lost[at]).saturating_sub(sent + returned[at]);
+            // A − S + (lost − returned), if positive.
             returned[at] += excess;
             let accounted = (arrived + lost[at]).saturating_sub(returned[at]);
             is_open |= counts.left[mark][at] > accounted;

@@ -140,6 +140,7 @@ impl Passage {
     }
 
     fn handle_missing(&mut self, missing: u64, snapshot: &Snapshot, now: Instant) -> Option<usize> {
+        // Drops for a reason explain that many.
         if missing <= snapshot.dropped {
             self.gap_since = None;
             return None;
@@ -163,6 +164,7 @@ impl Silence {
             lost,
             ..
         } = snapshot;
+        // An answer, or nothing new that left, restarts the wait.
         if *answers != self.answers || *left <= self.left {
             (self.answers, self.left) = (*answers, *left);
             self.lost.clone_from(lost);
@@ -188,6 +190,7 @@ impl Shortfall {
         if now < self.began + patience.fate || snapshot.left < left + WINDOW_MIN {
             return None;
         }
+        // On lossy links a loss counts as an answer.
         let answers = snapshot.answers
             + if patience.is_lossy {
                 snapshot.lost_on_links
@@ -196,6 +199,7 @@ impl Shortfall {
             };
         let missing = left.saturating_sub(answers);
         let grown = missing.saturating_sub(self.missing);
+        // Compared with the ADUs that left during the window before.
         let is_short = grown > 0 && grown >= (left - earlier) / MISSING_PART;
         let windows = if is_short { self.windows + 1 } else { 0 };
         let is_found = windows == WINDOWS;

@@ -127,6 +127,7 @@ impl Account {
             return [0; BANDS];
         }
         let sink = self.sink().and_then(|at| self.behind.get(at - 1));
+        // The sink's drops count as reported too: it had received those ADUs.
         let reported = sink.map_or([0; BANDS], Entries::ended);
         core::array::from_fn(|at| self.counts.had[at].saturating_sub(reported[at]))
     }
@@ -188,6 +189,7 @@ impl Account {
     /// Cost    O(counters)
     pub(super) fn double_counted(&self) -> Vec<(usize, u8, u64)> {
         let (given, Ended { ended, returned }) = (self.given_by_band(), self.ended());
+        // The excess of ended ADUs over given ones.
         let mut left: [u64; BANDS] = core::array::from_fn(|at| {
             let ended = ended[at].saturating_sub(returned[at]);
             ended.saturating_sub(given[at])
@@ -217,10 +219,12 @@ impl Account {
             }
         }
         let mut double_counted = Vec::new();
+        // Cause by cause, nearest to the source first.
         for (which, cause) in TAKEN_BACK.into_iter().enumerate() {
             for (at, most) in most.iter_mut().enumerate() {
                 for band in Band::all() {
                     let (most, left) = (&mut most[band.index()], &mut left[band.index()]);
+                    // At most what the node has not taken back itself.
                     let free = u64::try_from((*most).max(0)).unwrap_or(u64::MAX);
                     let taken = dropped[at][which][band.index()].min(*left).min(free);
                     *left -= taken;

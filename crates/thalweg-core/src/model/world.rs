@@ -293,6 +293,7 @@ impl World {
             .iter()
             .filter(|event| event.time <= time)
             .collect();
+        // Stable: events of the same time keep the world's order.
         due.sort_by_key(|event| event.time);
         for event in due {
             let Change::Link { ends, set } = &event.change else {

@@ -339,6 +339,8 @@ impl<'p, 'a> Guides<'p, 'a> {
             } else {
                 within = Some(walk);
             }
+            // Where the lines of both walks intersect. Until a walk within the limit is known, the
+            // price grows eightfold.
             prices = match (beyond, within) {
                 (Some(beyond), Some(within)) => {
                     let at = |sums: Sums| base.sum(sums.cost, sums.delay_ns, sums.hops);

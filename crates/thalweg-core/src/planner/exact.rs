@@ -92,6 +92,7 @@ pub(super) fn tighten<'p, 'a>(
     loop {
         debug_assert!(!(late && watch.deadline), "a watched deadline was missed");
         debug_assert!(!(long && watch.length), "a watched length was exceeded");
+        // Each round watches more, so the loop ends.
         watch.deadline |= late;
         watch.length |= long;
         if (late || long) && !guides.watch(watch) {

@@ -203,6 +203,7 @@ impl<'p, 'a> Potential<'p, 'a> {
         let start = (self.problem.source as u32, self.problem.states.start());
         loop {
             let best = self.values.best[self.place(start.0, start.1)];
+            // Below the level, values are exact.
             if best < self.values.level {
                 return Some(best);
             }
@@ -301,6 +302,7 @@ impl<'p, 'a> Potential<'p, 'a> {
                 }
             }
         }
+        // No link may have led into a closed node.
         if !problem.may_enter(node) {
             return;
         }
@@ -323,6 +325,7 @@ impl<'p, 'a> Potential<'p, 'a> {
                 return;
             }
             let guide = self.guide(node, state);
+            // A place that is unreachable from the source is on no plan.
             if guide < Cost::MAX {
                 self.values.best[place] = value;
                 self.values

@@ -236,6 +236,7 @@ impl<'a> Problem<'a> {
         let states = States::new(snapshot, needs.least_layers.max(1));
         let (arcs, first_arc) = arcs_of(snapshot, &states, &needs);
         let mut closed = vec![false; snapshot.topology.nodes().len()];
+        // A path never returns to its source.
         closed[source] = true;
         Self {
             snapshot,
@@ -445,6 +446,7 @@ impl<'a> Problem<'a> {
         if !is_fit {
             cost += self.unfit_penalty(arc, state)?;
         }
+        // With the length lifted each hop has a penalty, so that the shortest path is best.
         if relaxation.length {
             cost += Cost::from_f64(PENALTY);
         }

@@ -101,6 +101,7 @@ impl Reach {
                 if slowness >= held.slowness && delay_ns >= held.delay_ns && hops >= held.hops {
                     continue;
                 }
+                // Newly reachable: the caller has to plan from scratch.
                 if held.hops == u32::MAX {
                     return None;
                 }

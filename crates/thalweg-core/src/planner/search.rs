@@ -210,16 +210,19 @@ impl Search<'_, '_, '_> {
         // The cost of the first walk found, and the best by tie-break among those of equal cost.
         let mut best: Option<(Cost, u32)> = None;
         while let Some(Reverse((cost, _, _, index))) = self.heap.pop() {
+            // Labels of equal cost are still compared by tie-break.
             if best.is_some_and(|(least, _)| cost.exceeds(least)) {
                 break;
             }
             let label = self.labels[index as usize];
+            // Dominated since it was queued.
             if !label.alive {
                 continue;
             }
             let raised = self
                 .guides
                 .raised(&sums(&label), label.node, label.state, cost);
+            // The bound has grown: the label may no longer be the next one.
             if raised > cost {
                 self.push(index, raised);
                 continue;
@@ -241,6 +244,7 @@ impl Search<'_, '_, '_> {
                 return Err(cost);
             }
             self.run_adapters(index, &label);
+            // A path ends at the sink.
             if !at_sink {
                 self.hop(index, &label);
             }
@@ -328,6 +332,7 @@ impl Search<'_, '_, '_> {
     /// it.
     fn add(&mut self, mut label: Label) {
         let bound = self.guides.bound(&sums(&label), label.node, label.state);
+        // It cannot arrive, or only at a higher cost than a known plan.
         if bound == Cost::MAX || bound.exceeds(self.effort.known) {
             self.visited.truncate(self.labels.len() * self.words);
             return;

@@ -334,9 +334,11 @@ pub(super) fn least_bad_within(
     for (need, relaxation) in each_alone() {
         ways_out.attempt(need, relaxation);
     }
+    // No single constraint suffices: lift all that show no plaintext.
     if ways_out.best.is_none() {
         ways_out.attempt(Need::Several, all_but_trust);
     }
+    // Only with plaintext shown: report it, without a plan.
     if ways_out.shortfalls.is_empty() {
         ways_out.attempt(Need::Several, all);
     }
@@ -360,6 +362,7 @@ impl WaysOut<'_> {
     fn attempt(&mut self, need: Need, relaxation: Relaxation) {
         let needs = &self.snapshot.stream.needs;
         let nodes = || self.snapshot.topology.nodes().iter();
+        // Lifting a constraint that does not exist changes nothing.
         let idle = match need {
             Need::Deadline => needs.deadline.is_never(),
             Need::Confidential => !needs.confidential,

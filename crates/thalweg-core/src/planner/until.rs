@@ -65,6 +65,7 @@ pub fn plan_until(snapshot: &Snapshot, policy: &Policy, stop: &mut dyn FnMut() -
         Err(violation) => return none(Plan::default(), vec![Shortfall::of_input(violation)]),
     };
     let (asked, is_over) = (RefCell::new(stop), Cell::new(false));
+    // Once the caller has stopped the search, it is not polled again.
     let stop = || {
         if !is_over.get() {
             is_over.set(asked.borrow_mut()());

@@ -119,6 +119,7 @@ impl Directory {
     ///
     /// Cost    O(log nodes) and a comparison with the previous record; O(nodes) if the directory is full
     pub fn handle_record(&mut self, record: Record, signed: Signed, now: Instant) -> News {
+        // A new node may displace one that is off the map.
         let is_room = self.known.len() < RECORDS_MAX
             || self.known.contains_key(&record.node)
             || self.make_room();
@@ -168,6 +169,7 @@ impl Directory {
             return false;
         }
         let reachable = self.reachable(own);
+        // Unreachable since the change that triggered this search.
         let since = self.changed.take().unwrap_or(now);
         let mut has_changed = false;
         let mut next = Instant::NEVER;
@@ -181,9 +183,11 @@ impl Directory {
             let aged = known.heard + EXPIRY;
             known.is_hidden = gone.is_some_and(|gone| gone <= now);
             has_changed |= known.is_hidden != was_hidden;
+            // The own record never expires.
             if *node == own {
                 return true;
             }
+            // The node's next event: it leaves the map, or its record expires.
             next = next
                 .min(gone.filter(|gone| *gone > now).unwrap_or(aged))
                 .min(aged);
@@ -245,6 +249,7 @@ impl Directory {
                 let Some(far) = record(there.node) else {
                     continue;
                 };
+                // Listed by both ends, or a one-sided link at the start of the path.
                 let is_joined = far.neighbour(near).is_some() || (near == own && far.is_full());
                 if is_joined && reachable.insert(there.node) {
                     queue.push_back(there.node);

@@ -197,6 +197,7 @@ fn check_bursts(faults: &mut Faults, path: &str, link: &Link) {
         return;
     }
     let bad = loss / inside.max(f64::MIN_POSITIVE);
+    // Gilbert model: the probability of entering a burst is bad / (burst · (1 − bad)).
     if bad < 1.0 && link.burst > 1.0 && bad / (link.burst * (1.0 - bad)) > 1.0 {
         let least = bad / (1.0 - bad);
         let message = format!("a mean loss of {loss} needs bursts of at least {least:.1} packets");

@@ -85,6 +85,7 @@ impl Chain<'_, '_> {
             if best.as_ref().is_none_or(|(held, _)| worth < *held) {
                 best = Some((worth, layout.clone()));
             }
+            // Advance the first wheel that can; those before it start over.
             let Some(turn) = (0..wheel.len()).find(|at| wheel[*at] + 1 < sizes[*at]) else {
                 break;
             };

@@ -93,6 +93,7 @@ impl Chain<'_, '_> {
             let mut picocores = 0;
             let mut shown = guarded && !states.is_hidden(state);
             let used = self.each_adapter(layout, at, |adapter| {
+                // A filter that would drop nothing does not run.
                 if matches!(adapter, Adapter::Keep(kept) if kept >= states.layers_of(state)) {
                     return false;
                 }

@@ -77,6 +77,7 @@ fn path<T: Copy + Ord>(
             if lower || equal {
                 best[to] = Some((next, back));
             }
+            // A tie is decided by name and leaves the queue as it is.
             if lower {
                 heap.push(Reverse((next, arc.to)));
             }

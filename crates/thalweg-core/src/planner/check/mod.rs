@@ -198,6 +198,7 @@ impl<'a> Walk<'a> {
             });
         }
         let guarded = self.snapshot.stream.needs.confidential && !node.trusted;
+        // The node sees the stream at arrival, and after each adapter.
         let mut seen = !self.is_hidden();
         let mut cores = 0.0;
         for adapter in adapters {

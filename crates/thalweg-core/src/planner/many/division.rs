@@ -284,6 +284,7 @@ impl<'a> Division<'a> {
     /// stream is rate-limited first, so that all find room, and then takes what is left.
     fn yield_to(&mut self, at: usize) {
         let blocking = self.blocking(at);
+        // Sorted by importance: the least important are at the end.
         let few = blocking.len().saturating_sub(MOVED_MAX);
         let mut sets: Vec<Vec<usize>> = blocking[few..].iter().map(|other| vec![*other]).collect();
         if (2..=MOVED_MAX).contains(&blocking.len()) {
@@ -312,6 +313,7 @@ impl<'a> Division<'a> {
             for other in away {
                 self.admit(other);
             }
+            // The others have their routes: now take what is left.
             if limit_bps.is_some() {
                 self.admit(at);
             }
@@ -319,6 +321,7 @@ impl<'a> Division<'a> {
             if worth < best.0 {
                 best = (worth, Some((self.allocations.clone(), self.loads.clone())));
             }
+            // Undo the trial.
             (self.allocations, self.loads) = held.clone();
         }
         if let Some((allocations, loads)) = best.1 {

@@ -154,6 +154,7 @@ impl Kept {
         if change.is_nothing() {
             return Some((self, Way::Kept));
         }
+        // Compared before the snapshot is overwritten.
         let is_kept = change.stays_best(&self.snapshot, now, &self.plan);
         change.apply(&mut self.snapshot, now);
         let mut problem = if change.nodes.is_empty() {
@@ -179,6 +180,7 @@ impl Kept {
         let (reach, bounds) = (&self.reach, self.bounds);
         let mut guides = Guides::resume(&problem, reach, bounds, &before, &touched, &stop)?;
         let mut way = Way::Bounded;
+        // The plan itself is affected, or an improved link may beat it.
         if change.is_on(&self.plan) || !is_dearer(&problem, &mut guides, change, &self.plan) {
             let effort = Effort {
                 stop: &stop,

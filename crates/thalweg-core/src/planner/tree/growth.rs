@@ -156,9 +156,11 @@ impl<'a> Growth<'a> {
                 best = Some((worth, routes));
             }
         };
+        // The separate paths may form a tree already.
         let merged = self.alone.clone();
         offer(self.worth_as_tree(&common, &merged), merged);
         for order in self.orders(&common) {
+            // A tree that is grown in part would leave out sinks.
             if self.attaches_left < order.len() {
                 break;
             }

@@ -75,6 +75,7 @@ pub fn interval(records: DataSize) -> Duration {
 impl Cadence {
     /// Returns when the next announcement is allowed.
     pub fn next(&self, interval: Duration, urgency: Urgency) -> Instant {
+        // GCRA: conforming if the theoretical arrival time is at most a burst ahead.
         let ahead = interval.as_nanos().saturating_mul(urgency.burst());
         let next = self.arrival + interval;
         Instant::from_nanos(next.as_nanos().saturating_sub(ahead))

@@ -245,6 +245,7 @@ impl Gauge {
         if measurement.is_some_and(|it| it.handle_sample(&sample, now)) {
             self.rtt_after_silence = None;
         }
+        // After a silence the ten-second minimum may still be that of the old path.
         let least = self
             .rtt_after_silence
             .as_ref()
@@ -290,6 +291,8 @@ impl Gauge {
             self.retried = Some(now);
         }
         let known = self.capacity;
+        // Without an operator's rate, the largest rate ever measured is tried if it is clearly
+        // higher.
         let is_more = |best: &Bitrate| known.is_some_and(|known| is_low(known, *best));
         self.capacity = self.best.filter(|_| self.ceiling.is_none());
         self.capacity = self.capacity.filter(is_more);
@@ -340,6 +343,7 @@ impl Gauge {
         Told {
             rtt: Duration::from_secs_f64(self.announced_rtt.told()),
             loss: Ratio::new(self.announced_loss.told()).unwrap_or(Ratio::ONE),
+            // The record uses the lowest bit for `is_measured`.
             rate: rate.map(|rate| Bitrate::from_bps(rate.as_bps() & !1)),
             is_measured: self.ceiling.map_or(rate.is_some(), is_below),
         }
@@ -389,6 +393,7 @@ impl Gauge {
             return;
         }
         let left = last.sent.saturating_sub(first.sent) / over;
+        // Lost packets have left, but did not arrive.
         let arrived = left.as_bps() as f64 * (1.0 - self.loss.as_f64());
         self.used = Bitrate::from_bps(arrived as u64);
         // Whether the neighbour is there at all is decided by `pulse`.
@@ -397,6 +402,7 @@ impl Gauge {
         }
         let enough = self.used * FILLED;
         let idle = self.window.iter().filter(|point| point.waiting <= enough);
+        // Bytes wait now, and did at all other samples but `IDLE_MAX`.
         let is_filled = last.waiting > enough && idle.count() <= IDLE_MAX;
         if is_filled {
             self.capacity = Some(self.used);

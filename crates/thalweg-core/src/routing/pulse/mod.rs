@@ -145,10 +145,12 @@ impl Pulse {
             Some(known) => self.since.max(known),
             None => self.since,
         };
+        // This node ran late: its own absence does not count.
         let delay = now.saturating_since(self.check_at);
         if delay > LOOK {
             self.since = (self.since + delay).min(now);
         }
+        // A silent neighbour is checked until something arrives, even without traffic.
         let is_idle = sign.in_flight == DataSize::ZERO && (has_come || !self.is_silent());
         let (doubt, patience) = (Self::doubt(sign.rtt), Self::patience(sign.rtt));
         let due = [doubt, patience].map(|wait| self.since + wait);
@@ -161,6 +163,7 @@ impl Pulse {
         let waited = now.saturating_since(self.since);
         let hearing = match self.hearing {
             _ if has_come => Hearing::Answering,
+            // Only received bytes end a silence.
             Hearing::Silent => Hearing::Silent,
             _ if waited >= patience => Hearing::Silent,
             _ if waited >= doubt => Hearing::Doubtful,

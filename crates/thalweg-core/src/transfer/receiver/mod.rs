@@ -206,6 +206,7 @@ impl Receiver {
         let has = self.parts.len() as u64;
         let end = offset.saturating_add(bytes.len() as u64);
         let limit = whole.min(TRANSFER_MANIFEST_BYTES_MAX as u64);
+        // A gap, a repetition, or more than was offered.
         if offset > has || end <= has || end > limit {
             return Taken::Nothing;
         }

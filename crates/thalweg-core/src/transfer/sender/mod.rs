@@ -231,6 +231,7 @@ impl Sender {
             let mut from = range.start.min(blocks);
             let end = range.end.min(blocks);
             for (&block, &sequence) in self.sent.range(from..end) {
+                // Sent after the latest arrival: still in flight.
                 if sequence >= next {
                     self.todo.insert(from..block);
                     from = block + 1;
