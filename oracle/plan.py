@@ -1,4 +1,4 @@
-"""A reported plan, carried out on paper: whether it keeps every constraint of docs/planner.md §2, and its true cost.
+"""A reported plan, carried out on paper: whether it keeps every constraint of docs/concepts/planner.md §2, and its true cost.
 
 The cost is a fraction, so a reported cost is compared with the number itself and not with another rounding of it.
 """

@@ -3,7 +3,7 @@
 Every number of the file is read as the decimal that stands there, into a `Fraction`: nothing is rounded before the
 model or the cost is made of it.
 
-It reads what `docs/planner.md` §6 says, for itself: no line of the planner is behind it. It refuses what the oracle has
+It reads what `docs/reference/worlds.md` says, for itself: no line of the planner is behind it. It refuses what the oracle has
 no mathematics for, so that a world is never judged by half of what it says.
 """
 

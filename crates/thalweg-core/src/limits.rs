@@ -12,7 +12,7 @@ use crate::units::DataSize;
 /// Payload bytes of one ADU: a 4K intra frame at high quality is about 4 MiB; twice that leaves room.
 pub const ADU_PAYLOAD_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes of an encoded ADU header: every field at its widest (docs/protocol.md §3).
+/// Bytes of an encoded ADU header: every field at its widest (docs/reference/protocol.md §3).
 pub const ADU_HEADER_BYTES_MAX: usize = 64;
 
 /// Stamps on an ADU: one for each node of the longest path except its sink, which adds its own on

@@ -5,7 +5,7 @@
 //!
 //! *What it does not do.* It closes nothing.
 //!
-//! *Sources.* docs/protocol.md §2.3; RFC 9000 §16.
+//! *Sources.* docs/reference/protocol.md §2.3; RFC 9000 §16.
 
 use iroh::endpoint::VarInt;
 pub use thalweg_core::hop::{CloseCode, StreamCode};

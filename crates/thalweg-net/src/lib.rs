@@ -24,7 +24,7 @@
 //! *What it does not do.* It plans nothing, routes nothing and interprets no control frame:
 //! `thalweg-node` does.
 //!
-//! *Sources.* docs/protocol.md; iroh 1.4 and its QUIC, noq 1.4.
+//! *Sources.* docs/reference/protocol.md; iroh 1.4 and its QUIC, noq 1.4.
 
 pub mod admission;
 mod alarm;

@@ -13,7 +13,7 @@
 //!
 //! *What it does not do.* It reads no clock but the one it is given, and opens no socket.
 //!
-//! *Sources.* noq-proto 1.4 `congestion.rs`; docs/congestion.md; docs/outbox.md §2.
+//! *Sources.* noq-proto 1.4 `congestion.rs`; docs/concepts/congestion.md; docs/concepts/outbox.md §2.
 
 mod congestion;
 mod watch;

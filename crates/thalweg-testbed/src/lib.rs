@@ -17,7 +17,7 @@
 //! | [`calibrate`] | measures the instrument with external programs |
 //! | [`exit`] | exit codes and error messages |
 //!
-//! *Sources.* docs/testbed.md.
+//! *Sources.* docs/guides/testbed.md.
 
 pub mod calibrate;
 pub mod emulator;

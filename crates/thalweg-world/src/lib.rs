@@ -7,7 +7,7 @@
 //!
 //! *What it does not do.* It opens no file: text comes in, values go out.
 //!
-//! *Sources.* docs/planner.md §6.
+//! *Sources.* docs/reference/worlds.md.
 #![forbid(unsafe_code)]
 
 pub mod text;

@@ -20,7 +20,7 @@
 //! *What it does not do.* It holds no key and reads no clock: a function that is passed in checks
 //! signatures, and the time of day is an argument. The encoding is in [`crate::wire::admission`].
 //!
-//! *Sources.* docs/admission.md; docs/decisions/0014-rights-by-signed-grants.md.
+//! *Sources.* docs/concepts/admission.md; docs/decisions/0014-rights-by-signed-grants.md.
 
 mod invitations;
 mod rights;

@@ -12,7 +12,7 @@
 //!
 //! *What it does not do.* It counts nothing: the driver supplies the counters of its data path.
 //!
-//! *Sources.* docs/ledger.md; docs/protocol.md §4.3.
+//! *Sources.* docs/concepts/ledger.md; docs/reference/protocol.md §4.3.
 
 use alloc::vec::Vec;
 

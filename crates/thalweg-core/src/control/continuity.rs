@@ -23,7 +23,7 @@
 //! *What it does not do.* It stores no ADU ([`Keep`](crate::session::Keep)) and does not detect
 //! silence ([`Pulse`](crate::routing::pulse::Pulse)): the driver has both.
 //!
-//! *Sources.* docs/continuity.md; docs/protocol.md §4.4, §4.5; spec RA-12, RA-13.
+//! *Sources.* docs/concepts/continuity.md; docs/reference/protocol.md §4.4, §4.5; spec RA-12, RA-13.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -7,7 +7,7 @@
 //! *What it does not do.* It does not decide when to plan ([`crate::session`]) and solves nothing
 //! ([`crate::planner`]).
 //!
-//! *Sources.* docs/protocol.md §5; docs/recast.md.
+//! *Sources.* docs/reference/protocol.md §5; docs/concepts/recast.md.
 
 use alloc::format;
 use alloc::string::String;

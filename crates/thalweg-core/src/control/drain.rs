@@ -12,7 +12,7 @@
 //!
 //! *What it does not do.* It does not know when the stream has settled: the driver withdraws it then.
 //!
-//! *Sources.* docs/recast.md §7.
+//! *Sources.* docs/concepts/recast.md §7.
 
 use super::source::Source;
 use super::{Controller, Keys, Note};

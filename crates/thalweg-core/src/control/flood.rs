@@ -26,7 +26,7 @@
 //! *What it does not do.* It makes no frame of several records: the driver writes what goes to a
 //! neighbour at one moment in one piece.
 //!
-//! *Sources.* docs/routing.md §2.
+//! *Sources.* docs/concepts/routing.md §2.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -12,7 +12,7 @@
 //!
 //! *What it does not do.* It chooses no base ([`crate::session`]) and copies nothing: the driver does.
 //!
-//! *Sources.* docs/recast.md; docs/protocol.md §4.6, §6.6.
+//! *Sources.* docs/concepts/recast.md; docs/reference/protocol.md §4.6, §6.6.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;

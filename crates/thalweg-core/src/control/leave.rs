@@ -9,7 +9,7 @@
 //! *What it does not do.* It does not wait: the driver does, until [`Controller::is_passed`] is
 //! false or too long.
 //!
-//! *Sources.* docs/recast.md §5; docs/protocol.md §6.7.
+//! *Sources.* docs/concepts/recast.md §5; docs/reference/protocol.md §6.7.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

@@ -13,7 +13,7 @@
 //!
 //! *What it does not do.* It compares no maps later: new records are flooded.
 //!
-//! *Sources.* docs/protocol.md §5, "Meeting"; docs/routing.md §2.
+//! *Sources.* docs/reference/protocol.md §5, "Meeting"; docs/concepts/routing.md §2.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

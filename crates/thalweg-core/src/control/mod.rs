@@ -41,7 +41,7 @@
 //!
 //! *What it does not do.* No ADU passes through here; that is `thalweg_lift::route`.
 //!
-//! *Sources.* design.md, "Control plane"; docs/protocol.md §4–6.
+//! *Sources.* design.md, "Control plane"; docs/reference/protocol.md §4–6.
 
 mod account;
 mod accounts;

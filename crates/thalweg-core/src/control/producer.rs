@@ -14,7 +14,7 @@
 //!
 //! *What it does not do.* It switches no sink back: a sink stays with the producer that it switched to.
 //!
-//! *Sources.* docs/continuity.md §1, docs/recast.md; docs/protocol.md §4.8.
+//! *Sources.* docs/concepts/continuity.md §1, docs/concepts/recast.md; docs/reference/protocol.md §4.8.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -12,7 +12,7 @@
 //! *What it does not do.* It keeps no set of received sequences: the driver does, and learns here
 //! what belongs to which programs.
 //!
-//! *Sources.* docs/continuity.md §3; docs/recast.md §6; docs/protocol.md §4.4.
+//! *Sources.* docs/concepts/continuity.md §3; docs/concepts/recast.md §6; docs/reference/protocol.md §4.4.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* A sink that merely leaves is trusted as before.
 //!
-//! *Sources.* docs/admission.md §4; docs/protocol.md §6.3.
+//! *Sources.* docs/concepts/admission.md §4; docs/reference/protocol.md §6.3.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

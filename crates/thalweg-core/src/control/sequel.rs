@@ -17,7 +17,7 @@
 //!
 //! *What it does not do.* It reads no stream: the driver calls when a reader has reached the end.
 //!
-//! *Sources.* docs/recast.md §7.
+//! *Sources.* docs/concepts/recast.md §7.
 
 use alloc::vec::Vec;
 

@@ -6,7 +6,7 @@
 //! that come and go do not make it flap. A producer that refuses this node, and has no plan left that ends
 //! here, is asked last for [`REFUSED_FOR`]. The end of a stream is handled by [`sequel`](super::sequel).
 //!
-//! *Sources.* docs/recast.md §7.
+//! *Sources.* docs/concepts/recast.md §7.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -11,7 +11,7 @@
 //!
 //! *What it does not do.* A doubt only delays plans while it lasts, and is not remembered as a silence.
 //!
-//! *Sources.* docs/continuity.md §4.
+//! *Sources.* docs/concepts/continuity.md §4.
 
 use alloc::collections::BTreeMap;
 

@@ -12,7 +12,7 @@
 //!
 //! *What it does not do.* It marks and stamps nothing: the data path does. It keeps no statistics.
 //!
-//! *Sources.* docs/trace.md; docs/protocol.md §4.7.
+//! *Sources.* docs/concepts/trace.md; docs/reference/protocol.md §4.7.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

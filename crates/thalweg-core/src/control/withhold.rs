@@ -20,7 +20,7 @@
 //! *What it does not do.* It finds no node that lies: a report that all was delivered, or dropped
 //! for a reason, is believed (docs/protocol.md §11).
 //!
-//! *Sources.* docs/continuity.md §6.
+//! *Sources.* docs/concepts/continuity.md §6.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

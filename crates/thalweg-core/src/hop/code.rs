@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* It closes nothing.
 //!
-//! *Sources.* docs/protocol.md §2; RFC 9000 §19.4, §19.5, §19.19.
+//! *Sources.* docs/reference/protocol.md §2; RFC 9000 §19.4, §19.5, §19.19.
 
 use core::fmt;
 

@@ -7,7 +7,7 @@
 //!
 //! *What it does not do.* It carries nothing: `thalweg-net` and `thalweg-sim` do.
 //!
-//! *Sources.* docs/protocol.md §2.3, §2.4.
+//! *Sources.* docs/reference/protocol.md §2.3, §2.4.
 
 mod code;
 mod end;

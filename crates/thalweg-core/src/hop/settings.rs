@@ -7,7 +7,7 @@
 //!
 //! *What it does not do.* It calls no setter: `thalweg-net` does for iroh, `thalweg-sim` for noq-proto.
 //!
-//! *Sources.* RFC 9000, RFC 9002, RFC 8899; noq 1.4 `config/transport.rs`; docs/protocol.md §2.
+//! *Sources.* RFC 9000, RFC 9002, RFC 8899; noq 1.4 `config/transport.rs`; docs/reference/protocol.md §2.
 
 use crate::limits::{ADUS_IN_FLIGHT_MAX, STREAMS_PER_NODE_MAX};
 use crate::time::Duration;

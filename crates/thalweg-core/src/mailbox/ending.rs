@@ -8,7 +8,7 @@
 //! *What it does not do.* It outputs no ADU and counts none: an ADU that arrives after its place
 //! was given up is still of use here.
 //!
-//! *Sources.* docs/protocol.md §7.
+//! *Sources.* docs/reference/protocol.md §7.
 
 use bytes::Bytes;
 

@@ -16,7 +16,7 @@
 //! *What it does not do.* It reads no clock and knows no subscriber; the [`Mailbox`] of a
 //! subscriber contains it.
 //!
-//! *Sources.* RFC 3550 §A.8 on playout; docs/protocol.md §7.
+//! *Sources.* RFC 3550 §A.8 on playout; docs/reference/protocol.md §7.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;

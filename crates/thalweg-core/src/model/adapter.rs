@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* The effect and the cost of an adapter are in the `Catalogue`.
 //!
-//! *Sources.* docs/planner.md §2, §3.
+//! *Sources.* docs/concepts/planner.md §2, §3.
 
 use alloc::string::{String, ToString};
 use core::cmp::Ordering;

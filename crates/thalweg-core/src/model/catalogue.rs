@@ -10,7 +10,7 @@
 //! Transforms have an *order class*: an adapter works only while no transform of a higher class is
 //! on. Compression is below encryption, encryption below error correction.
 //!
-//! *Sources.* docs/planner.md §2.
+//! *Sources.* docs/concepts/planner.md §2.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

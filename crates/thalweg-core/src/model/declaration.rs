@@ -12,7 +12,7 @@
 //! A table with the name of a standard adapter sets that adapter's delay and CPU demand, and
 //! nothing else.
 //!
-//! *Sources.* docs/planner.md §2, §6.
+//! *Sources.* docs/concepts/planner.md §2, docs/reference/worlds.md.
 
 use alloc::vec::Vec;
 

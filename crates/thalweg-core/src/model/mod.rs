@@ -8,7 +8,7 @@
 //! *What it does not do.* It parses no text (`thalweg-world` does, and reports file, line and key),
 //! and it measures nothing.
 //!
-//! *Sources.* docs/planner.md §1 (symbols) and §6 (the world file).
+//! *Sources.* docs/concepts/planner.md §1 (symbols), docs/reference/worlds.md (the world file).
 
 mod adapter;
 mod catalogue;

@@ -162,7 +162,7 @@ impl Topology {
     /// Returns whether a confidential stream must be sealed on a link: it is insecure, or an end is
     /// untrusted.
     ///
-    /// Source  docs/planner.md §2
+    /// Source  docs/concepts/planner.md §2
     pub fn must_seal(&self, edge: &Edge) -> bool {
         !edge.secure || edge.ends.iter().any(|end| !self.node(*end).trusted)
     }

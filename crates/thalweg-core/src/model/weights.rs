@@ -1,6 +1,6 @@
 //! The weights of the cost, and default ratios of adapters.
 //!
-//! *Sources.* docs/planner.md §3; the defaults are those of the world file there.
+//! *Sources.* docs/concepts/planner.md §3; the defaults are those of docs/reference/worlds.md.
 
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@
 //! sender's queue derive theirs from these few keys. The world file and `thalweg publish` use the
 //! same names.
 //!
-//! *Sources.* design.md, "Words"; the world file of docs/planner.md.
+//! *Sources.* design.md, "Words"; docs/reference/worlds.md.
 
 use alloc::format;
 use alloc::string::String;

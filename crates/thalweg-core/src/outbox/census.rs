@@ -7,7 +7,7 @@
 //! *What it does not do.* It knows no age: a slot does not store when it was filled. The first
 //! deadline is [`Outbox::poll_timeout`].
 //!
-//! *Sources.* docs/outbox.md §5.
+//! *Sources.* docs/concepts/outbox.md §5.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU8;

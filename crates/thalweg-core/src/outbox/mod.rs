@@ -34,7 +34,7 @@
 //! *What it does not do.* It holds no payload, opens no stream and has no clock: its driver has, by
 //! tickets. The driver drains [`Outbox::poll_drop`] after every input.
 //!
-//! *Sources.* docs/outbox.md; spec PL-2, PL-3, PL-6, PL-9.
+//! *Sources.* docs/concepts/outbox.md; spec PL-2, PL-3, PL-6, PL-9.
 
 mod admission;
 pub mod census;

@@ -6,7 +6,7 @@
 //! small changes, and a short session keeps the plan that was quick to find. A plan that breaks a
 //! constraint is replaced at any price.
 //!
-//! *Sources.* docs/planner.md §11; PA-19, PA-27.
+//! *Sources.* docs/concepts/planner.md §11; PA-19, PA-27.
 
 use alloc::vec;
 use alloc::vec::Vec;

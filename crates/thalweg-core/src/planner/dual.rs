@@ -12,7 +12,7 @@
 //! the cheapest late walk and of the cheapest walk in time intersect. A price on hops bounds the
 //! length in the same way. A loose bound makes the search longer, but never inexact.
 //!
-//! *Sources.* docs/planner.md §4; Handler and Zang 1980; Jüttner et al. 2001 (LARAC).
+//! *Sources.* docs/concepts/planner.md §4; Handler and Zang 1980; Jüttner et al. 2001 (LARAC).
 
 use alloc::collections::BTreeMap;
 use alloc::vec;

@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* It reads no clock; the caller's function may.
 //!
-//! *Sources.* docs/planner.md §4.
+//! *Sources.* docs/concepts/planner.md §4.
 
 use super::cost::Cost;
 use super::problem::{Exhausted, Route};

@@ -7,7 +7,7 @@
 //! breaks none, it is the best plan; otherwise it shows what to watch: a sum, or the nodes that it
 //! visited twice. Each round watches more, so the rounds end.
 //!
-//! *Sources.* docs/planner.md §4; Righini and Salani 2008 (decremental state-space relaxation).
+//! *Sources.* docs/concepts/planner.md §4; Righini and Salani 2008 (decremental state-space relaxation).
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -25,7 +25,7 @@
 //!
 //! *What it does not do.* It reads no clock; callers measure the planning time themselves.
 //!
-//! *Sources.* docs/planner.md.
+//! *Sources.* docs/concepts/planner.md.
 
 mod chain;
 mod change;
@@ -77,8 +77,8 @@ use problem::{Problem, Relaxation};
 /// breach that shows no plaintext where it is forbidden, or an empty plan; each shortfall is one
 /// way out. Under a strict policy an infeasible plan is always empty.
 ///
-/// Cost    docs/planner.md §5
-/// Source  docs/planner.md §1 to §4
+/// Cost    docs/concepts/planner.md §5
+/// Source  docs/concepts/planner.md §1 to §4
 pub fn plan(snapshot: &Snapshot, policy: &Policy) -> (Plan, Vec<Shortfall>) {
     let (plan, shortfalls) = plan_or_least_bad(snapshot, *policy);
     if policy.strict && !plan.feasible {

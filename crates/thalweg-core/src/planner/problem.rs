@@ -6,7 +6,7 @@
 //! test covers them. A constraint may be lifted; breaking it then costs a penalty above any cost
 //! worth comparing.
 //!
-//! *Sources.* docs/planner.md §2, §3.
+//! *Sources.* docs/concepts/planner.md §2, §3.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -7,7 +7,7 @@
 //! When links change later, sums that have fallen are lowered from there; sums that have risen
 //! stay, as they remain lower bounds.
 //!
-//! *Sources.* docs/planner.md §4, §11; Dijkstra 1959.
+//! *Sources.* docs/concepts/planner.md §4, §11; Dijkstra 1959.
 
 use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
 use alloc::vec;

@@ -1,6 +1,6 @@
 //! A plan as the JSON that `thalweg plan --json` prints.
 //!
-//! *Sources.* docs/planner.md §7.
+//! *Sources.* docs/concepts/planner.md §7.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

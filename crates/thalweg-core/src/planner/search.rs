@@ -14,7 +14,7 @@
 //! *What it does not do.* It searches walks: only watched nodes, source and sink are visited at
 //! most once (`exact` closes the gap).
 //!
-//! *Sources.* docs/planner.md §4; Desrochers and Soumis 1988 (label setting with resources).
+//! *Sources.* docs/concepts/planner.md §4; Desrochers and Soumis 1988 (label setting with resources).
 
 use alloc::collections::BinaryHeap;
 use alloc::vec;

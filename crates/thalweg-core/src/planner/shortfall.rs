@@ -8,7 +8,7 @@
 //! *What it does not do.* A plan that shows plaintext where it is forbidden is reported, never
 //! returned.
 //!
-//! *Sources.* docs/planner.md §4.
+//! *Sources.* docs/concepts/planner.md §4.
 
 use alloc::collections::BTreeSet;
 use alloc::format;

@@ -13,7 +13,7 @@
 //! includes every loss that it cannot undo. Adapters are ranked by the order of their texts, which
 //! is the order that ties are broken by.
 //!
-//! *Sources.* docs/planner.md §2, §3.
+//! *Sources.* docs/concepts/planner.md §2, §3.
 
 use alloc::vec::Vec;
 

@@ -9,7 +9,7 @@
 //! every few hundred labels or settled places, but not while the tables are built and the few paths
 //! are tried, which takes O(links · log nodes).
 //!
-//! *Sources.* docs/planner.md §4, §7.
+//! *Sources.* docs/concepts/planner.md §4, §7.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -58,7 +58,7 @@ impl Bounded {
 /// Plans as [`plan`](super::plan) with the exact planner, until `stop` returns true.
 ///
 /// Cost    O(links · log nodes) at least, and what `stop` allows
-/// Source  docs/planner.md §4
+/// Source  docs/concepts/planner.md §4
 pub fn plan_until(snapshot: &Snapshot, policy: &Policy, stop: &mut dyn FnMut() -> bool) -> Bounded {
     let ends = match ends_of(snapshot) {
         Ok(ends) => ends,

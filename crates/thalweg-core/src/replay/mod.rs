@@ -16,7 +16,7 @@
 //! *What it does not do.* It sends nothing, and does not know which sinks join. The end of a stream
 //! is not kept.
 //!
-//! *Sources.* docs/recast.md §6.
+//! *Sources.* docs/concepts/recast.md §6.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -20,7 +20,7 @@
 //!
 //! *What it does not do.* It chooses no path: the planner does.
 //!
-//! *Sources.* docs/recast.md; decisions/0016.
+//! *Sources.* docs/concepts/recast.md; decisions/0016.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

@@ -16,7 +16,7 @@
 //! arrives after its header was written is in no stamp of that node: it is in the next node's
 //! `inside`, if that node waits for the whole ADU.
 //!
-//! *Sources.* docs/trace.md; docs/protocol.md §3.5; docs/decisions/0018.
+//! *Sources.* docs/concepts/trace.md; docs/reference/protocol.md §3.5; docs/decisions/0018.
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@
 //!
 //! *What it does not do.* It has no cryptography: `thalweg-node` verifies the bytes.
 //!
-//! *Sources.* docs/files.md §7.
+//! *Sources.* docs/concepts/files.md §7.
 
 use alloc::vec::Vec;
 

@@ -15,7 +15,7 @@
 //! Decoders are total: any bytes are a value or an error, and allocations are bounded by the
 //! input's size.
 //!
-//! *Sources.* docs/files.md §6.
+//! *Sources.* docs/concepts/files.md §6.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -4,7 +4,7 @@
 //! because that is how kilobits become kilobytes. The error shows the text and what would be
 //! accepted.
 //!
-//! *Sources.* The world file of docs/planner.md; SI prefixes for rates, IEC prefixes for sizes.
+//! *Sources.* docs/reference/worlds.md; SI prefixes for rates, IEC prefixes for sizes.
 
 use alloc::string::{String, ToString};
 use core::fmt;

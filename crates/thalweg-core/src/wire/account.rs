@@ -7,7 +7,7 @@
 //!
 //! *What it does not do.* It trusts nothing: [`crate::ledger`] compares reports with what was sent.
 //!
-//! *Sources.* docs/protocol.md §4.3.
+//! *Sources.* docs/reference/protocol.md §4.3.
 
 use alloc::vec::Vec;
 

@@ -16,7 +16,7 @@
 //! *What it does not do.* It contains no payload: the payload follows the header and is never
 //! copied here.
 //!
-//! *Sources.* docs/protocol.md §3.
+//! *Sources.* docs/reference/protocol.md §3.
 
 use alloc::vec::Vec;
 

@@ -7,7 +7,7 @@
 //! *What it does not do.* It checks no meaning: whether a peer may send a message is the node's
 //! business.
 //!
-//! *Sources.* docs/protocol.md; RFC 9000 §16 (varints).
+//! *Sources.* docs/reference/protocol.md; RFC 9000 §16 (varints).
 
 pub mod account;
 pub mod admission;

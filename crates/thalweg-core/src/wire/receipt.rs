@@ -8,7 +8,7 @@
 //!
 //! *What it does not do.* It trusts nothing: [`crate::control`] checks which neighbour sent it.
 //!
-//! *Sources.* docs/protocol.md §4.4, §4.5, §4.8.
+//! *Sources.* docs/reference/protocol.md §4.4, §4.5, §4.8.
 
 use alloc::vec::Vec;
 

@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* It makes and checks no signature (`thalweg-net` has the keys).
 //!
-//! *Sources.* docs/protocol.md §5.
+//! *Sources.* docs/reference/protocol.md §5.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* It signs nothing: each record sent in answer has its own node's signature.
 //!
-//! *Sources.* docs/protocol.md §5, "Meeting".
+//! *Sources.* docs/reference/protocol.md §5, "Meeting".
 
 use alloc::vec::Vec;
 

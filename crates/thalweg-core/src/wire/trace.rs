@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* It does not check whether a node may report a stamp.
 //!
-//! *Sources.* docs/protocol.md §3.5, §4.7.
+//! *Sources.* docs/reference/protocol.md §3.5, §4.7.
 
 use alloc::vec::Vec;
 

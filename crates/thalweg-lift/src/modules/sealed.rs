@@ -219,7 +219,7 @@ fn split_number(bytes: &[u8], len: usize) -> Option<(&[u8], u64)> {
 
 const _: () = assert!(
     SEAL_OVERHEAD_BYTES_MAX == 32,
-    "what docs/protocol.md promises"
+    "what docs/reference/protocol.md promises"
 );
 const _: () = assert!(
     SEAL_OVERHEAD_BYTES_MAX <= PACKET_TAILROOM_BYTES,

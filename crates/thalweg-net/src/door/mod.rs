@@ -16,7 +16,7 @@
 //! *What it does not do.* It interprets neither the request nor the answer: the [`Doorkeeper`]
 //! does.
 //!
-//! *Sources.* docs/protocol.md §12.
+//! *Sources.* docs/reference/protocol.md §12.
 
 use bytes::Bytes;
 use iroh::endpoint::{Connection, PortmapperConfig, presets};

@@ -11,7 +11,7 @@
 //! relay finds only peers that list it among their addresses. Its only lookup service is mDNS, if
 //! that is switched on.
 //!
-//! *Sources.* docs/operating.md; iroh 1.4.
+//! *Sources.* docs/guides/operate.md; iroh 1.4.
 
 mod accept;
 pub(crate) mod address;
@@ -105,7 +105,7 @@ pub struct Options {
     pub vital: Vital,
 }
 
-/// How an endpoint uses TCP: docs/tcp.md.
+/// How an endpoint uses TCP: docs/concepts/tcp.md.
 #[derive(Clone, Debug)]
 pub struct TcpOptions {
     /// Addresses to listen on; port 0 takes a free one. None: peers cannot dial this node over TCP.

@@ -22,7 +22,7 @@
 //! drives. It keeps no copy of sent ADUs: those that a lost link had not acknowledged are reported,
 //! and resent by a node that has them.
 //!
-//! *Sources.* docs/protocol.md §2; draft-ietf-moq-transport for one stream per object.
+//! *Sources.* docs/reference/protocol.md §2; draft-ietf-moq-transport for one stream per object.
 
 mod bells;
 mod body;
@@ -105,7 +105,7 @@ pub struct Link(Arc<Inner>);
 pub enum Transport {
     /// QUIC over UDP.
     Quic,
-    /// Several TCP connections, where UDP is blocked: docs/tcp.md.
+    /// Several TCP connections, where UDP is blocked: docs/concepts/tcp.md.
     Tcp,
 }
 

@@ -31,7 +31,7 @@
 //! *What it does not do.* It knows no ADUs: [`Link`](crate::link::Link) does, over TCP as over
 //! QUIC. It does no NAT traversal: one end must be reachable.
 //!
-//! *Sources.* docs/tcp.md; RFC 7250, RFC 8446; `tcp(7)`.
+//! *Sources.* docs/concepts/tcp.md; RFC 7250, RFC 8446; `tcp(7)`.
 
 mod carrier;
 mod connection;
@@ -71,7 +71,7 @@ pub const ALPN: &str = "thalweg-tcp/1";
 /// The same, with everything after the handshake unencrypted.
 pub const ALPN_PLAIN: &str = "thalweg-tcp-plain/1";
 
-/// The protocol of the door over TCP and its version: docs/protocol.md §12.3.
+/// The protocol of the door over TCP and its version: docs/reference/protocol.md §12.3.
 pub const ALPN_DOOR: &str = "thalweg-tcp-door/1";
 
 /// The options of sessions over TCP.

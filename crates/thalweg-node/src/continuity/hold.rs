@@ -12,7 +12,7 @@
 //!
 //! *What it does not do.* It stores nothing on disk: the held ADUs end with the node.
 //!
-//! *Sources.* docs/continuity.md §5; `thalweg_core::session::Hold`, which decides.
+//! *Sources.* docs/concepts/continuity.md §5; `thalweg_core::session::Hold`, which decides.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

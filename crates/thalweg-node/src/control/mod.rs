@@ -18,7 +18,7 @@
 //!
 //! *What it does not do.* It makes no decisions, and no ADU passes through this task.
 //!
-//! *Sources.* design.md, "Control plane"; docs/protocol.md §4–6.
+//! *Sources.* design.md, "Control plane"; docs/reference/protocol.md §4–6.
 
 mod admission;
 mod hindrance;

@@ -4,7 +4,7 @@
 //! receives them. It gets no more once it has not asked for the length of the source's lease, or
 //! has closed the channel. Node keys become names here.
 //!
-//! *Sources.* docs/trace.md.
+//! *Sources.* docs/concepts/trace.md.
 
 use std::collections::BTreeMap;
 

@@ -13,7 +13,7 @@
 //! *What it does not do.* It keeps no list of members: members show their grants, and neighbours
 //! pass these on.
 //!
-//! *Sources.* docs/admission.md.
+//! *Sources.* docs/concepts/admission.md.
 
 pub mod join;
 pub(crate) mod state;

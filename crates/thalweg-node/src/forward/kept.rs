@@ -5,7 +5,7 @@
 //!
 //! *What it does not do.* It does not choose what is kept; `thalweg_core::replay` does.
 //!
-//! *Sources.* docs/recast.md.
+//! *Sources.* docs/concepts/recast.md.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

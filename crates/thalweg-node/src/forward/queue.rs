@@ -15,7 +15,7 @@
 //! *What it does not do.* It repairs nothing; the stream's application does
 //! (`thalweg_core::transfer`).
 //!
-//! *Sources.* docs/recast.md §1; decisions/0024.
+//! *Sources.* docs/concepts/recast.md §1; decisions/0024.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

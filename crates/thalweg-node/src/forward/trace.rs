@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* It writes no stamps; the link's sender does when the ADU leaves.
 //!
-//! *Sources.* docs/trace.md.
+//! *Sources.* docs/concepts/trace.md.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

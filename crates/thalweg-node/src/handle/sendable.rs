@@ -7,7 +7,7 @@
 //! *What it does not do.* It does not divide the rate: other streams of the node share those links.
 //! It covers first hops only; the ledger shows losses on later ones.
 //!
-//! *Sources.* docs/congestion.md; `thalweg_core::hop::steady`.
+//! *Sources.* docs/concepts/congestion.md; `thalweg_core::hop::steady`.
 
 use std::future::poll_fn;
 use std::pin::Pin;

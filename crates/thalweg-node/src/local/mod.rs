@@ -17,7 +17,7 @@
 //!
 //! *What it does not do.* Large payloads in shared memory come with the upper API.
 //!
-//! *Sources.* docs/protocol.md §8.
+//! *Sources.* docs/reference/protocol.md §8.
 
 mod client;
 mod frame;

@@ -15,7 +15,7 @@
 //!
 //! *What it does not do.* It prints nothing; its callers get [`Event`]s.
 //!
-//! *Sources.* docs/files.md.
+//! *Sources.* docs/concepts/files.md.
 
 mod code;
 mod disk;

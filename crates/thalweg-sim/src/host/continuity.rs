@@ -1,7 +1,7 @@
 //! Continuity, as in the node's driver: detects silent neighbours, tracks what was received, and
 //! resends what the control plane asks for.
 //!
-//! *Sources.* docs/continuity.md; `thalweg_core::control::continuity`, which decides.
+//! *Sources.* docs/concepts/continuity.md; `thalweg_core::control::continuity`, which decides.
 
 use thalweg_core::adu::{Adu, Header};
 use thalweg_core::event::DropCause;

@@ -7,7 +7,7 @@
 //! slightly otherwise: ADUs of one moment share packets, and control frames and acknowledgements add to
 //! them. Bytes are not judged here, because losses and deadlines reduce what is carried.
 //!
-//! *Sources.* docs/planner.md §2 (*R*), §13.
+//! *Sources.* docs/concepts/planner.md §2 (*R*), §14.
 
 use std::collections::BTreeMap;
 

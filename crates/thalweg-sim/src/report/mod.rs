@@ -11,7 +11,7 @@
 //!
 //! An ADU that has not ended when the report is made is `unaccounted`; in the simulator that is a violation.
 //!
-//! *Sources.* docs/simulator.md; the percentiles are nearest-rank.
+//! *Sources.* docs/concepts/simulator.md; the percentiles are nearest-rank.
 
 mod tally;
 

@@ -13,7 +13,8 @@
 //! noise that, packed, it takes the share ρ of its budget on the wire that the world gives; the rest
 //! repeats one word. Streams of video take their sizes from their encoder instead (`Stream::traffic`).
 //!
-//! *Sources.* docs/planner.md §6, `stream.traffic`; spec PL-2 (a frame as several ADUs by importance), PL-18.
+//! *Sources.* docs/reference/worlds.md, `stream.traffic`; spec PL-2 (a frame as several ADUs by importance),
+//! PL-18.
 
 use bytes::Bytes;
 use thalweg_core::adu::{AdaptationPolicy, Flags, Importance, MediaTime};

@@ -14,7 +14,7 @@
 //! be busy, and `iperf3` hangs if its first packet is lost. Out of bounds in every round is a fault.
 //! The bounds are properties of the instrument, not of the product.
 //!
-//! *Sources.* docs/testbed.md; iperf3's JSON; iputils' `ping(8)`.
+//! *Sources.* docs/guides/testbed.md; iperf3's JSON; iputils' `ping(8)`.
 
 mod figure;
 mod measure;

@@ -19,7 +19,7 @@
 //!
 //! The benchmark needs root and the testbed's tools, and fails with a message without them.
 //!
-//! *Sources.* spec RA-12, RA-13, BM-R2; docs/continuity.md; docs/testbed.md.
+//! *Sources.* spec RA-12, RA-13, BM-R2; docs/concepts/continuity.md; docs/guides/testbed.md.
 
 mod cut;
 mod played;

@@ -25,7 +25,7 @@
 //! machine and not the relay. `sinks_cores` shows that, and the first size at which a side's free
 //! window is not carried is its last.
 //!
-//! *Sources.* The project's reading of peers, "Fan-out relay"; docs/benchmarks.md.
+//! *Sources.* The project's reading of peers, "Fan-out relay"; docs/guides/measure.md.
 
 pub(crate) mod bare;
 mod figures;

@@ -16,7 +16,7 @@
 //! time excludes the set-up of the stream and its return stream, as `iperf3` excludes connecting;
 //! `set_up_s` reports it. The lines are not lossy, as the original's was a cable.
 //!
-//! *Sources.* spec RA-5, BM-R1; docs/files.md §4.
+//! *Sources.* spec RA-5, BM-R1; docs/concepts/files.md §4.
 
 mod chain;
 mod gigabit;

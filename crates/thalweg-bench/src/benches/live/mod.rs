@@ -24,7 +24,7 @@
 //!
 //! No side gets anything that an ordinary program would not have; `sides` documents each side's settings.
 //!
-//! *Sources.* spec §3(b), figures 5 and 6; PL-15 to PL-24; docs/benchmarks.md.
+//! *Sources.* spec §3(b), figures 5 and 6; PL-15 to PL-24; docs/guides/measure.md.
 
 mod condition;
 pub(crate) mod end;

@@ -18,7 +18,7 @@
 //!
 //! The benchmark needs root and the testbed's tools, and fails with a message without them.
 //!
-//! *Sources.* spec BM-P8, Figs 6.41–6.51; docs/testbed.md.
+//! *Sources.* spec BM-P8, Figs 6.41–6.51; docs/guides/testbed.md.
 
 mod played;
 #[cfg(test)]

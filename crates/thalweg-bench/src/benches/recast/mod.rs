@@ -20,7 +20,7 @@
 //! one copy. A peer's middle relay is a process on this machine, so the kernel resets its TCP
 //! connections at once; ours is a process too.
 //!
-//! *Sources.* spec RA-17 to RA-19, B1.3, BM-R3; docs/continuity.md; docs/testbed.md.
+//! *Sources.* spec RA-17 to RA-19, B1.3, BM-R3; docs/concepts/continuity.md; docs/guides/testbed.md.
 
 mod chains;
 mod left;

@@ -27,7 +27,7 @@
 //! *What it does not do.* It does not choose among ADUs (the outbox does), resends nothing on
 //! another link, and makes no producer wait.
 //!
-//! *Sources.* docs/outbox.md; docs/protocol.md §2.2; spec PL-2 to PL-10.
+//! *Sources.* docs/concepts/outbox.md; docs/reference/protocol.md §2.2; spec PL-2 to PL-10.
 
 mod chunk;
 mod flow;

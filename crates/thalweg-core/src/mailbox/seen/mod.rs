@@ -16,7 +16,7 @@
 //!
 //! *What it does not do.* It stores no ADU and knows no subscriber.
 //!
-//! *Sources.* docs/continuity.md §3; RFC 9000 §19.3 (acknowledgement ranges).
+//! *Sources.* docs/concepts/continuity.md §3; RFC 9000 §19.3 (acknowledgement ranges).
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -25,7 +25,7 @@
 //!
 //! *What it does not do.* It checks syntax only; [`super::session`] checks meaning.
 //!
-//! *Sources.* RFC 9000 §19; docs/tcp.md.
+//! *Sources.* RFC 9000 §19; docs/concepts/tcp.md.
 
 #[cfg(test)]
 mod tests;

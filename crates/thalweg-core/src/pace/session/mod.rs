@@ -16,7 +16,7 @@
 //! *What it does not do.* It opens no connection: [`Session::carriers_missing`] says how many are
 //! wanted. A datagram in flight on a carrier that failed is not resent: it is counted.
 //!
-//! *Sources.* PL-6 to PL-13; RFC 9000 §3, §4; docs/tcp.md.
+//! *Sources.* PL-6 to PL-13; RFC 9000 §3, §4; docs/concepts/tcp.md.
 
 mod carrier;
 mod carriers;

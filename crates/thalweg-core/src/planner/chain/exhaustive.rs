@@ -9,7 +9,7 @@
 //! *What it does not do.* As a baseline it does no other pruning. If there are more combinations
 //! than the policy allows, it fails before it starts.
 //!
-//! *Sources.* PA-13; docs/planner.md §8.
+//! *Sources.* PA-13; docs/concepts/planner.md §8.
 
 use alloc::vec;
 use alloc::vec::Vec;

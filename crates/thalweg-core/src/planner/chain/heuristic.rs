@@ -6,7 +6,7 @@
 //! fewer breaches or, with equally many, less cost. So repairs come before savings, and the loop
 //! ends.
 //!
-//! *Sources.* PA-9 to PA-12; docs/planner.md §8.
+//! *Sources.* PA-9 to PA-12; docs/concepts/planner.md §8.
 
 use super::layout::{Layout, Span};
 use super::{Chain, Worth};

@@ -4,7 +4,7 @@
 //! after that link undoes it. A DO moves upstream to the nearest node with a slot for it that may
 //! see what it sees, an UNDO downstream; a span that grows over another merges with it.
 //!
-//! *Sources.* PA-15; docs/planner.md §8.
+//! *Sources.* PA-15; docs/concepts/planner.md §8.
 
 use super::layout::{Layout, Span};
 use super::{Chain, Worth};

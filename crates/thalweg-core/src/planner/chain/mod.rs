@@ -18,7 +18,7 @@
 //! *What it does not do.* It considers no remedy that no link requires, so its best plan may cost
 //! more than that of `exact`; and it never replaces a remedy that does not fit by another.
 //!
-//! *Sources.* docs/planner.md §8; the Panda planner (Rudenko, Reiher; UCLA), PA-5 to PA-15.
+//! *Sources.* docs/concepts/planner.md §8; the Panda planner (Rudenko, Reiher; UCLA), PA-5 to PA-15.
 
 mod exhaustive;
 mod heuristic;

@@ -5,7 +5,7 @@
 //! applies. The search's tables are not used, so that a mistake in them is found. The same list
 //! says what an infeasible plan breaks, with numbers.
 //!
-//! *Sources.* docs/planner.md §2.
+//! *Sources.* docs/concepts/planner.md §2.
 
 mod violation;
 

@@ -1,6 +1,6 @@
 //! What a plan can break, each with the relevant numbers, as JSON and in words.
 //!
-//! *Sources.* docs/planner.md §2, §7.
+//! *Sources.* docs/concepts/planner.md §2, §7.
 
 use alloc::format;
 use alloc::string::String;

@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* It costs tens of plans; nothing on the data path calls it.
 //!
-//! *Sources.* docs/planner.md §7.
+//! *Sources.* docs/concepts/planner.md §7.
 
 mod declared;
 mod place;

@@ -12,7 +12,7 @@
 //! many knapsacks. A stream with several sinks is one stream per sink, with a copy each. Slots are
 //! counted per stream.
 //!
-//! *Sources.* docs/planner.md §10.
+//! *Sources.* docs/concepts/planner.md §10.
 
 mod division;
 mod loads;
@@ -115,8 +115,8 @@ impl Shared {
 /// Each snapshot has its own stream with one sink, and all have the topology of the first. A strict
 /// policy admits all or none: if one is refused, no plan is returned.
 ///
-/// Cost    O(streams) plans; then as many again as docs/planner.md §10 allows for improvement
-/// Source  docs/planner.md §10
+/// Cost    O(streams) plans; then as many again as docs/concepts/planner.md §10 allows for improvement
+/// Source  docs/concepts/planner.md §10
 pub fn plan_all(snapshots: &[Snapshot], policy: &Policy) -> Shared {
     let mut shared = Division::new(snapshots, policy.labels_max).divide();
     if policy.strict && !shared.is_feasible() {

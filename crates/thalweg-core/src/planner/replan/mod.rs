@@ -15,7 +15,7 @@
 //! *What it does not do.* It plans from scratch when the stream, the set of nodes or the set of
 //! links changes, or a node becomes reachable. It keeps some hundred bytes per node and state.
 //!
-//! *Sources.* docs/planner.md §11; Koenig, Likhachev, Furcy 2004 (lifelong planning A*).
+//! *Sources.* docs/concepts/planner.md §11; Koenig, Likhachev, Furcy 2004 (lifelong planning A*).
 
 mod change;
 

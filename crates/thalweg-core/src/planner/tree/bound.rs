@@ -11,7 +11,7 @@
 //! The second term is a shortest path from the values of the first, so each set is one sweep. Every
 //! tree has this form, so the value at the source's initial state is a bound.
 //!
-//! *Sources.* docs/planner.md §9; Dreyfus and Wagner 1971; Erickson, Monma, Veinott 1987.
+//! *Sources.* docs/concepts/planner.md §9; Dreyfus and Wagner 1971; Erickson, Monma, Veinott 1987.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec;

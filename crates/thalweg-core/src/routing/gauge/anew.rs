@@ -14,7 +14,7 @@
 //! *What it does not do.* It detects no fall of the RTT: for that the ten-second minimum is fast
 //! enough.
 //!
-//! *Sources.* docs/routing.md §1; RFC 9000 §13.2.1 (how long an acknowledgement may be held back).
+//! *Sources.* docs/concepts/routing.md §1; RFC 9000 §13.2.1 (how long an acknowledgement may be held back).
 
 use super::Sample;
 use crate::time::{Duration, Instant};

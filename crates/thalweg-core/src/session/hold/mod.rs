@@ -20,7 +20,7 @@
 //! *What it does not do.* It sends nothing and knows no link: the driver takes the next ADU when
 //! there is room for it.
 //!
-//! *Sources.* docs/continuity.md §5; spec RA-14, RA-15; decisions/0019.
+//! *Sources.* docs/concepts/continuity.md §5; spec RA-14, RA-15; decisions/0019.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;

@@ -8,7 +8,7 @@
 //!
 //! *What it does not do.* It sends nothing, and does not know which path is broken: the session does.
 //!
-//! *Sources.* docs/continuity.md §2; spec RA-8, RA-13.
+//! *Sources.* docs/concepts/continuity.md §2; spec RA-8, RA-13.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

@@ -18,7 +18,7 @@
 //!
 //! *What it does not do.* It does not detect a false doubt: a doubt just expires.
 //!
-//! *Sources.* docs/continuity.md §1; decisions/0027.
+//! *Sources.* docs/concepts/continuity.md §1; decisions/0027.
 
 use alloc::collections::BTreeSet;
 

@@ -8,7 +8,7 @@
 //! *What it does not do.* It writes no file: the driver writes a block and confirms it. So a block
 //! that could not be written is still missing.
 //!
-//! *Sources.* docs/files.md §3.
+//! *Sources.* docs/concepts/files.md §3.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -18,7 +18,7 @@
 //! *What it does not do.* It reads no file and stores no content: the driver reads a block on
 //! demand.
 //!
-//! *Sources.* docs/files.md §3.
+//! *Sources.* docs/concepts/files.md §3.
 
 mod target;
 

@@ -14,7 +14,7 @@
 //!
 //! *What it does not do.* It checks no signature and no time; [`crate::admission`] does.
 //!
-//! *Sources.* docs/protocol.md §12; docs/admission.md.
+//! *Sources.* docs/reference/protocol.md §12; docs/concepts/admission.md.
 
 use alloc::string::String;
 use alloc::vec::Vec;

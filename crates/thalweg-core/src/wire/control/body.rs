@@ -4,7 +4,7 @@
 //!
 //! *What it does not do.* It does not say which route an envelope takes ([`super::Routed`]).
 //!
-//! *Sources.* docs/protocol.md §4.2.
+//! *Sources.* docs/reference/protocol.md §4.2.
 
 use alloc::string::String;
 use alloc::vec::Vec;

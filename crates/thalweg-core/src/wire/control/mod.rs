@@ -15,7 +15,7 @@
 //!
 //! *What it does not do.* It decides nothing, and it checks no signature.
 //!
-//! *Sources.* docs/protocol.md §4–6; spec PA-20…PA-29 (gather, prepare, ready, switch-over).
+//! *Sources.* docs/reference/protocol.md §4–6; spec PA-20…PA-29 (gather, prepare, ready, switch-over).
 
 mod body;
 #[cfg(test)]

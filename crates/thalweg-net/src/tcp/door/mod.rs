@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* It interprets neither the request nor the answer: see [`crate::door`].
 //!
-//! *Sources.* docs/protocol.md §12.3; docs/tcp.md §2.
+//! *Sources.* docs/reference/protocol.md §12.3; docs/concepts/tcp.md §2.
 
 #[cfg(test)]
 mod tests;

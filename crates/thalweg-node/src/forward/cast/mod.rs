@@ -16,7 +16,7 @@
 //! *What it does not do.* It does not choose grafts; `thalweg_core::session` does. A branch's copy
 //! is not cast again here.
 //!
-//! *Sources.* docs/recast.md.
+//! *Sources.* docs/concepts/recast.md.
 
 use std::sync::Arc;
 

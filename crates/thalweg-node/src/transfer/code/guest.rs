@@ -4,7 +4,7 @@
 //! own, again and again until it gets an answer, since neither end knows when the other's stream
 //! has a plan. If several senders use the number, each is asked and learns one wrong guess.
 //!
-//! *Sources.* docs/files.md §7.
+//! *Sources.* docs/concepts/files.md §7.
 
 use std::path::Path;
 use std::time::Duration as StdDuration;

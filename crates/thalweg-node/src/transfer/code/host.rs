@@ -5,7 +5,7 @@
 //! its own, with its own keys, in its own task; so a slow or interrupted one delays no other, and
 //! may return with the same phrase.
 //!
-//! *Sources.* docs/files.md §7.
+//! *Sources.* docs/concepts/files.md §7.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@
 //!
 //! *What it does not do.* It invents no cryptography.
 //!
-//! *Sources.* docs/files.md §7; docs/decisions/0020; spec RA-28.
+//! *Sources.* docs/concepts/files.md §7; docs/decisions/0020; spec RA-28.
 
 pub(super) mod guest;
 mod host;
