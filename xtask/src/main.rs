@@ -14,6 +14,7 @@ mod oracle;
 mod peers;
 mod place;
 mod relay;
+mod results;
 mod scan;
 mod soak;
 mod steps;
@@ -113,6 +114,13 @@ pub const COMMANDS: &[Command] = &[
         flags: &["--out", "--note"],
         about: "Draws SVG figures from the output of `thalweg-bench ID --json`, by default into docs/figures",
         run: figures::run,
+    },
+    Command {
+        name: "results",
+        arguments: "[FILE…] [--note TEXT]",
+        flags: &["--note"],
+        about: "Stores what `thalweg-bench ID --json` printed as the newest run, and renders docs/reference/benchmarks.md",
+        run: results::run,
     },
     Command {
         name: "oracle",

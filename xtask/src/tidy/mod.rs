@@ -13,6 +13,7 @@
 //! | [`sources`] | headers, `mod.rs`, nothing left to do, `unsafe` where announced |
 //! | [`quotes`] | sentences quoted from a specification still stand there |
 //! | [`docs`] | links, titles, and every command that a document shows |
+//! | [`results`] | the tables of benchmarks are those of the stored runs |
 //! | [`leaks`] | no path of one machine, no registry's host |
 
 mod docs;
@@ -29,7 +30,7 @@ mod tests;
 use std::fmt;
 use std::fs;
 
-use crate::{Failure, place};
+use crate::{Failure, place, results};
 
 /// One thing that is not as the house wants it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +100,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     findings.extend(manifest::check_clippy(&files));
     findings.extend(quotes::check(&files));
     findings.extend(docs::check_links(&files));
+    findings.extend(results::fault().map(|(page, text)| Finding::new(page, 1, text)));
     match docs::check_commands(&files, &mut docs::Built::default()) {
         Ok(found) => findings.extend(found),
         // The other findings are worth seeing all the same.
