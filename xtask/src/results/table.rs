@@ -143,8 +143,7 @@ fn cell(figure: &Value) -> String {
 pub fn short(value: f64) -> String {
     let magnitude = value.abs();
     let digits = match magnitude {
-        _ if magnitude == 0.0 => 0,
-        _ if magnitude >= 100.0 => 0,
+        _ if magnitude >= 100.0 || magnitude < f64::MIN_POSITIVE => 0,
         _ if magnitude >= 10.0 => 1,
         _ if magnitude >= 1.0 => 2,
         _ if magnitude >= 0.01 => 3,
