@@ -127,9 +127,9 @@ impl Store {
         fs::create_dir_all(&folder)
             .map_err(|error| place::failed("cannot make", &folder, &error))?;
         for (id, figures) in &self.figures {
-            let lines: String = figures.iter().map(|figure| format!("{figure}\n")).collect();
+            let lines: Vec<String> = figures.iter().map(Value::to_string).collect();
             let path = folder.join(format!("{id}.jsonl"));
-            fs::write(&path, lines)
+            fs::write(&path, lines.join("\n") + "\n")
                 .map_err(|error| place::failed("cannot write", &path, &error))?;
         }
         let notes = serde_json::to_string_pretty(&self.notes).expect("strings are always JSON");

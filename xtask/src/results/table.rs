@@ -20,15 +20,15 @@ struct Group<'a> {
 
 /// Returns the note and the tables of a run, in the order of its figures.
 pub fn render(id: &str, figures: &[Value], note: Option<&str>) -> String {
-    let mut text = String::from("\n");
+    let mut text = String::new();
     if let Some(note) = note {
-        let _ = writeln!(text, "{note}. Median (spread).\n");
+        let _ = writeln!(text, "\n{note}. Median (spread).");
     }
     let (headlines, detailed): (Vec<&Value>, Vec<&Value>) = figures
         .iter()
         .partition(|figure| !metric(figure).contains('.'));
     if !headlines.is_empty() {
-        text += "| metric | value | beside | ratio | n |\n|---|---:|---|---:|---:|\n";
+        text += "\n| metric | value | beside | ratio | n |\n|---|---:|---|---:|---:|\n";
     }
     for figure in &headlines {
         let beside = match (
@@ -143,7 +143,7 @@ fn cell(figure: &Value) -> String {
 pub fn short(value: f64) -> String {
     let magnitude = value.abs();
     let digits = match magnitude {
-        _ if magnitude >= 100.0 || magnitude < f64::MIN_POSITIVE => 0,
+        _ if !(f64::MIN_POSITIVE..100.0).contains(&magnitude) => 0,
         _ if magnitude >= 10.0 => 1,
         _ if magnitude >= 1.0 => 2,
         _ if magnitude >= 0.01 => 3,
