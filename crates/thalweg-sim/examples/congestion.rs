@@ -1,5 +1,5 @@
 //! Runs congestion controllers against each other through one bottleneck and prints the tables of
-//! docs/congestion.md.
+//! docs/concepts/congestion.md.
 //!
 //! ```text
 //! congestion [alone|share|early|own|loss|step|short …] [thalweg|cubic|bbr|new-reno …]

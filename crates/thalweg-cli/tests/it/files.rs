@@ -304,7 +304,10 @@ fn what_cannot_be_sent_is_said_before_anything_is_started() {
     assert!(made.expect("it is on every Unix").success());
     let cases: [(&[&str], &str); 8] = [
         (&["send", "b/pipe", "base"], "b/pipe is not a regular file"),
-        (&["send", "/dev/null", "base"], "/dev/null is not a regular file"),
+        (
+            &["send", "/dev/null", "base"],
+            "/dev/null is not a regular file",
+        ),
         (&["send", "a", "base", "--limit", "0 bit/s"], "above 0"),
         (&["send", "a", "nowhere"], "no node `nowhere` is on the map"),
         (&["send", "missing", "base"], "cannot read missing"),

@@ -8,7 +8,7 @@
 //!
 //! *What it does not do.* It encodes nothing (`wire::adu`) and has no queue.
 //!
-//! *Sources.* docs/protocol.md §3; spec PL-2, PL-19 (importance, eight ADUs a frame), PA-35
+//! *Sources.* docs/reference/protocol.md §3; spec PL-2, PL-19 (importance, eight ADUs a frame), PA-35
 //! (dropping by header).
 
 use bytes::Bytes;
@@ -32,11 +32,11 @@ pub struct Importance(pub u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MediaTime(u64);
 
-/// An ADU's flags, one bit each (docs/protocol.md §3).
+/// An ADU's flags, one bit each (docs/reference/protocol.md §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Flags(u8);
 
-/// The colour of an ADU on one hop, by which both ends count the same ADUs (docs/ledger.md §2).
+/// The colour of an ADU on one hop, by which both ends count the same ADUs (docs/concepts/ledger.md §2).
 ///
 /// ADUs that the hop acknowledges have none; datagrams have one of three, in turn over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -22,7 +22,7 @@
 //! *What it does not do.* It detects no losses, sends nothing and paces nothing: the transport
 //! does, by [`Controller::window`] and [`Controller::pacing_rate`].
 //!
-//! *Sources.* docs/congestion.md; Copa (NSDI 2018), Nimbus (SIGCOMM 2022), RFC 9438, RFC 9002 §7,
+//! *Sources.* docs/concepts/congestion.md; Copa (NSDI 2018), Nimbus (SIGCOMM 2022), RFC 9438, RFC 9002 §7,
 //! draft-ietf-ccwg-bbr.
 
 mod algorithm;
@@ -373,7 +373,7 @@ impl Controller {
     /// the first round trip sample, and in `Compete`.
     ///
     /// Units   bit/s, at least one packet a second
-    /// Source  docs/congestion.md "Short paths"
+    /// Source  docs/concepts/congestion.md "Short paths"
     pub fn pacing_rate(&self) -> Option<Bitrate> {
         if !self.delay.is_known() {
             return None;

@@ -223,7 +223,7 @@ impl Controller {
         queueing.as_nanos() >= most.max(self.delay.base().as_nanos())
     }
 
-    /// Returns the queueing delay up to which the queue counts as empty: E of docs/congestion.md.
+    /// Returns the queueing delay up to which the queue counts as empty: E of docs/concepts/congestion.md.
     pub(super) fn quiet_limit(&self) -> Duration {
         self.limit_at(self.rates.over(ROUNDS))
     }

@@ -18,7 +18,7 @@
 //! A node is avoided for [`HOLD_FIRST`], and twice as long each time that it is found again.
 //!
 //! *What it does not do.* It finds no node that lies: a report that all was delivered, or dropped
-//! for a reason, is believed (docs/protocol.md §11).
+//! for a reason, is believed (docs/reference/protocol.md §11).
 //!
 //! *Sources.* docs/concepts/continuity.md §6.
 

@@ -46,7 +46,7 @@ pub enum StreamCode {
     UnknownStream,
     /// 4: no capacity.
     Overload,
-    /// 5: the bytes violate docs/protocol.md.
+    /// 5: the bytes violate docs/reference/protocol.md.
     Protocol,
     /// Any other number.
     Other(u64),

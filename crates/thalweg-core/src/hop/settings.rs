@@ -16,7 +16,7 @@ use crate::time::Duration;
 /// packet was still in flight, and three keep-alives may be lost before.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// How long establishing a connection may take, including the greeting: docs/protocol.md §2.1.
+/// How long establishing a connection may take, including the greeting: docs/reference/protocol.md §2.1.
 pub const GREETING_WAIT: Duration = Duration::from_secs(10);
 
 /// Ordered sequences at once: every stream of a node under two plans, the present and the next.
@@ -28,7 +28,7 @@ pub const STREAMS_MAX: u32 = ADUS_IN_FLIGHT_MAX + LANES_MAX as u32 + 1;
 /// Control frames queued for writing: a burst of records on connect; further frames wait at the caller.
 pub const FRAMES_QUEUED_MAX: usize = 64;
 
-/// Characters kept of the reason that a closing peer gives: docs/protocol.md §2.3.
+/// Characters kept of the reason that a closing peer gives: docs/reference/protocol.md §2.3.
 pub const REASON_CHARS_MAX: usize = 200;
 
 /// Receive window of one stream: 100 Mbit/s over 100 ms, noq's own default. The rest of a larger

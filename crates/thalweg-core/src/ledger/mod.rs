@@ -35,7 +35,8 @@
 //! *What it does not do.* It counts ADUs and does not know which one was lost. The end of a stream
 //! ([`Flags::END`]) is not counted.
 //!
-//! *Sources.* docs/ledger.md; docs/protocol.md §4.3. Counters that only grow, merged by maximum:
+//! *Sources.* docs/concepts/ledger.md; docs/reference/protocol.md §4.3. Counters that only grow, merged by
+//! maximum:
 //! the grow-only counter of Shapiro et al., *Conflict-free replicated data types*, 2011. Marks: RFC
 //! 9341, alternate marking.
 //!

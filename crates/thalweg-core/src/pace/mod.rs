@@ -31,7 +31,7 @@
 //! nothing about ADUs: the outbox above it does.
 //!
 //! *Sources.* Paceline (Erbad, Krasic): PL-6 to PL-15; Goel et al., "Low-latency adaptive streaming
-//! over TCP"; RFC 9000 §4 for flow control; docs/tcp.md.
+//! over TCP"; RFC 9000 §4 for flow control; docs/concepts/tcp.md.
 
 pub mod acked;
 pub mod failover;

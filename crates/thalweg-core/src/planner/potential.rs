@@ -14,7 +14,7 @@
 //! stay: they are still lower bounds, and so is level − guide, because a walk from an unsettled
 //! place crosses the level somewhere.
 //!
-//! *Sources.* docs/planner.md §4, §11; Hart, Nilsson, Raphael 1968; Silver 2005 (reverse resumable
+//! *Sources.* docs/concepts/planner.md §4, §11; Hart, Nilsson, Raphael 1968; Silver 2005 (reverse resumable
 //! A*).
 
 use alloc::collections::{BTreeMap, BinaryHeap};

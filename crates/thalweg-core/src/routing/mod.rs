@@ -23,7 +23,8 @@
 //! [`Directory::handle_record`] reports as news. Choosing routes by cost is the planner's task;
 //! [`Directory::path`] finds a path for control messages.
 //!
-//! *Sources.* docs/protocol.md §5; docs/routing.md; link-state routing (OSPF, RFC 2328 §13) without
+//! *Sources.* docs/reference/protocol.md §5; docs/concepts/routing.md; link-state routing (OSPF, RFC 2328
+//! §13) without
 //! areas.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};

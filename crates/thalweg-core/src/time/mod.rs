@@ -5,7 +5,7 @@
 //! for "no deadline" and sorts last.
 //!
 //! *What it does not do.* It reads no clock, and it does not relate the clocks of two nodes: a
-//! deadline crosses a hop as a remaining budget (docs/protocol.md §3).
+//! deadline crosses a hop as a remaining budget (docs/reference/protocol.md §3).
 //!
 //! *Sources.* s2n-quic-core `time/timestamp.rs`; `TigerBeetle` `time_units.zig`.
 

@@ -19,7 +19,7 @@
 //! *What it does not do.* It ignores loss and the round-trip time: blocks are sent without waiting
 //! for acknowledgements.
 //!
-//! *Sources.* docs/files.md §4; spec BM-R1 for the shape, which is store-and-forward at one end and
+//! *Sources.* docs/concepts/files.md §4; spec BM-R1 for the shape, which is store-and-forward at one end and
 //! headers at the other.
 
 use crate::limits::{TRANSFER_BLOCK_BYTES_MAX, TRANSFER_BLOCKS_MAX, TRANSFER_FILES_MAX};

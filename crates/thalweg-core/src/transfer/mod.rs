@@ -33,7 +33,7 @@
 //! *What it does not do.* It opens no file and no stream: `thalweg-node` does. It sends no folders;
 //! use an archive.
 //!
-//! *Sources.* docs/files.md; spec RA-5, RA-28; Aumasson, Neves, O'Connor, Wilcox-O'Hearn, "BLAKE3",
+//! *Sources.* docs/concepts/files.md; spec RA-5, RA-28; Aumasson, Neves, O'Connor, Wilcox-O'Hearn, "BLAKE3",
 //! 2020, §2.1.
 
 pub mod block;

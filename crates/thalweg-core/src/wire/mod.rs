@@ -2,7 +2,7 @@
 //!
 //! *The idea.* One cursor, `Reader`, that cannot run off its end and never allocates; above it one
 //! file per kind of message. Every length is compared with its limit before memory is reserved.
-//! Integers are QUIC varints, for most are small; the layouts are those of docs/protocol.md.
+//! Integers are QUIC varints, for most are small; the layouts are those of docs/reference/protocol.md.
 //!
 //! *What it does not do.* It checks no meaning: whether a peer may send a message is the node's
 //! business.
@@ -30,7 +30,7 @@ pub use varint::VARINT_MAX;
 /// The version of the formats in this module; the handshake refuses peers of another version.
 pub const VERSION: u8 = 1;
 
-/// How bytes violate docs/protocol.md.
+/// How bytes violate docs/reference/protocol.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {

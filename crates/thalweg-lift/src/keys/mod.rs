@@ -8,7 +8,7 @@
 //!
 //! *What it does not do.* It generates no randomness and distributes no keys: the caller does both.
 //!
-//! *Sources.* RFC 5869 (HKDF); docs/protocol.md, "Sealed payloads"; spec DC-38, DC-39 (in-stream
+//! *Sources.* RFC 5869 (HKDF); docs/reference/protocol.md, "Sealed payloads"; spec DC-38, DC-39 (in-stream
 //! change of keys).
 
 use core::fmt;

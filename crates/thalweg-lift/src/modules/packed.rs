@@ -1,4 +1,4 @@
-//! The format of a packed payload, shared by `pack` and `unpack` (docs/protocol.md, "Packed
+//! The format of a packed payload, shared by `pack` and `unpack` (docs/reference/protocol.md, "Packed
 //! payloads").
 //!
 //! ```text

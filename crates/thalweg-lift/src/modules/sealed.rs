@@ -1,4 +1,4 @@
-//! The format of a sealed payload, shared by `seal` and `open` (docs/protocol.md, "Sealed
+//! The format of a sealed payload, shared by `seal` and `open` (docs/reference/protocol.md, "Sealed
 //! payloads").
 //!
 //! ```text

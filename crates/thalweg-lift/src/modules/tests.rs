@@ -76,7 +76,7 @@ fn noise(len_bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// The expected bytes are computed from docs/protocol.md with Python's `cryptography` 48, an
+/// The expected bytes are computed from docs/reference/protocol.md with Python's `cryptography` 48, an
 /// independent implementation.
 #[test]
 fn seal_matches_known_vectors() {

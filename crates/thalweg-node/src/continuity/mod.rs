@@ -1,4 +1,4 @@
-//! Keeps streams whole when a path breaks: the node's part of docs/continuity.md.
+//! Keeps streams whole when a path breaks: the node's part of docs/concepts/continuity.md.
 //!
 //! *The idea.* `thalweg_core::control::continuity` decides; this module observes and acts at three
 //! places of a path. Every node monitors whether its neighbours answer (`pulse`). The sink's node

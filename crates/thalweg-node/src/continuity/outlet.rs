@@ -18,7 +18,7 @@
 //! until their deadline or the end of the link, but are not waited for. ADUs that wait for their
 //! turn in an ordered sequence are given up.
 //!
-//! *Sources.* docs/continuity.md §2 and §4; `thalweg_core::session::Keep`, the store.
+//! *Sources.* docs/concepts/continuity.md §2 and §4; `thalweg_core::session::Keep`, the store.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;

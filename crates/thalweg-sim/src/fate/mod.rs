@@ -31,10 +31,10 @@ use thalweg_core::time::{Duration, Instant};
 pub use conclude::{Conclusion, End};
 pub use copies::Doubled;
 
-/// How long a link lives whose other end is silent: docs/protocol.md §2.
+/// How long a link lives whose other end is silent: docs/reference/protocol.md §2.
 const LINK_LIFE: Duration = Duration::from_secs(8);
 
-/// After this long the source has learned whether an ADU arrived: docs/ledger.md §2.
+/// After this long the source has learned whether an ADU arrived: docs/concepts/ledger.md §2.
 const REPORT_TIME: Duration = Duration::from_secs(2);
 
 /// An ADU on its path to one sink.
@@ -493,9 +493,9 @@ impl Fates {
     fn was_muted(&self, hop: &Hop, released: Instant) -> bool {
         let downs = self.downs.get(&(hop.from, hop.to)).into_iter().flatten();
         let unnoticed = LINK_LIFE + REPORT_TIME;
-        downs
-            .copied()
-            .any(|down| hop.arrived_at <= down && down <= hop.arrived_at + unnoticed && down <= released)
+        downs.copied().any(|down| {
+            hop.arrived_at <= down && down <= hop.arrived_at + unnoticed && down <= released
+        })
     }
 
     /// Records that a node leaves; nodes that know no longer treat it as a sink.

@@ -13,7 +13,7 @@
 //! The machine must deliver exactly that, in that order, before its clock moves on. Losses and delays
 //! are inputs of the model; it does not predict them.
 //!
-//! *Sources.* docs/protocol.md §7; `thalweg_core::mailbox`: the same constants, other code.
+//! *Sources.* docs/reference/protocol.md §7; `thalweg_core::mailbox`: the same constants, other code.
 
 #[cfg(test)]
 mod tests;

@@ -148,7 +148,7 @@ pub struct PortCounters {
     pub received: u64,
     /// ADUs that their sender gave up before their header was here.
     pub abandoned: u64,
-    /// Streams and datagrams that violate docs/protocol.md.
+    /// Streams and datagrams that violate docs/reference/protocol.md.
     pub malformed: u64,
     /// Streams of a kind that this version does not know.
     pub unknown_kinds: u64,

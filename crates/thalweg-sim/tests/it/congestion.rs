@@ -1,4 +1,5 @@
-//! Proves the promises of docs/congestion.md on the node's own QUIC in virtual time: alone, the queue
+//! Proves the promises of docs/concepts/congestion.md on the node's own QUIC in virtual time: alone, the
+//! queue
 //! stays short and the line is used; among flows that fill the queue, the share is fair; changing,
 //! lossy or lightly used lines do not mislead the controller. The bounds are the promised ones;
 //! measured values are better.
@@ -84,7 +85,7 @@ fn share_beside_cubic_is_fair() {
 }
 
 /// A single `NewReno` halves its window and so drains a queue of 1 BDP at each loss, so the queue looks
-/// uncontested. The fair share would be 1; docs/congestion.md lists this as a shortcoming.
+/// uncontested. The fair share would be 1; docs/concepts/congestion.md lists this as a shortcoming.
 #[test]
 fn none_of_many_starves_beside_cubic() {
     let rtt = ms(20);
@@ -143,7 +144,8 @@ fn own_flows_share_short_queue() {
 }
 
 /// With round-trip times this different the flows may take each other for queue-filling ones and fill
-/// the queue themselves: the share stays fair, the short queue does not. docs/congestion.md names this
+/// the queue themselves: the share stays fair, the short queue does not. docs/concepts/congestion.md names
+/// this
 /// weakness. Averaged over three seeds: for single ones, the share was 0.70 to 1.38 of the fair one
 /// over eight seeds.
 #[test]
@@ -220,7 +222,7 @@ fn app_limited_flow_keeps_window() {
 
 /// Wide jitter and loss bursts on a line with six times the needed capacity are not a queue. Over
 /// sixteen seeds 72 % of the camera's ADUs were delivered where CUBIC delivers all; now 98 % are
-/// (docs/congestion.md explains the rest).
+/// (docs/concepts/congestion.md explains the rest).
 #[test]
 fn jitter_and_bursts_are_not_a_queue() {
     let text = include_str!("../../../../worlds/ladder/congested-wifi.toml");

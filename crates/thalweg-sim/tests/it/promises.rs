@@ -32,7 +32,8 @@ const JUDGED_MIN: usize = 200;
 /// Maximum relative deviation of the carried bytes from the prediction.
 const TOLERANCE: f64 = 0.02;
 
-/// Bytes that sealing adds to a payload: a tag of 16 bytes and a trailer of 11 (docs/protocol.md §3.4)
+/// Bytes that sealing adds to a payload: a tag of 16 bytes and a trailer of 11 (docs/reference/protocol.md
+/// §3.4)
 /// while fewer than 64 ADUs have been sealed, and one more after.
 const SEAL_BYTES: f64 = 27.5;
 

@@ -1,7 +1,7 @@
 //! The ladder: every world of a folder on the testbed and in the simulator, side by side.
 //!
 //! One command writes both reports of each world as JSON, and prints one Markdown table with date and
-//! machine, so the table of docs/testbed.md is generated. Results vary with the seed, so both run a
+//! machine, so the table of docs/guides/testbed.md is generated. Results vary with the seed, so both run a
 //! world several times, and medians are compared. They agree where delivered share and median latency
 //! are within [`AGREEMENT_PERCENT`] of each other; where not, one of them is wrong, or the difference
 //! is explained. The simulation is `thalweg simulate`; without that command its columns stay empty.

@@ -17,7 +17,7 @@
 //! The result says nothing about real links: there is no delay, no loss and no bottleneck but the
 //! cores, and all nodes of a path share the same two.
 //!
-//! *Sources.* spec §6.2, BM-P3 and BM-P4; §1(b), figures 6.7 to 6.10. docs/benchmarks.md explains how
+//! *Sources.* spec §6.2, BM-P3 and BM-P4; §1(b), figures 6.7 to 6.10. docs/guides/measure.md explains how
 //! to read it.
 
 mod batch;

@@ -6,7 +6,7 @@
 //! both for 10,000 nodes with only their directories, each of which knows a few speaking nodes.
 //!
 //! Headers below a control frame do not count, nor does the time to detect a dead link: that is the
-//! transport's, 8 s, or the pulse's, 150 ms (docs/continuity.md).
+//! transport's, 8 s, or the pulse's, 150 ms (docs/concepts/continuity.md).
 
 mod control;
 mod converge;

@@ -14,7 +14,7 @@
 //! | `figures` | figures from rounds, and a table for people |
 //!
 //! The result says nothing about real links: there is no delay, no loss and no bottleneck. Relays give
-//! different guarantees for their cost; docs/benchmarks.md says which are comparable. A missing or
+//! different guarantees for their cost; docs/guides/measure.md says which are comparable. A missing or
 //! failing peer is named, and the others go on.
 
 mod figures;

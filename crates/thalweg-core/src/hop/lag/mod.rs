@@ -22,7 +22,7 @@
 //! *What it does not do.* It does not measure: the driver does. It knows no path: what happens
 //! after this node is for each link's outbox.
 //!
-//! *Sources.* docs/outbox.md §8. Nichols and Jacobson, "Controlling Queue Delay", 2012, for judging
+//! *Sources.* docs/concepts/outbox.md §8. Nichols and Jacobson, "Controlling Queue Delay", 2012, for judging
 //! a queue by the time in it.
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 //! Steiner's. It guarantees a tree that keeps every rule and costs no more than the sinks'
 //! separately planned paths where those form a tree.
 //!
-//! *Sources.* docs/planner.md §9; Takahashi and Matsuyama 1980 (attach the nearest), Dreyfus and
+//! *Sources.* docs/concepts/planner.md §9; Takahashi and Matsuyama 1980 (attach the nearest), Dreyfus and
 //! Wagner 1971.
 
 mod bound;
@@ -116,7 +116,7 @@ impl Tree {
 ///
 /// Cost    O(sinks²) path searches for each order that is tried; the bound O(3^sinks · places)
 ///         where that is within the policy's labels
-/// Source  docs/planner.md §9
+/// Source  docs/concepts/planner.md §9
 pub fn plan_tree(snapshot: &Snapshot, sinks: &[Sink], policy: &Policy) -> (Tree, Vec<LeftOut>) {
     let (tree, left_out) = Growth::new(snapshot, sinks, policy.labels_max).tree();
     if policy.strict && !left_out.is_empty() {

@@ -18,7 +18,7 @@
 //! *What it does not do.* It ignores what the links can carry: on a network of fast links the
 //! interval is longer than necessary.
 //!
-//! *Sources.* docs/routing.md; ITU-T I.371 annex A (the generic cell rate algorithm) for the
+//! *Sources.* docs/concepts/routing.md; ITU-T I.371 annex A (the generic cell rate algorithm) for the
 //! tokens.
 
 #[cfg(test)]

@@ -36,7 +36,7 @@
 //! keep-alives. It measures one direction, from this node to the neighbour; the other end measures
 //! its own.
 //!
-//! *Sources.* docs/routing.md; RFC 2328 §13 (what is flooded), Cardwell et al., "BBR" (2016),
+//! *Sources.* docs/concepts/routing.md; RFC 2328 §13 (what is flooded), Cardwell et al., "BBR" (2016),
 //! §"application-limited".
 
 mod anew;

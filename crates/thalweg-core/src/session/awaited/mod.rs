@@ -8,7 +8,7 @@
 //! *What it does not do.* It stores no ADU: [`Keep`](super::Keep) and [`Hold`](super::Hold) do, and
 //! decide what to resend.
 //!
-//! *Sources.* docs/ledger.md §2; `thalweg_core::ledger`, which sums it up.
+//! *Sources.* docs/concepts/ledger.md §2; `thalweg_core::ledger`, which sums it up.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;

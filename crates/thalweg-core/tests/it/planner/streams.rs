@@ -129,7 +129,7 @@ fn division_is_between_optimum_and_importance() {
         compared > 3_000 && contested > 400,
         "{compared}, {contested}"
     );
-    // The share of inexact results is known: docs/planner.md §10.
+    // The share of inexact results is known: docs/concepts/planner.md §10.
     assert!(missed * 50 <= contested, "{missed} of {contested}");
 }
 

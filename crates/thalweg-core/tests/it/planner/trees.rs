@@ -55,7 +55,7 @@ fn no_tree_beats_enumeration() {
         missed += u32::from(tree.cost > best + 1e-9);
     }
     assert!(feasible > 60, "{feasible}");
-    // The shares of inexact results are known: docs/planner.md §9.
+    // The shares of inexact results are known: docs/concepts/planner.md §9.
     assert!(proven * 10 >= feasible * 6, "{proven} of {feasible}");
     assert!(missed * 50 <= feasible, "{missed} of {feasible}");
     assert!(none * 50 <= feasible, "{none} beside {feasible}");
