@@ -10,20 +10,20 @@
 mod outbox;
 
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Header};
-use thalweg_core::id::{NodeId, Sequence, StreamId};
-use thalweg_core::pace::{CarrierNumber, Decoder, Event, Out, Pacing, Read, Session};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::trace::Trace;
-use thalweg_core::transfer::meeting::{Answer, Ask};
-use thalweg_core::transfer::{Have, Manifest, Parcel, Receipt, Receiver, TransferId};
-use thalweg_core::units::{Bitrate, DataSize};
-use thalweg_core::wire::{admission, adu, control, record};
-use thalweg_lift::keys::{KeyEpoch, KeyRing, StreamKey};
-use thalweg_lift::module::{Context, Held, Module, Verdict};
-use thalweg_lift::modules::{Open, Unpack};
-use thalweg_lift::packet::{Packet, Pool};
+use thalweg_base::adu::{Flags, Header};
+use thalweg_base::id::{NodeId, Sequence, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::trace::Trace;
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_base::wire::{admission, adu, control, record};
+use thalweg_dataplane::keys::{KeyEpoch, KeyRing, StreamKey};
+use thalweg_dataplane::module::{Context, Held, Module, Verdict};
+use thalweg_dataplane::modules::{Open, Unpack};
+use thalweg_dataplane::packet::{Packet, Pool};
+use thalweg_link::tcp_mux::{CarrierNumber, Decoder, Event, Out, Pacing, Read, Session};
 use thalweg_media::{layered, nal, picture, rtp, ts};
+use thalweg_transfer::meeting::{Answer, Ask};
+use thalweg_transfer::{Have, Manifest, Parcel, Receipt, Receiver, TransferId};
 use thalweg_world::Format;
 
 /// A target: its name and its body.

@@ -9,14 +9,14 @@
 use std::collections::HashMap;
 use std::num::NonZeroU8;
 
-use thalweg_core::adu::Importance;
-use thalweg_core::event::{DropCause, DropCounts};
-use thalweg_core::id::Sequence;
-use thalweg_core::needs::Order;
-use thalweg_core::outbox::gate::{Gate, Path};
-use thalweg_core::outbox::{Chunk, Entry, FlowId, Outbox, Settings, Ticket};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::adu::Importance;
+use thalweg_base::event::{DropCause, DropCounts};
+use thalweg_base::id::Sequence;
+use thalweg_base::needs::Order;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_link::outbox::gate::{Gate, Path};
+use thalweg_link::outbox::{Chunk, Entry, FlowId, Outbox, Settings, Ticket};
 
 const ADUS_MAX: usize = 24;
 const BYTES_MAX: u64 = 60_000;
@@ -227,7 +227,7 @@ impl Run {
                 }
             }
             // An ADU for a closed flow is not counted.
-            Err(thalweg_core::outbox::Refused::UnknownFlow) => self.pushed -= 1,
+            Err(thalweg_link::outbox::Refused::UnknownFlow) => self.pushed -= 1,
             Err(_) => self.refused += 1,
         }
     }

@@ -5,13 +5,13 @@
 //! one goes out and is acknowledged at once, so the queue keeps its length. Time advances by 10 ns per
 //! pass, so none expires, and new deadlines still lie among the old ones.
 
-use thalweg_core::adu::Importance;
-use thalweg_core::id::Sequence;
-use thalweg_core::needs::Order;
-use thalweg_core::outbox::{Chunk, Entry, FlowId, Outbox, Settings, WEIGHT_USUAL};
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::DataSize;
+use thalweg_base::adu::Importance;
+use thalweg_base::id::Sequence;
+use thalweg_base::needs::Order;
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::DataSize;
+use thalweg_link::outbox::{Chunk, Entry, FlowId, Outbox, Settings, WEIGHT_USUAL};
 
 /// More credit than there are bytes.
 pub(crate) const PLENTY: DataSize = DataSize::from_kib(1 << 20);

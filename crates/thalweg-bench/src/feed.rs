@@ -8,12 +8,12 @@ use std::hint::black_box;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use thalweg_core::adu::Header;
-use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::time::Instant;
-use thalweg_lift::keys::{KeyEpoch, KeyRing, SealInstance, StreamKey};
-use thalweg_lift::lift::{Lift, Materials};
-use thalweg_lift::packet::{Packet, Pool};
+use thalweg_base::adu::Header;
+use thalweg_base::id::{Sequence, StreamId};
+use thalweg_base::time::Instant;
+use thalweg_dataplane::keys::{KeyEpoch, KeyRing, SealInstance, StreamKey};
+use thalweg_dataplane::lift::{Lift, Materials};
+use thalweg_dataplane::packet::{Packet, Pool};
 
 const STREAM: StreamId = StreamId(1);
 

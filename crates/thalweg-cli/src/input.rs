@@ -6,9 +6,9 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, TypedValueParser};
-use thalweg_core::model::World;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, ParseUnitError, parse_duration};
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, ParseUnitError, parse_duration};
+use thalweg_planner::model::World;
 use thalweg_world::Format;
 
 use crate::exit::{Code, Failure, OrCode as _};

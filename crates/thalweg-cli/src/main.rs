@@ -6,7 +6,7 @@
 //! [`demo`] (two fabrics side by side). A command ends in an [`exit::Code`] or an [`exit::Failure`], which is
 //! one sentence on standard error and a documented exit code.
 //!
-//! *What it does not do.* It plans, carries and parses nothing itself: `thalweg-core`, `thalweg-node`,
+//! *What it does not do.* It plans, carries and parses nothing itself: `thalweg-planner`, `thalweg-node`,
 //! `thalweg-media` do.
 
 mod command;

@@ -11,8 +11,8 @@ use std::io::{self, IsTerminal, Write as _};
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
-use thalweg_core::model::visible;
 use thalweg_node::program::stderr;
+use thalweg_planner::model::visible;
 
 /// How a heading or a mark is painted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

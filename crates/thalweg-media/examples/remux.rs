@@ -5,7 +5,7 @@
 
 use std::{env, fs};
 
-use thalweg_core::adu::Flags;
+use thalweg_base::adu::Flags;
 use thalweg_media::ts::{Publisher, Subscriber};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,11 +1,11 @@
 //! The header fields of an ADU that follow from the media, in core's types.
 //!
-//! The idea: the narrow interface of this crate to `thalweg_core::adu`. A source adds what only it
+//! The idea: the narrow interface of this crate to `thalweg_base::adu`. A source adds what only it
 //! knows (stream, sequence, deadline) with [`Marks::header`].
 
-use thalweg_core::adu::{AdaptationPolicy, Flags, Header, Importance, MediaTime};
-use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::time::Instant;
+use thalweg_base::adu::{AdaptationPolicy, Flags, Header, Importance, MediaTime};
+use thalweg_base::id::{Sequence, StreamId};
+use thalweg_base::time::Instant;
 
 /// The fields of an ADU's header that follow from the media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

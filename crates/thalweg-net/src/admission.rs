@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::id::NodeId;
+use thalweg_base::id::NodeId;
 use tokio::sync::watch;
 use tokio::time::{Duration, Instant};
 

@@ -11,7 +11,7 @@
 use std::pin::Pin;
 use std::task::Context;
 
-use thalweg_core::time::Instant;
+use thalweg_base::time::Instant;
 use tokio::time::Sleep;
 
 use crate::clock::Clock;

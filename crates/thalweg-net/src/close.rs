@@ -1,6 +1,6 @@
 //! Close codes of connections and streams as QUIC integers.
 //!
-//! *The idea.* The codes and their numbers are [`thalweg_core::hop`]'s, since all transports share
+//! *The idea.* The codes and their numbers are [`thalweg_link::hop`]'s, since all transports share
 //! them; here they become QUIC's variable-length integers.
 //!
 //! *What it does not do.* It closes nothing.
@@ -8,7 +8,7 @@
 //! *Sources.* docs/reference/protocol.md §2.3; RFC 9000 §16.
 
 use iroh::endpoint::VarInt;
-pub use thalweg_core::hop::{CloseCode, StreamCode};
+pub use thalweg_link::hop::{CloseCode, StreamCode};
 
 /// Converts a code to a QUIC variable-length integer.
 pub(crate) trait ToVarInt {

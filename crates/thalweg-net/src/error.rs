@@ -10,8 +10,8 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 
-pub use thalweg_core::hop::BodyError;
-use thalweg_core::id::NodeId;
+use thalweg_base::id::NodeId;
+pub use thalweg_link::hop::BodyError;
 
 use crate::close::CloseCode;
 pub use crate::endpoint::host::NoHost;

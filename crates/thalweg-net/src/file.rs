@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use thalweg_core::limits::FILE_BYTES_MAX;
+use thalweg_base::limits::FILE_BYTES_MAX;
 
 /// Reads a file of at most [`FILE_BYTES_MAX`] bytes.
 ///

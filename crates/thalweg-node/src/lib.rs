@@ -8,8 +8,8 @@
 //! |---|---|
 //! | [`config`] | the configuration file and its checks |
 //! | [`node`] | assembly and shutdown |
-//! | `control` | the driver of `thalweg_core::control`: records, plans, subscriptions |
-//! | `forward` | the data path: `thalweg_lift::route` with links, mailboxes, counters |
+//! | `control` | the driver of `thalweg_control::control`: records, plans, subscriptions |
+//! | `forward` | the data path: `thalweg_dataplane::route` with links, mailboxes, counters |
 //! | [`fabric`] | the node's state of its fabric, tickets as text, joining |
 //! | `envelope` | stream keys, sealed for one node |
 //! | [`handle`] | publish and subscribe, in this process |

@@ -1,6 +1,6 @@
 //! QUIC congestion controllers, by name; each has a watch.
 //!
-//! *The idea.* `thalweg_core::congestion` decides, or one of noq's own controllers. All of noq's
+//! *The idea.* `thalweg_link::congestion` decides, or one of noq's own controllers. All of noq's
 //! calls are passed to it and to the [`Watch`] of the path. Thalweg's controller counts time from
 //! its creation.
 //!
@@ -22,10 +22,10 @@ use noq_proto::congestion::{
     Bbr3Config, Controller as QuicController, ControllerFactory, ControllerMetrics, CubicConfig,
     NewRenoConfig,
 };
-use thalweg_core::congestion::{Algorithm, Congestion, Controller};
-use thalweg_core::hop::narrow::Narrow;
-use thalweg_core::time::Instant;
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::time::Instant;
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_link::congestion::{Algorithm, Congestion, Controller};
+use thalweg_link::hop::narrow::Narrow;
 
 use crate::Watch;
 use crate::watch::Acked;
@@ -438,7 +438,7 @@ mod tests {
     use std::cell::Cell;
     use std::time::Duration as Time;
 
-    use thalweg_core::congestion::Carried;
+    use thalweg_link::congestion::Carried;
 
     use super::*;
 
@@ -453,7 +453,7 @@ mod tests {
     #[test]
     fn idle_path_is_not_known_full() {
         let watch = Watch::default();
-        let at = |millis| Instant::ZERO + thalweg_core::time::Duration::from_millis(millis);
+        let at = |millis| Instant::ZERO + thalweg_base::time::Duration::from_millis(millis);
         watch.handle_congestion(false);
         assert!(watch.reading().has_been_full);
         watch.handle_congestion(true);

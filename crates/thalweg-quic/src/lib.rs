@@ -1,7 +1,7 @@
 //! The congestion control that real and simulated QUIC share, and a watch on its state for the
 //! outbox.
 //!
-//! *The idea.* `thalweg_core::congestion` and `thalweg_core::outbox::gate` decide. Both learn of
+//! *The idea.* `thalweg_link::congestion` and `thalweg_link::outbox::gate` decide. Both learn of
 //! packets through QUIC's only interface that reports them, the one for congestion controllers.
 //! `thalweg-net` passes [`factory`] to iroh, `thalweg-sim` to noq-proto: so the node and the
 //! simulator send by the same rules.

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
-use thalweg_core::congestion::Carried;
-use thalweg_core::hop::narrow::Passage;
-use thalweg_core::outbox::gate::{Gate, Path};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_link::congestion::Carried;
+use thalweg_link::hop::narrow::Passage;
+use thalweg_link::outbox::gate::{Gate, Path};
 
 use crate::congestion::Moment;
 

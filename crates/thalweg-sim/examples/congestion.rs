@@ -15,10 +15,10 @@
 
 use std::time::Instant as Wall;
 
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::line::Impairment;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{Bitrate, DataSize, Ratio};
+use thalweg_link::congestion::Algorithm;
+use thalweg_netem::Impairment;
 use thalweg_sim::dumbbell::{Dumbbell, Flow, Load, Tally};
 
 const SEED: u64 = 1;

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use thalweg_core::adu::Header;
-use thalweg_core::hop::{BodyError, Carriage, SendOptions, StreamCode};
-use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::line::{Impairment, Line};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, Ratio};
+use thalweg_base::adu::Header;
+use thalweg_base::id::{Sequence, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{Bitrate, Ratio};
+use thalweg_link::hop::{BodyError, Carriage, SendOptions, StreamCode};
+use thalweg_netem::{Impairment, Line};
 use thalweg_sim::transport::{Datagram, Port, PortEvent, PortSettings, RecvId, SendId, Source};
 
 const HOPS: usize = 3;

@@ -7,8 +7,8 @@
 
 use std::time::Instant;
 
-use thalweg_core::planner::report::Report;
-use thalweg_core::planner::{Policy, explain, plan};
+use thalweg_planner::planner::report::Report;
+use thalweg_planner::planner::{Policy, explain, plan};
 use thalweg_world::{Format, load_str};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,6 +1,6 @@
 //! World files: parses text to a [`World`], and reports every mistake with file, line and key.
 //!
-//! *The idea.* The model and its rules are in `thalweg_core::model`; this crate only parses. A
+//! *The idea.* The model and its rules are in `thalweg_planner::model`; this crate only parses. A
 //! world is TOML or JSON of the same structure. Syntax errors and semantic errors (such as a link
 //! to an unknown node) are reported in one form: `world.toml:12: link[0].rate: …`. The same code
 //! ([`text`]) parses configurations.
@@ -15,8 +15,8 @@ pub mod text;
 #[cfg(test)]
 mod tests;
 
-use thalweg_core::limits::FILE_BYTES_MAX;
-use thalweg_core::model::World;
+use thalweg_base::limits::FILE_BYTES_MAX;
+use thalweg_planner::model::World;
 
 pub use text::{Format, TextError};
 

@@ -1,8 +1,8 @@
 //! Proves which mistakes in a world file are found, and where they are reported: both formats,
 //! every kind of mistake.
 
-use thalweg_core::model::{Change, NodeAction};
-use thalweg_core::units::Ratio;
+use thalweg_base::units::Ratio;
+use thalweg_planner::model::{Change, NodeAction};
 
 use super::{Format, load_str};
 

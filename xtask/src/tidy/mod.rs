@@ -6,7 +6,7 @@
 //!
 //! | file | what it holds to |
 //! |---|---|
-//! | [`graph`] | which crate may depend on which; core's short list; nothing impure below the line |
+//! | [`graph`] | which crate may depend on which; the short list of those without std; nothing impure below the line |
 //! | [`purity`] | no clock, socket, thread, file, randomness or unordered map below the purity line |
 //! | [`ratchet`] | lengths of functions and files |
 //! | [`manifest`] | every dependency explained, versions once at the root, clippy's shared keys repeated |

@@ -1,6 +1,6 @@
 //! Nothing below the purity line asks the machine: time, seeds and bytes arrive as arguments.
 //!
-//! *The idea.* `#![no_std]` proves it for core; clippy's `disallowed-*` lists catch the calls they name; this check
+//! *The idea.* `#![no_std]` proves it for most crates there; clippy's `disallowed-*` lists catch the calls they name; this check
 //! catches the modules, also the ones that nobody thought of listing. Tests, examples and benches are free.
 
 use super::{File, Finding, graph};
@@ -28,19 +28,19 @@ const FORBIDDEN: &[(&[&str], &str)] = &[
     ),
     (
         &["std", "time", "Instant"],
-        "take a `thalweg_core::time::Instant` as an argument",
+        "take a `thalweg_base::time::Instant` as an argument",
     ),
     (
         &["std", "time", "UNIX_EPOCH"],
-        "take a `thalweg_core::time::Instant` as an argument",
+        "take a `thalweg_base::time::Instant` as an argument",
     ),
     (
         &["std", "time", "*"],
-        "take a `thalweg_core::time::Instant` as an argument",
+        "take a `thalweg_base::time::Instant` as an argument",
     ),
     (
         &["SystemTime"],
-        "take a `thalweg_core::time::Instant` as an argument",
+        "take a `thalweg_base::time::Instant` as an argument",
     ),
     (
         &["HashMap"],
@@ -103,8 +103,8 @@ pub fn check(file: &File) -> Vec<Finding> {
             }
         }
     }
-    if *name == "thalweg-core" && file.path.ends_with("src/lib.rs") {
-        findings.extend(core_attributes(file));
+    if graph::NO_STD.contains(name) && file.path == format!("crates/{name}/src/lib.rs") {
+        findings.extend(no_std_attributes(name, file));
     }
     findings
 }
@@ -124,12 +124,12 @@ fn names(path: &scan::NamedPath, forbidden: &[&str]) -> bool {
     }
 }
 
-fn core_attributes(file: &File) -> Vec<Finding> {
+fn no_std_attributes(name: &str, file: &File) -> Vec<Finding> {
     let missing = ["#![no_std]", "#![forbid(unsafe_code)]"]
         .into_iter()
         .filter(|a| !file.text.lines().any(|l| l == *a));
     let text =
-        |attribute: &str| format!("core has lost `{attribute}`: put it back under the header");
+        |attribute: &str| format!("`{name}` has lost `{attribute}`: put it back under the header");
     missing
         .map(|attribute| Finding::new(&file.path, 1, text(attribute)))
         .collect()

@@ -44,19 +44,25 @@ fn edge(from: &str, to: &str, dev: bool) -> Vec<Finding> {
 
 #[test]
 fn edges_point_down_only() {
-    assert_eq!(edge("thalweg-media", "thalweg-lift", false), []);
+    assert_eq!(edge("thalweg-media", "thalweg-base", false), []);
     refused(
-        edge("thalweg-lift", "thalweg-media", false),
-        "`thalweg-lift` may not depend on `thalweg-media`",
+        edge("thalweg-dataplane", "thalweg-media", false),
+        "`thalweg-dataplane` may not depend on `thalweg-media`",
     );
-    refused(edge("thalweg-net", "thalweg-lift", false), "may not depend");
-    refused(edge("thalweg-net", "thalweg-lift", true), "may not depend");
+    refused(
+        edge("thalweg-net", "thalweg-dataplane", false),
+        "may not depend",
+    );
+    refused(
+        edge("thalweg-net", "thalweg-dataplane", true),
+        "may not depend",
+    );
 }
 
 #[test]
 fn some_tests_may_look_further() {
-    assert_eq!(edge("xtask", "thalweg-core", true), []);
-    refused(edge("xtask", "thalweg-core", false), "may not depend");
+    assert_eq!(edge("xtask", "thalweg-base", true), []);
+    refused(edge("xtask", "thalweg-base", false), "may not depend");
 }
 
 #[test]
@@ -68,16 +74,19 @@ fn a_new_crate_is_a_decision() {
 }
 
 #[test]
-fn core_takes_from_its_list_only() {
-    let core = |name, dev| graph::check(&[package("thalweg-core", &[(name, dev)])]);
+fn no_std_crates_take_from_their_list_only() {
+    let core = |name, dev| graph::check(&[package("thalweg-base", &[(name, dev)])]);
     assert_eq!(core("bytes", false), []);
     assert_eq!(core("proptest", true), []);
-    refused(core("libm", false), "core may not depend on `libm`");
+    refused(
+        core("libm", false),
+        "`thalweg-base` may not depend on `libm`",
+    );
 }
 
 #[test]
 fn below_the_line_no_runtime() {
-    let lift = |dev| graph::check(&[package("thalweg-lift", &[("tokio", dev)])]);
+    let lift = |dev| graph::check(&[package("thalweg-dataplane", &[("tokio", dev)])]);
     assert_eq!(lift(true), []);
     refused(lift(false), "below the purity line");
 }
@@ -99,7 +108,7 @@ fn the_node_reaches_media_by_no_way() {
 }
 
 fn pure(text: &str) -> Vec<Finding> {
-    purity::check(&file("crates/thalweg-lift/src/a.rs", text))
+    purity::check(&file("crates/thalweg-dataplane/src/a.rs", text))
 }
 
 #[test]
@@ -122,7 +131,7 @@ fn purity_names_what_to_do() {
 #[test]
 fn purity_lets_the_harmless_pass() {
     for text in [
-        "use std::time::Duration; use thalweg_core::time::Instant;",
+        "use std::time::Duration; use thalweg_base::time::Instant;",
         "// std::fs\nlet a = \"std::fs\";",
         "use core::net::IpAddr; let rand = 1; let x = operand::y();",
         "#[cfg(test)]\nmod tests { use std::fs; }",
@@ -131,8 +140,8 @@ fn purity_lets_the_harmless_pass() {
         assert_eq!(pure(text), [], "{text}");
     }
     let free = [
-        "crates/thalweg-lift/src/a/tests.rs",
-        "crates/thalweg-lift/tests/it/a.rs",
+        "crates/thalweg-dataplane/src/a/tests.rs",
+        "crates/thalweg-dataplane/tests/it/a.rs",
         "crates/thalweg-net/src/a.rs",
     ];
     for path in free {
@@ -141,8 +150,8 @@ fn purity_lets_the_harmless_pass() {
 }
 
 #[test]
-fn core_keeps_its_attributes() {
-    let core = |text| purity::check(&file("crates/thalweg-core/src/lib.rs", text));
+fn no_std_crates_keep_their_attributes() {
+    let core = |text| purity::check(&file("crates/thalweg-base/src/lib.rs", text));
     assert_eq!(core("#![no_std]\n#![forbid(unsafe_code)]\n"), []);
     refused(
         core("#![no_std]\n// #![forbid(unsafe_code)]\n"),

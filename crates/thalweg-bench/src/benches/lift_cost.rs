@@ -14,13 +14,13 @@
 use std::hint::black_box;
 
 use anyhow::Context as _;
-use thalweg_core::adu::Header;
-use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::time::Instant;
-use thalweg_lift::lift::Lift;
-use thalweg_lift::module::Module;
-use thalweg_lift::modules::Null;
-use thalweg_lift::packet::{Packet, Pool};
+use thalweg_base::adu::Header;
+use thalweg_base::id::{Sequence, StreamId};
+use thalweg_base::time::Instant;
+use thalweg_dataplane::lift::Lift;
+use thalweg_dataplane::module::Module;
+use thalweg_dataplane::modules::Null;
+use thalweg_dataplane::packet::{Packet, Pool};
 
 use crate::report::{Figure, Report};
 use crate::sample::{Summary, in_turns, line, nanos_each};

@@ -12,10 +12,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hint::black_box;
 
-use thalweg_core::adu::Importance;
-use thalweg_core::id::Sequence;
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::Importance;
+use thalweg_base::id::Sequence;
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::{Duration, Instant};
 
 use crate::Settings;
 use crate::crowd::{Crowd, Worth};

@@ -8,15 +8,15 @@
 use std::hint::black_box;
 
 use bytes::Bytes;
-use thalweg_core::adu::Header;
-use thalweg_core::hop::sender::{Arrived, Datagram, Owner, PathRate, Sender, Transport, Written};
-use thalweg_core::hop::{Carriage, SendOptions, StreamCode};
-use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::outbox::Settings as OutboxSettings;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::trace::{Stamp, Trace};
-use thalweg_core::units::DataSize;
-use thalweg_core::wire::adu;
+use thalweg_base::adu::Header;
+use thalweg_base::id::{Sequence, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::trace::{Stamp, Trace};
+use thalweg_base::units::DataSize;
+use thalweg_base::wire::adu;
+use thalweg_link::hop::sender::{Arrived, Datagram, Owner, PathRate, Sender, Transport, Written};
+use thalweg_link::hop::{Carriage, SendOptions, StreamCode};
+use thalweg_link::outbox::Settings as OutboxSettings;
 
 use crate::Settings;
 use crate::report::{Figure, Report};
@@ -165,9 +165,9 @@ mod tests {
     //! Proves that the traced side carries its stamps.
 
     use super::{PAYLOAD_BYTES, Relay, STAMPS};
-    use thalweg_core::limits::{ADU_HEADER_BYTES_MAX, STAMP_BYTES_MAX};
-    use thalweg_core::time::Instant;
-    use thalweg_core::wire::adu;
+    use thalweg_base::limits::{ADU_HEADER_BYTES_MAX, STAMP_BYTES_MAX};
+    use thalweg_base::time::Instant;
+    use thalweg_base::wire::adu;
 
     #[test]
     fn sides_carry_their_stamps() {

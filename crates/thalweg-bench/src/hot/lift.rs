@@ -1,6 +1,6 @@
 //! Modules in a lift, at 1,000 bytes.
 
-use thalweg_lift::packet::Pool;
+use thalweg_dataplane::packet::Pool;
 
 use crate::feed;
 

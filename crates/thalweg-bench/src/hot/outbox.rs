@@ -2,12 +2,12 @@
 
 use std::hint::black_box;
 
-use thalweg_core::adu::Importance;
-use thalweg_core::event::DropCause;
-use thalweg_core::id::Sequence;
-use thalweg_core::outbox::{Entry, Ticket};
-use thalweg_core::time::Instant;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::Importance;
+use thalweg_base::event::DropCause;
+use thalweg_base::id::Sequence;
+use thalweg_base::time::Instant;
+use thalweg_base::units::Bitrate;
+use thalweg_link::outbox::{Entry, Ticket};
 
 use crate::crowd::{Crowd, PLENTY};
 

@@ -2,11 +2,11 @@
 
 use std::hint::black_box;
 
-use thalweg_core::model::{Edge, Layer, Snapshot, Stream, Topology, Traffic, Weights};
-use thalweg_core::needs::Needs;
-use thalweg_core::planner::{self, Policy};
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::needs::Needs;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
+use thalweg_planner::model::{Edge, Layer, Snapshot, Stream, Topology, Traffic, Weights};
+use thalweg_planner::planner::{self, Policy};
 
 /// Insecure and narrow in the middle, with a deadline: every adapter is a candidate on every node.
 pub(super) fn chain_of_6(plans: u64) {

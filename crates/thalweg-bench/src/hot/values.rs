@@ -3,14 +3,14 @@
 use std::hint::black_box;
 
 use bytes::Bytes;
-use thalweg_core::adu::{Adu, Header};
-use thalweg_core::id::{NodeId, Sequence, StreamId};
-use thalweg_core::mailbox::Resequencer;
-use thalweg_core::routing::{Directory, Signed};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::Bitrate;
-use thalweg_core::wire::adu as wire;
-use thalweg_core::wire::record::{self, Neighbour, Record};
+use thalweg_base::adu::{Adu, Header};
+use thalweg_base::id::{NodeId, Sequence, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::Bitrate;
+use thalweg_base::wire::adu as wire;
+use thalweg_base::wire::record::{self, Neighbour, Record};
+use thalweg_control::routing::{Directory, Signed};
+use thalweg_dataplane::mailbox::Resequencer;
 
 /// Number of nodes in the directory of the record and path tests: a ring.
 const NODES: u64 = 64;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use thalweg_core::model::World;
 use thalweg_node::{Config, Node};
+use thalweg_planner::model::World;
 
 use crate::exit::{Code, Failure, OrCode as _, Outcome};
 use crate::input;

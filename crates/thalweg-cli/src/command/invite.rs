@@ -5,9 +5,9 @@ use std::str::FromStr as _;
 
 use clap::Args;
 use serde_json::json;
-use thalweg_core::admission::Rights;
-use thalweg_core::limits::{INVITATION_USES_MAX, TICKET_ADDRESSES_MAX, TICKET_TCP_MAX};
-use thalweg_core::time::Duration;
+use thalweg_base::limits::{INVITATION_USES_MAX, TICKET_ADDRESSES_MAX, TICKET_TCP_MAX};
+use thalweg_base::time::Duration;
+use thalweg_control::admission::Rights;
 use thalweg_net::endpoint::TCP_PREFIX;
 use thalweg_net::{NoPlace, Place};
 use thalweg_node::InviteRequest;

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use thalweg_core::admission::UnixTime;
-use thalweg_core::model::NodeName;
-use thalweg_core::time::Rough;
+use thalweg_base::time::Rough;
+use thalweg_control::admission::UnixTime;
 use thalweg_net::Unreachable;
 use thalweg_node::Config;
 use thalweg_node::fabric::{self, JoinError, Joined, ticket};
+use thalweg_planner::model::NodeName;
 
 use super::id::load_or_create;
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};

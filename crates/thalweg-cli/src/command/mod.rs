@@ -31,8 +31,8 @@ use std::ffi::OsString;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use thalweg_core::model::visible;
 use thalweg_node::program::panics::panicked;
+use thalweg_planner::model::visible;
 use tokio::time::{Duration, timeout};
 
 use crate::exit::{Code, HELP, Outcome, fail};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::Value;
-use thalweg_core::id::StreamName;
+use thalweg_base::id::StreamName;
 
 use super::plan::prose;
 use crate::exit::{Code, Failure, Outcome};

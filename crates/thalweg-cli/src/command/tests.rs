@@ -4,8 +4,8 @@ use std::path::Path;
 
 use clap::error::ErrorKind;
 
-use thalweg_core::admission::Unfit;
-use thalweg_core::id::NodeId;
+use thalweg_base::id::NodeId;
+use thalweg_control::admission::Unfit;
 use thalweg_node::fabric::JoinError;
 
 use super::check::{Kind, guess};

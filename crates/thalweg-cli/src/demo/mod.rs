@@ -29,9 +29,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use thalweg_core::model::{Stream, World};
-use thalweg_core::planner::report::Report;
-use thalweg_core::planner::{self, Policy};
+use thalweg_planner::model::{Stream, World};
+use thalweg_planner::planner::report::Report;
+use thalweg_planner::planner::{self, Policy};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -138,7 +138,7 @@ fn choose(world: &World) -> Result<Stream, Failure> {
 fn shortfalls(world: &World, stream: &Stream) -> Option<String> {
     let snapshot = world.snapshot(&stream.name)?;
     let (plan, shortfalls) = planner::plan(&snapshot, &Policy::default());
-    let report = Report::new(&plan, &shortfalls, thalweg_core::time::Duration::ZERO);
+    let report = Report::new(&plan, &shortfalls, thalweg_base::time::Duration::ZERO);
     let lacks = report.shortfalls.iter();
     let lacks: Vec<String> = lacks
         .map(|lack| format!("{} ({})", lack.message, lack.fix))

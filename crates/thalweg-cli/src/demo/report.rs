@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use thalweg_core::model::World;
-use thalweg_core::planner::report::Report;
+use thalweg_planner::model::World;
+use thalweg_planner::planner::report::Report;
 
 use super::fabric::Wiretap;
 use super::score::Metrics;

@@ -5,13 +5,13 @@ use std::sync::mpsc as thread_mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use thalweg_core::adu::AdaptationPolicy;
-use thalweg_core::model::{Stream, World};
-use thalweg_core::needs::{Needs, Order, Reliability};
-use thalweg_core::planner::Planner;
-use thalweg_core::planner::report::Report;
+use thalweg_base::adu::AdaptationPolicy;
+use thalweg_base::needs::{Needs, Order, Reliability};
 use thalweg_media::Marks;
 use thalweg_node::{Outgoing, Publication, Publisher, Subscriber, SubscriberEvent};
+use thalweg_planner::model::{Stream, World};
+use thalweg_planner::planner::Planner;
+use thalweg_planner::planner::report::Report;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 

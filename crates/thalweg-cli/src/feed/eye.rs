@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use thalweg_core::units::Bitrate;
+use thalweg_base::units::Bitrate;
 use thalweg_media::Marks;
 use thalweg_media::ts::Lack;
 

@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 use bytes::Bytes;
-use thalweg_core::adu::MediaTime;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::adu::MediaTime;
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize};
 use thalweg_media::Marks;
 use thalweg_media::ts::{Lack, Publisher};
 

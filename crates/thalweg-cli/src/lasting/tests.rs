@@ -2,7 +2,7 @@
 //! beginning of a stream.
 
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
+use thalweg_base::adu::{Flags, Importance, MediaTime};
 
 use super::*;
 

@@ -14,8 +14,8 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use thalweg_core::adu::MediaTime;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::MediaTime;
+use thalweg_base::time::{Duration, Instant};
 
 #[cfg(test)]
 mod tests;

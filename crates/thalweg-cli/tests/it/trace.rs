@@ -7,13 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use tempfile::tempdir;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
-use thalweg_core::planner::Planner;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Flags, Importance, MediaTime};
+use thalweg_base::needs::Needs;
+use thalweg_base::units::Bitrate;
 use thalweg_node::local::Client;
 use thalweg_node::{Outgoing, Publication, SubscribeOptions};
+use thalweg_planner::model::Layer;
+use thalweg_planner::planner::Planner;
 use tokio::runtime::Runtime;
 
 use crate::fabric::{Fabric, PATIENCE};
@@ -53,7 +53,7 @@ fn publication() -> Publication {
     Publication {
         name: "cam".parse().expect("a name"),
         needs: Needs {
-            deadline: thalweg_core::time::Duration::from_secs(2),
+            deadline: thalweg_base::time::Duration::from_secs(2),
             confidential: true,
             ..Needs::default()
         },

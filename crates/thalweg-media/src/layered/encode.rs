@@ -50,7 +50,7 @@ impl Encoder {
         let total = layer_bytes
             .iter()
             .try_fold(0usize, |sum, &n| sum.checked_add(n));
-        let bounded = total.is_some_and(|n| n <= thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX);
+        let bounded = total.is_some_and(|n| n <= thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX);
         if layer_bytes.len() > LAYERS_MAX
             || base < BASE_BYTES_MIN
             || above.iter().any(|&n| n < 32)

@@ -17,7 +17,7 @@
 //!
 //! Fewer pictures depend on a reference picture late in its group than on an early one.
 
-pub use thalweg_core::adu::Importance;
+pub use thalweg_base::adu::Importance;
 
 /// The role of a unit for later ones; the order is the rank within one access unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

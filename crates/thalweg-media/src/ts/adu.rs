@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, MediaTime};
+use thalweg_base::adu::{Flags, MediaTime};
 
 use super::counts::Counts;
 use super::lack::Lack;

@@ -36,14 +36,14 @@ use super::{AccessUnit, Packets, Programme, Unit, is_all_intra, is_video, pes, u
 use crate::nal::{Role, classify};
 
 /// Maximum bytes of incomplete units, over all PIDs: two of the largest ADUs.
-pub const PENDING_BYTES_MAX: usize = 2 * thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
+pub const PENDING_BYTES_MAX: usize = 2 * thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX;
 
 /// Maximum number of packets held of PIDs without a table so far: 1.5 MB, a second at 12 Mbit/s;
 /// tables come ten times a second.
 pub const HELD_PACKETS_MAX: usize = 8192;
 
 /// The largest unit made of a PES packet: an ADU less its framing.
-const UNIT_BYTES_MAX: usize = thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX - 64;
+const UNIT_BYTES_MAX: usize = thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX - 64;
 
 /// Maximum number of packets of an unknown PID in one unit.
 const BUNDLE_PACKETS_MAX: usize = 7;

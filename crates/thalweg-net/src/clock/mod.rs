@@ -9,7 +9,7 @@
 //! *Sources.* It uses tokio's clock rather than std's, so that pausing the run-time in a test
 //! pauses this clock too.
 
-use thalweg_core::time::Instant;
+use thalweg_base::time::Instant;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Proves how the clock relates to core's instants.
 
-use thalweg_core::time::Instant;
+use thalweg_base::time::Instant;
 
 use super::Clock;
 

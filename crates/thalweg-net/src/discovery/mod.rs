@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use futures_util::{Stream, StreamExt as _};
 use iroh_mdns_address_lookup::{DiscoveryEvent, MdnsAddressLookup};
-use thalweg_core::id::NodeId;
+use thalweg_base::id::NodeId;
 
 use crate::endpoint::Endpoint;
 use crate::error::BindError;

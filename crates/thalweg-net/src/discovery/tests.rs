@@ -1,6 +1,6 @@
 //! Proves which of the found nodes are dialled, and until when.
 
-use thalweg_core::id::NodeId;
+use thalweg_base::id::NodeId;
 
 use super::{Action, DIALLED_MAX, FOUND_MAX, Found};
 

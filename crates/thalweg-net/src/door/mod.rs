@@ -21,11 +21,11 @@
 use bytes::Bytes;
 use iroh::endpoint::{Connection, PortmapperConfig, presets};
 use iroh::{PublicKey, TransportAddr};
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::hop::settings::{GREETING_WAIT, IDLE_TIMEOUT};
-use thalweg_core::id::NodeId;
-use thalweg_core::limits::DOOR_BYTES_MAX;
-use thalweg_core::time::Duration;
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::DOOR_BYTES_MAX;
+use thalweg_base::time::Duration;
+use thalweg_link::congestion::Algorithm;
+use thalweg_link::hop::settings::{GREETING_WAIT, IDLE_TIMEOUT};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout;
 

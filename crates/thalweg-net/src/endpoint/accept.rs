@@ -8,10 +8,10 @@
 use std::sync::PoisonError;
 
 use iroh::endpoint::{Connection, Incoming, IncomingAddr};
-use thalweg_core::hop::settings::GREETING_WAIT;
-use thalweg_core::id::NodeId;
-use thalweg_core::routing::gauge::SAMPLE_EVERY;
-use thalweg_core::time::Duration;
+use thalweg_base::id::NodeId;
+use thalweg_base::time::Duration;
+use thalweg_link::gauge::SAMPLE_EVERY;
+use thalweg_link::hop::settings::GREETING_WAIT;
 use tokio::time::timeout;
 
 use super::registry::Verdict;

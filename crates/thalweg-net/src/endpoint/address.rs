@@ -16,7 +16,7 @@ use iroh::tls::CaTlsConfig;
 use iroh::{EndpointAddr, PublicKey, RelayMode, RelayUrl, TransportAddr};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use thalweg_core::limits::RELAY_URL_BYTES_MAX;
+use thalweg_base::limits::RELAY_URL_BYTES_MAX;
 
 use super::host::Host;
 use crate::error::{BindError, Unreachable};

@@ -14,8 +14,8 @@ use std::net::SocketAddr;
 
 use iroh::PublicKey;
 use iroh::endpoint::Connection;
-use thalweg_core::id::NodeId;
-use thalweg_core::random::SplitMix;
+use thalweg_base::id::NodeId;
+use thalweg_base::random::SplitMix;
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 
@@ -37,15 +37,15 @@ const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// A link that lasted this long resets the pause. A shorter one counts as a failure, since its peer
 /// may close each link as soon as it is made.
-const LASTING: thalweg_core::time::Duration = thalweg_core::time::Duration::from_secs(5);
+const LASTING: thalweg_base::time::Duration = thalweg_base::time::Duration::from_secs(5);
 
 /// The endpoint's settings for TCP, and the addresses it listens on.
 #[derive(Debug)]
 pub(crate) struct Tcp {
     pub(crate) session: tcp::Options,
     pub(super) listening: Vec<SocketAddr>,
-    pub(crate) head_start: thalweg_core::time::Duration,
-    pub(super) retry: thalweg_core::time::Duration,
+    pub(crate) head_start: thalweg_base::time::Duration,
+    pub(super) retry: thalweg_base::time::Duration,
 }
 
 /// Dials once, with `first` as the first transport; returns the existing link if there is one.

@@ -8,7 +8,7 @@
 
 use iroh::EndpointAddr;
 use iroh::endpoint::{AfterHandshakeOutcome, BeforeConnectOutcome, Connection, EndpointHooks};
-use thalweg_core::id::NodeId;
+use thalweg_base::id::NodeId;
 
 use crate::admission::Admission;
 use crate::close::{CloseCode, ToVarInt as _};

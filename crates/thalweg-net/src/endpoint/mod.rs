@@ -35,12 +35,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iroh::TransportAddr;
 use iroh::endpoint::{BindOpts, Builder, NetReportConfig, PortmapperConfig, presets};
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::hop::settings;
-use thalweg_core::id::NodeId;
-use thalweg_core::pace::Pacing;
-use thalweg_core::pace::settings::STANDBYS;
-use thalweg_core::time::Duration;
+use thalweg_base::id::NodeId;
+use thalweg_base::time::Duration;
+use thalweg_link::congestion::Algorithm;
+use thalweg_link::hop::settings;
+use thalweg_link::tcp_mux::Pacing;
+use thalweg_link::tcp_mux::settings::STANDBYS;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! A link is also abandoned without a probe if acknowledgements prove the path too small
-//! (`core::hop::narrow`), as behind a NAT that passes no probe.
+//! (`thalweg_link::hop::narrow`), as behind a NAT that passes no probe.
 //!
 //! *What it does not do.* A probe covers the forward path only; the peer watches its own packets on
 //! the way back. Relayed paths are not probed.
@@ -30,9 +30,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
-use thalweg_core::hop::narrow::Passage;
-use thalweg_core::hop::settings::MTU_BYTES_MIN;
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
+use thalweg_link::hop::narrow::Passage;
+use thalweg_link::hop::settings::MTU_BYTES_MIN;
 use tokio::net::UdpSocket;
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};

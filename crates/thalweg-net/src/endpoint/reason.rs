@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use iroh::endpoint::{
     ConnectError, ConnectWithOptsError, ConnectingError, ConnectionError, TransportErrorCode,
 };
-use thalweg_core::id::NodeId;
+use thalweg_base::id::NodeId;
 
 use super::{ALPN, Addresses};
 use crate::close::CloseCode;

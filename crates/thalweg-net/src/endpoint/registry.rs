@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::id::NodeId;
-use thalweg_core::time::Duration;
+use thalweg_base::id::NodeId;
+use thalweg_base::time::Duration;
 use tokio::sync::watch;
 
 use crate::link::Link;

@@ -23,7 +23,7 @@
 
 use std::time::Duration as StdDuration;
 
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::dial::{self, Backoff};

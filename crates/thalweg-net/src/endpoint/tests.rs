@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::address::relay_trust;

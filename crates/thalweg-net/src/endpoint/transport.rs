@@ -1,7 +1,7 @@
-//! QUIC's settings: the numbers of [`thalweg_core::hop::settings`], set through iroh.
+//! QUIC's settings: the numbers of [`thalweg_link::hop::settings`], set through iroh.
 //!
 //! *The idea.* The most important waiting data is sent first at any time (see
-//! `thalweg_core::hop::rank`), buffers are bounded, and the start probes no large packets.
+//! `thalweg_link::hop::rank`), buffers are bounded, and the start probes no large packets.
 //! `thalweg-sim`'s `transport/config.rs` gives the same numbers to noq-proto.
 //!
 //! *What it does not do.* It does no pacing: the congestion controller does (`thalweg-quic`).
@@ -11,12 +11,12 @@
 use std::time::Instant;
 
 use iroh::endpoint::{IdleTimeout, MtuDiscoveryConfig, QuicTransportConfig, VarInt};
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::hop::settings::{
+use thalweg_base::time::Duration;
+use thalweg_link::congestion::Algorithm;
+use thalweg_link::hop::settings::{
     DATAGRAM_BUFFER_BYTES, LINK_WINDOW_BYTES, MTU_BYTES_MAX, MTU_BYTES_MIN, MTU_GAIN_BYTES,
     Patience, SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES, STREAMS_MAX,
 };
-use thalweg_core::time::Duration;
 
 pub(crate) fn config(idle_timeout: Duration, algorithm: Algorithm) -> QuicTransportConfig {
     let patience = Patience::new(idle_timeout);

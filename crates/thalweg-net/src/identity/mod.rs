@@ -25,7 +25,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use iroh::{PublicKey, SecretKey, Signature};
-use thalweg_core::id::NodeId;
+use thalweg_base::id::NodeId;
 
 use crate::error::{CREATE, IdentityError};
 

@@ -14,10 +14,10 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use thalweg_core::adu::Header;
-use thalweg_core::hop::Pieces;
-use thalweg_core::time::Instant;
-use thalweg_core::trace::Trace;
+use thalweg_base::adu::Header;
+use thalweg_base::time::Instant;
+use thalweg_base::trace::Trace;
+use thalweg_link::hop::Pieces;
 use tokio::sync::oneshot;
 
 use super::gathering::Gathering;

@@ -11,10 +11,10 @@ use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
 use iroh::endpoint::{self, ConnectionError, LocalTransportAddr, Path};
-use thalweg_core::hop::settings::LINK_WINDOW_BYTES;
-use thalweg_core::id::NodeId;
-use thalweg_core::time::Duration;
-use thalweg_core::units::DataSize;
+use thalweg_base::id::NodeId;
+use thalweg_base::time::Duration;
+use thalweg_base::units::DataSize;
+use thalweg_link::hop::settings::LINK_WINDOW_BYTES;
 
 use super::receiver::DownCause;
 use super::stats::{self, Measured, Totals};

@@ -7,8 +7,8 @@
 //! *What it does not do.* It does not interpret frames.
 
 use bytes::Bytes;
-use thalweg_core::hop::{KIND_CONTROL, rank};
-use thalweg_core::limits::CONTROL_BYTES_MAX;
+use thalweg_base::limits::CONTROL_BYTES_MAX;
+use thalweg_link::hop::{KIND_CONTROL, rank};
 use tokio::sync::{mpsc, oneshot};
 
 use super::OpenError;

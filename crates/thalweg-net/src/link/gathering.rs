@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use thalweg_core::limits::ARRIVING_BYTES_MAX;
+use thalweg_base::limits::ARRIVING_BYTES_MAX;
 
 use crate::error::BodyError;
 

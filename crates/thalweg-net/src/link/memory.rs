@@ -10,10 +10,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::congestion::{Carried, Memory};
-use thalweg_core::id::NodeId;
-use thalweg_core::limits::LINKS_MAX;
-use thalweg_core::time::Instant;
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::LINKS_MAX;
+use thalweg_base::time::Instant;
+use thalweg_link::congestion::{Carried, Memory};
 
 /// The memories of all peers of an endpoint.
 #[derive(Debug, Default)]
@@ -63,8 +63,8 @@ impl Memories {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_core::time::Duration;
-    use thalweg_core::units::DataSize;
+    use thalweg_base::time::Duration;
+    use thalweg_base::units::DataSize;
 
     use super::*;
 

@@ -18,7 +18,7 @@
 //! The connection is QUIC or, where UDP is blocked, a session over TCP. Only `connection`, `stream`
 //! and `wire` distinguish the two.
 //!
-//! *What it does not do.* It does not select what to send: `core::outbox` does, which `sender`
+//! *What it does not do.* It does not select what to send: `thalweg_link::outbox` does, which `sender`
 //! drives. It keeps no copy of sent ADUs: those that a lost link had not acknowledged are reported,
 //! and resent by a node that has them.
 //!
@@ -54,17 +54,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use iroh::endpoint::ConnectionError;
-use thalweg_core::adu::Header;
-use thalweg_core::hop::narrow::Passage;
-use thalweg_core::hop::sender::room::ROOM_KIB;
-use thalweg_core::hop::settings::{FRAMES_QUEUED_MAX, REASON_CHARS_MAX};
-use thalweg_core::id::NodeId;
-use thalweg_core::limits::WAITING_BYTES_MAX;
-use thalweg_core::outbox::census::OutboxReading;
-use thalweg_core::routing::gauge::Sample;
-use thalweg_core::routing::pulse::Sign;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::adu::Header;
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::WAITING_BYTES_MAX;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_link::gauge::Sample;
+use thalweg_link::hop::narrow::Passage;
+use thalweg_link::hop::sender::room::ROOM_KIB;
+use thalweg_link::hop::settings::{FRAMES_QUEUED_MAX, REASON_CHARS_MAX};
+use thalweg_link::outbox::census::OutboxReading;
+use thalweg_link::pulse::Sign;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 pub use body::{Arriving, Body, Rest, Twin};
@@ -294,7 +294,7 @@ impl Link {
     }
 
     /// Samples the link, as its endpoint does four times a second, and handles events that woke no
-    /// task; returns the sample for a [`Gauge`](thalweg_core::routing::gauge::Gauge).
+    /// task; returns the sample for a [`Gauge`](thalweg_link::gauge::Gauge).
     ///
     /// Cost    a few queries of the transport, two per path
     pub fn measure(&self) -> Sample {
@@ -324,7 +324,7 @@ impl Link {
     }
 
     /// Returns a watch on that estimate: it changes when the estimate has moved by an eighth
-    /// ([`thalweg_core::hop::steady`]), and becomes `None` when the link goes down.
+    /// ([`thalweg_link::hop::steady`]), and becomes `None` when the link goes down.
     pub fn sendable(&self) -> watch::Receiver<Option<Bitrate>> {
         self.0.outgoing.sendable(self.now())
     }

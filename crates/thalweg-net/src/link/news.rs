@@ -8,11 +8,11 @@
 
 use std::collections::HashMap;
 
-use thalweg_core::adu::Header;
-use thalweg_core::histogram::{Percentiles, Recent};
-use thalweg_core::hop::OrderedId;
-use thalweg_core::hop::sender::{Event, Sender};
-use thalweg_core::time::Instant;
+use thalweg_base::adu::Header;
+use thalweg_base::histogram::{Percentiles, Recent};
+use thalweg_base::time::Instant;
+use thalweg_link::hop::OrderedId;
+use thalweg_link::hop::sender::{Event, Sender};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::outcome::Outcome;

@@ -1,7 +1,7 @@
 //! Payloads to send, and the types for how they are sent and how they ended.
 
 use bytes::Bytes;
-pub use thalweg_core::hop::{Carriage, OrderedId, Outcome, SendOptions};
+pub use thalweg_link::hop::{Carriage, OrderedId, Outcome, SendOptions};
 
 use super::body::Body;
 

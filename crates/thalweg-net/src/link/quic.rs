@@ -13,11 +13,11 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use iroh::endpoint::{Connection, ConnectionError, SendStream, VarInt, WriteError};
-use thalweg_core::hop::StreamCode;
-use thalweg_core::hop::sender::{Datagram, Owner, PathRate, StreamEvent, Transport, Written};
-use thalweg_core::hop::settings::{SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES};
-use thalweg_core::time::Instant;
-use thalweg_core::units::DataSize;
+use thalweg_base::time::Instant;
+use thalweg_base::units::DataSize;
+use thalweg_link::hop::StreamCode;
+use thalweg_link::hop::sender::{Datagram, Owner, PathRate, StreamEvent, Transport, Written};
+use thalweg_link::hop::settings::{SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 use thalweg_quic::{Reading, Watch};
 
 use super::bells::StreamWakers;

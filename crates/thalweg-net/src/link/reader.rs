@@ -10,11 +10,11 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
-use thalweg_core::hop::Pieces;
-use thalweg_core::time::Instant;
-use thalweg_core::trace::Trace;
-use thalweg_core::wire::WireError;
-use thalweg_core::wire::adu::{Decoded, decode_header, decode_trace, window};
+use thalweg_base::time::Instant;
+use thalweg_base::trace::Trace;
+use thalweg_base::wire::WireError;
+use thalweg_base::wire::adu::{Decoded, decode_header, decode_trace, window};
+use thalweg_link::hop::Pieces;
 
 use super::stream::Inbound;
 use crate::close::StreamCode;

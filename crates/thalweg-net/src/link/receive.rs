@@ -13,9 +13,9 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use bytes::Bytes;
-use thalweg_core::hop::{KIND_ADU, KIND_ORDERED};
-use thalweg_core::time::Instant;
-use thalweg_core::wire::adu::decode_header;
+use thalweg_base::time::Instant;
+use thalweg_base::wire::adu::decode_header;
+use thalweg_link::hop::{KIND_ADU, KIND_ORDERED};
 
 use super::Link;
 use super::body::{Arriving, Body};

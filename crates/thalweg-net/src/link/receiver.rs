@@ -8,11 +8,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use thalweg_core::adu::Header;
-pub use thalweg_core::hop::DownCause;
-use thalweg_core::id::NodeId;
-use thalweg_core::routing::gauge::Sample;
-use thalweg_core::time::Instant;
+use thalweg_base::adu::Header;
+use thalweg_base::id::NodeId;
+use thalweg_base::time::Instant;
+use thalweg_link::gauge::Sample;
+pub use thalweg_link::hop::DownCause;
 
 use super::{Arriving, Link, Outcome};
 use crate::error::Unreachable;
@@ -37,7 +37,7 @@ pub trait Receiver: Send + Sync + 'static {
     }
 
     /// Handles the samples of all links, four times a second: the input of a
-    /// [`Gauge`](thalweg_core::routing::gauge::Gauge).
+    /// [`Gauge`](thalweg_link::gauge::Gauge).
     fn handle_measured(&self, samples: Samples) {
         let _ = samples;
     }

@@ -10,7 +10,7 @@
 //! TCP wakes no task: the next push or sample finds it. A relay that sends a viewer thirty pictures
 //! a second has thirty such occasions, and would otherwise also be woken per acknowledgement.
 //!
-//! *What it does not do.* It schedules nothing: [`thalweg_core::hop::sender`] does.
+//! *What it does not do.* It schedules nothing: [`thalweg_link::hop::sender`] does.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -19,14 +19,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 
 use bytes::Bytes;
-use thalweg_core::adu::Header;
-use thalweg_core::hop::OrderedId;
-use thalweg_core::hop::sender::{Arrived, Pause, Sender, Ticket, Transport as _};
-use thalweg_core::hop::steady::Steady;
-use thalweg_core::outbox::Settings;
-use thalweg_core::outbox::census::OutboxReading;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::adu::Header;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_link::hop::OrderedId;
+use thalweg_link::hop::sender::{Arrived, Pause, Sender, Ticket, Transport as _};
+use thalweg_link::hop::steady::Steady;
+use thalweg_link::outbox::Settings;
+use thalweg_link::outbox::census::OutboxReading;
 use thalweg_quic::Reading;
 use tokio::sync::{Notify, oneshot, watch};
 

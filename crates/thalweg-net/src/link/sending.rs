@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use thalweg_core::adu::Header;
-use thalweg_core::hop::sender::room::{may_wait, room_kib};
-use thalweg_core::hop::sender::{Arrived, Ticket};
-use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
-use thalweg_core::time::Instant;
-use thalweg_core::trace::Trace;
+use thalweg_base::adu::Header;
+use thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX;
+use thalweg_base::time::Instant;
+use thalweg_base::trace::Trace;
+use thalweg_link::hop::sender::room::{may_wait, room_kib};
+use thalweg_link::hop::sender::{Arrived, Ticket};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::Link;

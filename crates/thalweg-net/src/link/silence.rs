@@ -17,11 +17,11 @@
 use std::sync::atomic::Ordering;
 
 use iroh::endpoint::ConnectionError;
-use thalweg_core::hop::narrow::Passage;
-use thalweg_core::routing::gauge::SAMPLE_EVERY;
-use thalweg_core::routing::pulse::Pulse;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::DataSize;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::DataSize;
+use thalweg_link::gauge::SAMPLE_EVERY;
+use thalweg_link::hop::narrow::Passage;
+use thalweg_link::pulse::Pulse;
 
 use super::{DownCause, Link, OpenError};
 use crate::close::CloseCode;

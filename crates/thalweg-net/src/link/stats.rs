@@ -11,11 +11,11 @@ use std::net::SocketAddr;
 
 use iroh::TransportAddr;
 use iroh::endpoint::Connection;
-use thalweg_core::outbox::gate::{SLIVER_MIN, WAKE};
-use thalweg_core::routing::gauge::{self, Sample};
-use thalweg_core::routing::pulse::{LOOK, Sign};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{Bitrate, DataSize, Ratio};
+use thalweg_link::gauge::{self, Sample};
+use thalweg_link::outbox::gate::{SLIVER_MIN, WAKE};
+use thalweg_link::pulse::{LOOK, Sign};
 
 use super::{Link, Transport};
 use crate::endpoint::confined::unwrapped;
@@ -364,7 +364,7 @@ pub(crate) fn read(link: &Link) -> LinkStats {
 }
 
 /// Returns whether the credit is below half of what the path sends in a wake-up's time; smaller
-/// credit is not used (`core::outbox::gate`).
+/// credit is not used (`thalweg_link::outbox::gate`).
 fn is_full(link: &Link, rtt: Duration) -> bool {
     let sliver = link.sendable_rate().unwrap_or(Bitrate::ZERO) * WAKE.min(rtt);
     let credit = link.0.outgoing.credit(link.now());

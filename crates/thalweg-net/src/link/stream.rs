@@ -11,7 +11,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use iroh::endpoint::{ReadError, RecvStream, SendStream};
-use thalweg_core::time::Instant;
+use thalweg_base::time::Instant;
 
 use crate::close::{StreamCode, ToVarInt as _};
 use crate::error::BodyError;

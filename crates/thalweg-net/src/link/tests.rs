@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{Bitrate, DataSize, Ratio};
 
 use super::Outcome;
 use super::bells::StreamWakers;

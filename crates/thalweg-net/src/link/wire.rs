@@ -8,11 +8,11 @@
 use std::task::Waker;
 
 use bytes::Bytes;
-use thalweg_core::hop::StreamCode;
-use thalweg_core::hop::sender::{Datagram, Owner, PathRate, StreamEvent, Transport, Written};
-use thalweg_core::pace::StreamNumber;
-use thalweg_core::time::Instant;
-use thalweg_core::units::DataSize;
+use thalweg_base::time::Instant;
+use thalweg_base::units::DataSize;
+use thalweg_link::hop::StreamCode;
+use thalweg_link::hop::sender::{Datagram, Owner, PathRate, StreamEvent, Transport, Written};
+use thalweg_link::tcp_mux::StreamNumber;
 use thalweg_quic::Reading;
 
 use super::connection::Fresh;

@@ -17,7 +17,7 @@
 //! what it means on a real line. tokio's timers have a resolution of 1 ms: packets leave up to that
 //! much late, never early, and late packets leave at once.
 //!
-//! *What it does not do.* It shapes only UDP; the model of the line is [`thalweg_core::line`]'s.
+//! *What it does not do.* It shapes only UDP; the model of the line is [`thalweg_netem::line`]'s.
 //!
 //! *Sources.* mahimahi's `mm-link` and `mm-delay`.
 
@@ -26,11 +26,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use thalweg_core::line::Line;
-pub use thalweg_core::line::{Impairment, LineCounters};
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::Instant;
-use thalweg_core::units::DataSize;
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Instant;
+use thalweg_base::units::DataSize;
+use thalweg_netem::Line;
+pub use thalweg_netem::{Impairment, LineCounters};
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;

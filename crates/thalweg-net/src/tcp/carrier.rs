@@ -21,11 +21,11 @@ use std::sync::atomic::{
 use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
-use thalweg_core::outbox::CHUNK_BYTES_MIN;
-use thalweg_core::outbox::gate::WAKE;
-use thalweg_core::pace::{CarrierNumber, Out};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::DataSize;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::DataSize;
+use thalweg_link::outbox::CHUNK_BYTES_MIN;
+use thalweg_link::outbox::gate::WAKE;
+use thalweg_link::tcp_mux::{CarrierNumber, Out};
 use tokio::io::Interest;
 use tokio::time::timeout;
 

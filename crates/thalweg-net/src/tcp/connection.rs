@@ -12,12 +12,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use thalweg_core::hop::sender::PathRate;
-use thalweg_core::hop::{CloseCode, DownCause, StreamCode};
-use thalweg_core::id::NodeId;
-use thalweg_core::pace::{Carried, CarrierNumber, DatagramError, Session, StreamNumber, Written};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::DataSize;
+use thalweg_base::id::NodeId;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::DataSize;
+use thalweg_link::hop::sender::PathRate;
+use thalweg_link::hop::{CloseCode, DownCause, StreamCode};
+use thalweg_link::tcp_mux::{
+    Carried, CarrierNumber, DatagramError, Session, StreamNumber, Written,
+};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::events::Events;
@@ -114,7 +116,7 @@ impl Connection {
         })
     }
 
-    /// Finishes a stream; [`Event::Acknowledged`](thalweg_core::pace::Event::Acknowledged) follows
+    /// Finishes a stream; [`Event::Acknowledged`](thalweg_link::tcp_mux::Event::Acknowledged) follows
     /// when the peer has every byte.
     pub fn finish(&self, stream: StreamNumber) {
         self.0.shared.act(|state| state.session.finish(stream));
@@ -136,7 +138,7 @@ impl Connection {
 
     /// Returns how much may be written now so that only little stays queued below the writer.
     ///
-    /// If that is less than a packet, [`Event::Room`](thalweg_core::pace::Event::Room) follows when
+    /// If that is less than a packet, [`Event::Room`](thalweg_link::tcp_mux::Event::Room) follows when
     /// there is more.
     pub fn credit(&self) -> DataSize {
         let now = self.0.shared.clock.now();

@@ -12,11 +12,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::{AlertDescription, CertificateError};
-use thalweg_core::hop::CloseCode;
-use thalweg_core::hop::settings::GREETING_WAIT;
-use thalweg_core::id::NodeId;
-use thalweg_core::pace::{CarrierNumber, Decoder, Frame, Pacing, Session, SessionId};
-use thalweg_core::time::Duration;
+use thalweg_base::id::NodeId;
+use thalweg_base::time::Duration;
+use thalweg_link::hop::CloseCode;
+use thalweg_link::hop::settings::GREETING_WAIT;
+use thalweg_link::tcp_mux::{CarrierNumber, Decoder, Frame, Pacing, Session, SessionId};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 

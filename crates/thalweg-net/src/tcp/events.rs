@@ -12,8 +12,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use thalweg_core::pace::Event;
-use thalweg_core::time::Instant;
+use thalweg_base::time::Instant;
+use thalweg_link::tcp_mux::Event;
 
 use super::shared::Shared;
 

@@ -10,12 +10,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use thalweg_core::hop::CloseCode;
-use thalweg_core::hop::settings::GREETING_WAIT;
-use thalweg_core::id::NodeId;
-use thalweg_core::limits::LINKS_MAX;
-use thalweg_core::pace::{CarrierNumber, Frame, Session, SessionId};
-use thalweg_core::time::Duration;
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::LINKS_MAX;
+use thalweg_base::time::Duration;
+use thalweg_link::hop::CloseCode;
+use thalweg_link::hop::settings::GREETING_WAIT;
+use thalweg_link::tcp_mux::{CarrierNumber, Frame, Session, SessionId};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::AbortHandle;

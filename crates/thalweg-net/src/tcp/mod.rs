@@ -1,6 +1,6 @@
 //! Links over TCP, for networks that block UDP.
 //!
-//! *The idea.* [`thalweg_core::pace`] decides; this module owns its sockets, ciphers and timers. A
+//! *The idea.* [`thalweg_link::tcp_mux`] decides; this module owns its sockets, ciphers and timers. A
 //! [`Connection`] is one session: an active TCP connection and a standby beside it, each with TLS
 //! 1.3, in which both ends prove the keys that are their node ids, as they do over QUIC. One task
 //! per TCP connection (the *carrier*) reads what has arrived, writes what the pacer allows, and
@@ -49,9 +49,9 @@ mod traffic;
 
 use std::collections::BTreeSet;
 
-use thalweg_core::id::NodeId;
-use thalweg_core::pace::Pacing;
-use thalweg_core::pace::settings::STANDBYS;
+use thalweg_base::id::NodeId;
+use thalweg_link::tcp_mux::Pacing;
+use thalweg_link::tcp_mux::settings::STANDBYS;
 
 use crate::clock::Clock;
 use crate::identity::Identity;

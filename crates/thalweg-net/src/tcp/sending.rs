@@ -6,18 +6,18 @@
 //!
 //! *What it does not do.* It drives no sender.
 //!
-//! *Sources.* `thalweg_core::hop::sender`.
+//! *Sources.* `thalweg_link::hop::sender`.
 
 use std::fmt;
 use std::task::Waker;
 
 use bytes::Bytes;
-use thalweg_core::hop::StreamCode;
-use thalweg_core::hop::sender::{Datagram, Owner, PathRate, StreamEvent, Transport, Written};
-use thalweg_core::pace::settings::DATAGRAM_BYTES_MAX;
-use thalweg_core::pace::{self, DatagramError, Event, Numbered, StreamNumber};
-use thalweg_core::time::Instant;
-use thalweg_core::units::DataSize;
+use thalweg_base::time::Instant;
+use thalweg_base::units::DataSize;
+use thalweg_link::hop::StreamCode;
+use thalweg_link::hop::sender::{Datagram, Owner, PathRate, StreamEvent, Transport, Written};
+use thalweg_link::tcp_mux::settings::DATAGRAM_BYTES_MAX;
+use thalweg_link::tcp_mux::{self, DatagramError, Event, Numbered, StreamNumber};
 
 use super::Connection;
 use super::events::Events;
@@ -111,11 +111,11 @@ impl Transport for Held<'_> {
             let written = self.hold.session.write(stream, piece);
             taken += before - piece.len();
             let stopped = match written {
-                pace::Written::All => continue,
-                pace::Written::Blocked => Written::Blocked,
-                pace::Written::StreamBlocked => Written::StreamBlocked,
-                pace::Written::Stopped(code) => Written::Stopped(code),
-                pace::Written::Lost => Written::Lost,
+                tcp_mux::Written::All => continue,
+                tcp_mux::Written::Blocked => Written::Blocked,
+                tcp_mux::Written::StreamBlocked => Written::StreamBlocked,
+                tcp_mux::Written::Stopped(code) => Written::Stopped(code),
+                tcp_mux::Written::Lost => Written::Lost,
             };
             return if taken > 0 {
                 Written::Some(taken)

@@ -9,16 +9,16 @@ use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::hop::sender::PathRate;
-use thalweg_core::hop::{CloseCode, DownCause};
-use thalweg_core::id::NodeId;
-use thalweg_core::outbox::CHUNK_BYTES_MIN;
-use thalweg_core::outbox::gate::WAKE;
-use thalweg_core::pace::{
+use thalweg_base::id::NodeId;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::DataSize;
+use thalweg_link::hop::sender::PathRate;
+use thalweg_link::hop::{CloseCode, DownCause};
+use thalweg_link::outbox::CHUNK_BYTES_MIN;
+use thalweg_link::outbox::gate::WAKE;
+use thalweg_link::tcp_mux::{
     CarrierNumber, Decoder, Event, Numbered, Session, SessionError, StreamNumber,
 };
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::DataSize;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, watch};

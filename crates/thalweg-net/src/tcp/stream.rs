@@ -9,9 +9,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use thalweg_core::hop::{BodyError, StreamCode};
-use thalweg_core::pace::{Read, StreamNumber, Written};
-use thalweg_core::time::Instant;
+use thalweg_base::time::Instant;
+use thalweg_link::hop::{BodyError, StreamCode};
+use thalweg_link::tcp_mux::{Read, StreamNumber, Written};
 use tokio::sync::Notify;
 
 use super::Connection;

@@ -26,8 +26,8 @@ use rustls::{
     Error, PeerIncompatible, ServerConfig, ServerConnection, SignatureAlgorithm, SignatureScheme,
     version,
 };
-use thalweg_core::id::NodeId;
-use thalweg_core::pace::SessionId;
+use thalweg_base::id::NodeId;
+use thalweg_link::tcp_mux::SessionId;
 
 use super::ALPN;
 use crate::identity::Identity;

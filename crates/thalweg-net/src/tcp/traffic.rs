@@ -5,8 +5,8 @@
 
 use std::net::SocketAddr;
 
-use thalweg_core::time::Duration;
-use thalweg_core::units::DataSize;
+use thalweg_base::time::Duration;
+use thalweg_base::units::DataSize;
 
 /// Traffic of a session's TCP connections, including those that are gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -84,5 +84,5 @@ async fn revoked_peer_loses_its_link() {
 
 #[test]
 fn empty_admission_admits_none() {
-    assert!(!Admission::nobody().admits(thalweg_core::id::NodeId([0; 32])));
+    assert!(!Admission::nobody().admits(thalweg_base::id::NodeId([0; 32])));
 }

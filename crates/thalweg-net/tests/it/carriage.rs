@@ -2,12 +2,12 @@
 //! QUIC and TCP.
 
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
-use thalweg_core::id::Epoch;
-use thalweg_core::limits::{ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
-use thalweg_core::pace::Pacing;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::adu::{Flags, Importance, MediaTime};
+use thalweg_base::id::Epoch;
+use thalweg_base::limits::{ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_link::tcp_mux::Pacing;
 use thalweg_net::{Carriage, ControlError, OrderedId, Outcome};
 
 use crate::node::{

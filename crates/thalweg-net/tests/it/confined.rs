@@ -7,7 +7,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use thalweg_core::units::Bitrate;
+use thalweg_base::units::Bitrate;
 use thalweg_net::link::Remote;
 use thalweg_net::{Carriage, CloseCode, Link, Options, Outcome, Reach, Shaper};
 

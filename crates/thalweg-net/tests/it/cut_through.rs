@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use thalweg_core::id::{Epoch, NodeId, StreamId};
-use thalweg_core::units::DataSize;
-use thalweg_core::wire::adu::encode_header;
+use thalweg_base::id::{Epoch, NodeId, StreamId};
+use thalweg_base::units::DataSize;
+use thalweg_base::wire::adu::encode_header;
 use thalweg_net::{
     Admission, Arriving, BodyError, Carriage, Clock, Endpoint, Link, LinkEvent, OrderedId, Outcome,
     Payload, Receiver, StreamCode,
@@ -123,7 +123,7 @@ fn head_of(payload_bytes: usize) -> Vec<u8> {
 }
 
 fn add_head(sequence: u64, payload_bytes: usize, head: &mut Vec<u8>) {
-    let start = thalweg_core::time::Instant::ZERO;
+    let start = thalweg_base::time::Instant::ZERO;
     encode_header(&header(sequence), payload_bytes, start, head);
 }
 

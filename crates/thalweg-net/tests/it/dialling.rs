@@ -70,7 +70,7 @@ async fn other_protocol_is_reported() {
             }
         }
     });
-    let peer = thalweg_core::id::NodeId(*other.id().as_bytes());
+    let peer = thalweg_base::id::NodeId(*other.id().as_bytes());
     a.admission.admit(peer);
     let error = bounded(a.endpoint.dial(peer, &other.bound_sockets()))
         .await
@@ -137,10 +137,10 @@ async fn crossing_dials_leave_one_link() {
         let sending = at_a[0].send_adu(header(99), pattern(1), by(Carriage::Stream));
         assert_eq!(bounded(sending).await, Outcome::Acknowledged);
         a.endpoint
-            .shutdown(thalweg_core::time::Duration::from_secs(1))
+            .shutdown(thalweg_base::time::Duration::from_secs(1))
             .await;
         b.endpoint
-            .shutdown(thalweg_core::time::Duration::from_secs(1))
+            .shutdown(thalweg_base::time::Duration::from_secs(1))
             .await;
     }
 }
@@ -160,7 +160,7 @@ async fn returning_peer_is_redialled() {
     a.next(up).await;
     bounded(
         b.endpoint
-            .shutdown(thalweg_core::time::Duration::from_secs(1)),
+            .shutdown(thalweg_base::time::Duration::from_secs(1)),
     )
     .await;
     a.next(|seen| matches!(seen, Seen::Link(LinkEvent::Down { .. })).then_some(()))

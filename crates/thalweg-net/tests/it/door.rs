@@ -4,8 +4,8 @@
 use std::net::UdpSocket;
 
 use bytes::Bytes;
-use thalweg_core::limits::DOOR_BYTES_MAX;
-use thalweg_core::pace::Pacing;
+use thalweg_base::limits::DOOR_BYTES_MAX;
+use thalweg_link::tcp_mux::Pacing;
 use thalweg_net::door::call;
 use thalweg_net::{Addresses, AtDoor, Identity, Unreachable};
 use tokio::sync::mpsc;

@@ -2,9 +2,9 @@
 //! on.
 
 use bytes::Bytes;
-use thalweg_core::id::NodeId;
-use thalweg_core::limits::{ADU_PAYLOAD_BYTES_MAX, ARRIVING_BYTES_MAX};
-use thalweg_core::wire::adu::encode_header;
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::{ADU_PAYLOAD_BYTES_MAX, ARRIVING_BYTES_MAX};
+use thalweg_base::wire::adu::encode_header;
 use thalweg_net::{Carriage, CloseCode, DownCause, LinkEvent, Outcome, StreamCode};
 
 use crate::node::{Node, Seen, bounded, by, header, pair, pattern};
@@ -122,7 +122,7 @@ async fn incomplete_adus_are_bounded() {
     let node = Node::start(1).await;
     let (_bare, connection) = bare(&node).await;
     let _control = greet(&connection).await;
-    let start = thalweg_core::time::Instant::ZERO;
+    let start = thalweg_base::time::Instant::ZERO;
     let mut open = Vec::new();
     let count = ARRIVING_BYTES_MAX.as_bytes() as usize / ADU_PAYLOAD_BYTES_MAX + 1;
     for sequence in 0..count {
@@ -171,7 +171,7 @@ async fn truncated_payload_fails_reader() {
         .await
         .expect("room for streams");
     let mut head = vec![1];
-    let start = thalweg_core::time::Instant::ZERO;
+    let start = thalweg_base::time::Instant::ZERO;
     encode_header(&header(3), 100, start, &mut head);
     stream.write_all(&head).await.expect("it is open");
     stream.write_all(&[1; 40]).await.expect("it is open");

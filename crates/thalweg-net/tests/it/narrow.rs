@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
 use thalweg_net::{
     Addresses, Carriage, CloseCode, DownCause, Link, LinkEvent, Options, Outcome, PeerState, Reach,
     Transport, Unreachable,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use thalweg_core::adu::{Header, Importance};
-use thalweg_core::id::{NodeId, Sequence, StreamId};
-use thalweg_core::pace::Pacing;
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::adu::{Header, Importance};
+use thalweg_base::id::{NodeId, Sequence, StreamId};
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_link::tcp_mux::Pacing;
 use thalweg_net::{
     Addresses, Admission, Arriving, BodyError, Carriage, Clock, Endpoint, Identity, Impairment,
     Link, LinkEvent, Options, Outcome, Reach, Receiver, Samples, SendOptions, Shaper,
@@ -250,7 +250,7 @@ pub async fn line(a: &Node, b: &Node, rate: Bitrate) -> Shaper {
 pub fn impairment(rate: Bitrate) -> Impairment {
     Impairment {
         rate,
-        delay: thalweg_core::time::Duration::from_millis(5),
+        delay: thalweg_base::time::Duration::from_millis(5),
         ..Impairment::default()
     }
 }

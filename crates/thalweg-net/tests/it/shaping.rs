@@ -1,10 +1,10 @@
 //! Proves that all packets between two nodes take the line, and how deadlines and priorities work
 //! on it.
 
-use thalweg_core::adu::{Header, Importance};
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::adu::{Header, Importance};
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize};
 use thalweg_net::link::Remote;
 use thalweg_net::shaper::{Direction, HEADER_BYTES};
 use thalweg_net::{

@@ -1,9 +1,9 @@
 //! Proves that a node that shuts down accounts for all ADUs: they are acknowledged, or reported as
 //! lost.
 
-use thalweg_core::id::Epoch;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::id::Epoch;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_net::{Carriage, CloseCode, ControlError, DownCause, LinkEvent, OrderedId, Outcome};
 
 use crate::node::{Over, Seen, bounded, by, header, pair_over, pair_through, pattern};

@@ -5,8 +5,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use thalweg_core::time::Duration as Span;
-use thalweg_core::units::Bitrate;
+use thalweg_base::time::Duration as Span;
+use thalweg_base::units::Bitrate;
 use thalweg_net::shaper::Direction;
 use thalweg_net::{
     Carriage, DownCause, Identity, Impairment, Link, LinkEvent, Options, Outcome, Shaper,

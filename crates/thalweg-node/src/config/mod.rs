@@ -16,14 +16,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::id::NodeId;
-use thalweg_core::limits::FILE_BYTES_MAX;
-use thalweg_core::model::{NodeName, Weights};
-use thalweg_core::pace::Pacing;
-use thalweg_core::pace::settings::STANDBYS;
-use thalweg_core::units::Bitrate;
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::FILE_BYTES_MAX;
+use thalweg_base::units::Bitrate;
+use thalweg_link::congestion::Algorithm;
+use thalweg_link::tcp_mux::Pacing;
+use thalweg_link::tcp_mux::settings::STANDBYS;
 use thalweg_net::{Addresses, Host, Relay, file};
+use thalweg_planner::model::{NodeName, Weights};
 use thalweg_world::text::{Format, TextError, error_at};
 
 pub(crate) use self::address::relays;

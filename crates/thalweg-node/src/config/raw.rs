@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::id::NodeId;
-use thalweg_core::limits::{ADAPTERS_PER_NODE_MAX, NEIGHBOURS_MAX};
-use thalweg_core::model::{NodeName, Weights};
-use thalweg_core::pace::Pacing;
-use thalweg_core::pace::settings::CARRIERS_MAX;
-use thalweg_core::units::Bitrate;
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::{ADAPTERS_PER_NODE_MAX, NEIGHBOURS_MAX};
+use thalweg_base::units::Bitrate;
+use thalweg_link::congestion::Algorithm;
+use thalweg_link::tcp_mux::Pacing;
+use thalweg_link::tcp_mux::settings::CARRIERS_MAX;
 use thalweg_net::{Relay, identity};
+use thalweg_planner::model::{NodeName, Weights};
 use thalweg_world::text::{self, TextError};
 
 use super::address::{Address, relays, split_by_kind, tcp_address};

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::pace::Pacing;
+use thalweg_link::congestion::Algorithm;
+use thalweg_link::tcp_mux::Pacing;
 
 use super::{API_DEFAULT, Config, DEFAULT_CONFIG, LISTEN_DEFAULT, SLOTS_DEFAULT, Tcp};
 

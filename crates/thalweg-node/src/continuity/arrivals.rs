@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::adu::{Flags, Header};
-use thalweg_core::event::DropCause;
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::mailbox::{Held, News, Received};
+use thalweg_base::adu::{Flags, Header};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_dataplane::mailbox::{Held, News, Received};
 use tokio::sync::Notify;
 
 /// The arrivals of all streams.

@@ -12,16 +12,16 @@
 //!
 //! *What it does not do.* It stores nothing on disk: the held ADUs end with the node.
 //!
-//! *Sources.* docs/concepts/continuity.md §5; `thalweg_core::session::Hold`, which decides.
+//! *Sources.* docs/concepts/continuity.md §5; `thalweg_control::session::Hold`, which decides.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::adu::{Adu, Mark};
-use thalweg_core::id::{Epoch, NodeId};
-use thalweg_core::mailbox::Held;
-use thalweg_core::session::{Dropped, Due, Hold, Sinkward};
-use thalweg_core::time::Instant;
-use thalweg_lift::route::window;
+use thalweg_base::adu::{Adu, Mark};
+use thalweg_base::id::{Epoch, NodeId};
+use thalweg_base::time::Instant;
+use thalweg_control::session::{Dropped, Due, Hold, Sinkward};
+use thalweg_dataplane::mailbox::Held;
+use thalweg_dataplane::route::window;
 use tokio::sync::Notify;
 
 use super::Outlet;

@@ -1,6 +1,6 @@
 //! Keeps streams whole when a path breaks: the node's part of docs/concepts/continuity.md.
 //!
-//! *The idea.* `thalweg_core::control::continuity` decides; this module observes and acts at three
+//! *The idea.* `thalweg_control::control::continuity` decides; this module observes and acts at three
 //! places of a path. Every node monitors whether its neighbours answer (`pulse`). The sink's node
 //! records what has arrived ([`Arrivals`]), reports it, and rejects duplicates. The source's node
 //! keeps what its sinks have not acknowledged and resends it ([`Outlet`]); a stream may have its

@@ -1,15 +1,15 @@
 //! The first seconds of a stream at its source, kept for sinks that wait for the stream.
 //!
-//! *The idea.* `thalweg_core::replay::Opening` keeps them. This module counts an ADU as dropped for
+//! *The idea.* `thalweg_dataplane::replay::Opening` keeps them. This module counts an ADU as dropped for
 //! lack of a subscriber once it is certain that no sink will get it, and not before.
 //!
 //! *What it does not do.* It sends nothing; an [`Outlet`] does when it is ordered to replay.
 
 use std::sync::Arc;
 
-use thalweg_core::adu::{Adu, Header};
-use thalweg_core::event::DropCause;
-use thalweg_core::replay::OPENING_MAX;
+use thalweg_base::adu::{Adu, Header};
+use thalweg_base::event::DropCause;
+use thalweg_dataplane::replay::OPENING_MAX;
 
 use super::outlet::Outlet;
 

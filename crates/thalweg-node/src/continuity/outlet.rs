@@ -18,22 +18,22 @@
 //! until their deadline or the end of the link, but are not waited for. ADUs that wait for their
 //! turn in an ordered sequence are given up.
 //!
-//! *Sources.* docs/concepts/continuity.md §2 and §4; `thalweg_core::session::Keep`, the store.
+//! *Sources.* docs/concepts/continuity.md §2 and §4; `thalweg_control::session::Keep`, the store.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::adu::{Adu, Flags, Header, Mark};
-use thalweg_core::event::DropCause;
-use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
-use thalweg_core::mailbox::Held;
-use thalweg_core::needs::{Needs, Reliability};
-use thalweg_core::replay::Opening;
-use thalweg_core::session::{Awaited, Hold, Keep, Sinkward};
-use thalweg_core::time::Duration;
-use thalweg_core::trace::Trace;
+use thalweg_base::adu::{Adu, Flags, Header, Mark};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
+use thalweg_base::needs::{Needs, Reliability};
+use thalweg_base::time::Duration;
+use thalweg_base::trace::Trace;
+use thalweg_control::session::{Awaited, Hold, Keep, Sinkward};
+use thalweg_dataplane::mailbox::Held;
+use thalweg_dataplane::replay::Opening;
 use tokio::sync::{Mutex as TurnMutex, Notify};
 use tracing::debug;
 

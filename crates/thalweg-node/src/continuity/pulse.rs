@@ -2,7 +2,7 @@
 //!
 //! *The idea.* One task checks each QUIC link with data in flight every 25 ms, and at the moment a
 //! doubt or a silence becomes due. It notifies the control task when a neighbour becomes doubtful,
-//! falls silent or is heard again ([`thalweg_core::routing::pulse`]). A link with nothing in flight
+//! falls silent or is heard again ([`thalweg_link::pulse`]). A link with nothing in flight
 //! sleeps until it is given an ADU or a control frame, so on a node with many neighbours only the
 //! active links cost anything. TCP links detect silence by themselves.
 //!
@@ -11,9 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use thalweg_core::id::NodeId;
-use thalweg_core::routing::pulse::{Hearing, LOOK, Pulse};
-use thalweg_core::time::Instant;
+use thalweg_base::id::NodeId;
+use thalweg_base::time::Instant;
+use thalweg_link::pulse::{Hearing, LOOK, Pulse};
 use thalweg_net::{Clock, Link, Transport};
 use tokio::sync::{mpsc, watch};
 

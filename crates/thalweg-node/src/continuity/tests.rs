@@ -1,11 +1,11 @@
 //! Proves that duplicates are recognised, that arrivals are reported once, and that a forgotten
 //! stream starts over.
 
-use thalweg_core::adu::{Flags, Header};
-use thalweg_core::event::DropCause;
-use thalweg_core::id::{Epoch, Sequence, StreamId};
-use thalweg_core::limits::KEEP_BYTES_MAX;
-use thalweg_core::mailbox::News;
+use thalweg_base::adu::{Flags, Header};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, Sequence, StreamId};
+use thalweg_base::limits::KEEP_BYTES_MAX;
+use thalweg_dataplane::mailbox::News;
 
 use super::Arrivals;
 

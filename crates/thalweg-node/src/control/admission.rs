@@ -9,15 +9,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use thalweg_core::admission::{Invitation, Invitations, Rights, Unfit};
-use thalweg_core::control::{AdmissionChange, KeysError, NotIssued};
-use thalweg_core::id::NodeId;
-use thalweg_core::limits::{TICKET_ADDRESSES_MAX, TICKET_RELAYS_MAX, TICKET_TCP_MAX};
-use thalweg_core::time::Duration;
-use thalweg_core::wire::admission::{
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::{TICKET_ADDRESSES_MAX, TICKET_RELAYS_MAX, TICKET_TCP_MAX};
+use thalweg_base::time::Duration;
+use thalweg_base::wire::admission::{
     Answer, Credential, Knock, SECRET_BYTES, Sign as _, Signed, Ticket, decode_answer,
     decode_knock, encode_answer, encode_knock,
 };
+use thalweg_control::admission::{Invitation, Invitations, Rights, Unfit};
+use thalweg_control::control::{AdmissionChange, KeysError, NotIssued};
 use thalweg_net::AtDoor;
 use tracing::{debug, info, warn};
 
@@ -52,7 +52,7 @@ pub enum AdmissionError {
     NotIssued(#[from] NotIssued),
     /// The table of tickets is full.
     #[error(transparent)]
-    NoRoom(#[from] thalweg_core::admission::NotRedeemed),
+    NoRoom(#[from] thalweg_control::admission::NotRedeemed),
     /// The state file cannot be written.
     #[error(transparent)]
     NotKept(#[from] StateError),
@@ -156,7 +156,7 @@ impl Control {
 
     /// Issues a ticket.
     pub(super) fn invite(&mut self, request: InviteRequest) -> Result<String, AdmissionError> {
-        use thalweg_core::control::Keys as _;
+        use thalweg_control::control::Keys as _;
         self.controller.check_grantable(request.rights)?;
         let fabric = self.controller.roll().fabric().ok_or(NotIssued::NoOwner)?;
         let mut addresses = request.addresses;

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::id::StreamId;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::id::StreamId;
+use thalweg_base::time::{Duration, Instant};
 use tracing::{info, warn};
 
 use super::Control;

@@ -1,9 +1,9 @@
 //! The node's cryptography and random numbers, as the control plane needs them.
 
 use aws_lc_rs::rand;
-use thalweg_core::control::{KeyContent, KeyContext, Keys, KeysError};
-use thalweg_core::id::NodeId;
-use thalweg_core::wire::control::SIGNATURE_BYTES;
+use thalweg_base::id::NodeId;
+use thalweg_base::wire::control::SIGNATURE_BYTES;
+use thalweg_control::control::{KeyContent, KeyContext, Keys, KeysError};
 use thalweg_net::{Identity, identity};
 
 use crate::envelope::{self, BoxKey};

@@ -1,9 +1,9 @@
 //! Writes the controller's notes to the log: decisions at `debug`, states that an operator cares
 //! about at `info`.
 
-use thalweg_core::control::{Controller, Note};
-use thalweg_core::id::{NodeId, StreamName};
-use thalweg_core::ledger::Reading;
+use thalweg_base::id::{NodeId, StreamName};
+use thalweg_control::control::{Controller, Note};
+use thalweg_control::ledger::Reading;
 use tracing::{debug, info, warn};
 
 /// Logs a note, with names in place of keys.

@@ -1,4 +1,4 @@
-//! The control task: drives [`thalweg_core::control::Controller`] with a clock, links and programs.
+//! The control task: drives [`thalweg_control::control::Controller`] with a clock, links and programs.
 //!
 //! *The idea.* The controller decides everything and has no clock and no sockets. This task hands
 //! each [`Input`] to the controller and carries out all its outputs before it takes the next input.
@@ -38,13 +38,15 @@ use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
-use thalweg_core::admission::UnixTime;
-use thalweg_core::control::{Controller, EndCause, Installation, Output, Planning, Secrets, Ways};
-use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
-use thalweg_core::routing::pulse::Hearing;
-use thalweg_core::session::Part;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::wire::control::accounted;
+use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::wire::control::accounted;
+use thalweg_control::admission::UnixTime;
+use thalweg_control::control::{
+    Controller, EndCause, Installation, Output, Planning, Secrets, Ways,
+};
+use thalweg_control::session::Part;
+use thalweg_link::pulse::Hearing;
 use thalweg_net::{Admission, AtDoor, CloseCode, Endpoint, Identity, LinkEvent, Samples};
 use thalweg_world::text::TextError;
 use tokio::sync::{mpsc, oneshot};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::id::NodeId;
-use thalweg_core::limits::NEIGHBOURS_MAX;
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::NEIGHBOURS_MAX;
 use thalweg_net::{Link, LinkEvent, Samples};
 use tracing::{info, warn};
 

@@ -8,9 +8,9 @@
 
 use std::sync::{Arc, Weak};
 
-use thalweg_core::control::{EndCause, Output, Sequel, Subscription};
-use thalweg_core::id::{Epoch, StreamId, StreamName};
-use thalweg_core::session::{Given, Part, Sinkward};
+use thalweg_base::id::{Epoch, StreamId, StreamName};
+use thalweg_control::control::{EndCause, Output, Sequel, Subscription};
+use thalweg_control::session::{Given, Part, Sinkward};
 use tokio::sync::{oneshot, watch};
 
 use super::Control;
@@ -120,7 +120,7 @@ impl Control {
                 mailboxes.open(stream, source, mailbox.clone());
             }
             Some(Subscription::Waiting) => {
-                let waiting = thalweg_core::control::Notice::Waiting;
+                let waiting = thalweg_control::control::Notice::Waiting;
                 mailbox.notify(&waiting.sentence(&name));
             }
             None => {}

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::control::Note;
-use thalweg_core::limits::SINKS_PER_STREAM_MAX;
+use thalweg_base::limits::SINKS_PER_STREAM_MAX;
+use thalweg_control::control::Note;
 use tracing::debug;
 
 use crate::status::RefusedStatus;

@@ -11,9 +11,9 @@
 use std::mem;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use thalweg_core::control::Settings;
-use thalweg_core::id::NodeId;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::id::NodeId;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::control::Settings;
 use thalweg_net::Clock;
 use thalweg_world::text::TextError;
 
@@ -148,8 +148,8 @@ pub(super) fn with_effective_security(peer: &Peer, config: &Config) -> Peer {
 }
 
 /// Returns a peer in the control plane's form.
-pub(super) fn control_peer(peer: &Peer) -> thalweg_core::control::Peer {
-    thalweg_core::control::Peer {
+pub(super) fn control_peer(peer: &Peer) -> thalweg_control::control::Peer {
+    thalweg_control::control::Peer {
         key: peer.key,
         name: peer.name.clone(),
         trusted: peer.trusted,

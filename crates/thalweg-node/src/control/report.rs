@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use thalweg_core::control::{SinkPlan, Source};
-use thalweg_core::id::{NodeId, StreamId, StreamName};
-use thalweg_core::ledger::{Loss, Reading};
-use thalweg_core::routing::gauge::Gauge;
-use thalweg_core::time::Instant;
-use thalweg_core::units::Bitrate;
-use thalweg_core::wire::record::Record;
+use thalweg_base::id::{NodeId, StreamId, StreamName};
+use thalweg_base::time::Instant;
+use thalweg_base::units::Bitrate;
+use thalweg_base::wire::record::Record;
+use thalweg_control::control::{SinkPlan, Source};
+use thalweg_control::ledger::{Loss, Reading};
+use thalweg_link::gauge::Gauge;
 use thalweg_net::endpoint::TCP_PREFIX;
 use thalweg_net::link::Remote;
 use thalweg_net::{Link, Transport};
@@ -195,7 +195,7 @@ impl Control {
                 .iter()
                 .map(move |stream| (record.node, stream))
         });
-        let status = |(node, stream): (NodeId, &thalweg_core::wire::record::Announced)| {
+        let status = |(node, stream): (NodeId, &thalweg_base::wire::record::Announced)| {
             let counts = self.forwarder.ledger.find(stream.id);
             let source = self.controller.source(stream.id);
             let sinks = source.into_iter().flat_map(Source::sinks);

@@ -1,7 +1,7 @@
 //! Answers queries for the paths between two nodes; translates names to keys.
 
-use thalweg_core::control::Ways;
-use thalweg_core::id::StreamName;
+use thalweg_base::id::StreamName;
+use thalweg_control::control::Ways;
 
 use super::{AdmissionError, Control};
 

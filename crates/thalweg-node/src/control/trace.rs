@@ -9,9 +9,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use thalweg_core::id::{StreamId, StreamName};
-use thalweg_core::time::Duration;
-use thalweg_core::trace::Traced;
+use thalweg_base::id::{StreamId, StreamName};
+use thalweg_base::time::Duration;
+use thalweg_base::trace::Traced;
 use tokio::sync::mpsc;
 
 use super::Control;

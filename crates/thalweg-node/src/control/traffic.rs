@@ -12,10 +12,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use thalweg_core::event::DropCause;
-use thalweg_core::id::{Epoch, NodeId, StreamId};
-use thalweg_core::ledger::Band;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, NodeId, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::ledger::Band;
 
 use crate::forward::{Offered, Route};
 use crate::status::{BandTraffic, LossOnLink, TrafficStatus};

@@ -24,7 +24,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{self, EphemeralPrivateKey, PrivateKey, UnparsedPublicKey, X25519};
 use aws_lc_rs::hkdf::{self, HKDF_SHA256};
 use aws_lc_rs::rand::SystemRandom;
-use thalweg_core::control::{KeyContent, KeyContext, KeysError};
+use thalweg_control::control::{KeyContent, KeyContext, KeysError};
 
 const SALT: &[u8] = b"thalweg envelope v1";
 const PUBLIC_BYTES: usize = 32;

@@ -1,7 +1,7 @@
 //! Proves that an envelope opens for its addressee in its context, and in no other case.
 
-use thalweg_core::control::{KeyContent, KeyContext, KeysError};
-use thalweg_core::id::{NodeId, StreamId};
+use thalweg_base::id::{NodeId, StreamId};
+use thalweg_control::control::{KeyContent, KeyContext, KeysError};
 
 use super::{BoxKey, seal};
 

@@ -8,13 +8,13 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use thalweg_core::admission::{Rights, Roll, Unfit, UnixTime};
-use thalweg_core::id::NodeId;
-use thalweg_core::time::{Duration, Rough};
-use thalweg_core::wire::WireError;
-use thalweg_core::wire::admission::{
+use thalweg_base::id::NodeId;
+use thalweg_base::time::{Duration, Rough};
+use thalweg_base::wire::WireError;
+use thalweg_base::wire::admission::{
     Answer, Credential, Knock, Ticket, decode_answer, encode_knock,
 };
+use thalweg_control::admission::{Rights, Roll, Unfit, UnixTime};
 use thalweg_net::{Identity, NoRelay, Unreachable, door, identity};
 
 use super::state::{Contact, State, StateError};

@@ -2,7 +2,7 @@
 //!
 //! *The idea.* A node of a fabric with an owner has a small file beside its key: its own grant, the
 //! revocations, nodes to dial, and the remaining uses of its tickets. `thalweg join` writes the
-//! first version, the running node all later ones. `thalweg_core::admission` decides rights.
+//! first version, the running node all later ones. `thalweg_control::admission` decides rights.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -25,7 +25,7 @@ pub use join::{JoinError, Joined, join};
 pub use state::StateError;
 pub use ticket::TicketError;
 
-use thalweg_core::wire::admission::SECRET_BYTES;
+use thalweg_base::wire::admission::SECRET_BYTES;
 
 /// Domain separation for the digest of a ticket's secret; the inviter keeps only the digest.
 const SECRET_CONTEXT: &[u8] = b"thalweg ticket secret v1";

@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize, Serializer};
-use thalweg_core::admission::{Invitation, Invitations, Rights, Roll, Unfit, UnixTime};
-use thalweg_core::id::NodeId;
-use thalweg_core::limits::FILE_BYTES_MAX;
-use thalweg_core::time::Duration;
-use thalweg_core::wire::admission::{
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::FILE_BYTES_MAX;
+use thalweg_base::time::Duration;
+use thalweg_base::wire::admission::{
     Credential, Sign, Signed, Warrant, decode_credential, decode_warrant, encode_credential,
     encode_warrant,
 };
+use thalweg_control::admission::{Invitation, Invitations, Rights, Roll, Unfit, UnixTime};
 use thalweg_net::{Addresses, Relay};
 
 use crate::config::relays as read_relays;

@@ -5,11 +5,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use thalweg_core::admission::{Invitation, Rights, UnixTime};
-use thalweg_core::id::NodeId;
-use thalweg_core::limits::{TICKET_ADDRESSES_MAX, TICKET_RELAYS_MAX, TICKET_TCP_MAX};
-use thalweg_core::time::Duration;
-use thalweg_core::wire::admission::{Credential, Grant, Revocation, Sign, Signed, Ticket, Warrant};
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::{TICKET_ADDRESSES_MAX, TICKET_RELAYS_MAX, TICKET_TCP_MAX};
+use thalweg_base::time::Duration;
+use thalweg_base::wire::admission::{Credential, Grant, Revocation, Sign, Signed, Ticket, Warrant};
+use thalweg_control::admission::{Invitation, Rights, UnixTime};
 use thalweg_net::Identity;
 
 use super::secret_digest;

@@ -9,9 +9,9 @@
 //! forged ticket the inviter's signature.
 
 use data_encoding::BASE32_NOPAD;
-use thalweg_core::id::NodeId;
-use thalweg_core::wire::WireError;
-use thalweg_core::wire::admission::{Sign as _, Signed, Ticket, decode_ticket, encode_ticket};
+use thalweg_base::id::NodeId;
+use thalweg_base::wire::WireError;
+use thalweg_base::wire::admission::{Sign as _, Signed, Ticket, decode_ticket, encode_ticket};
 use thalweg_net::identity;
 
 /// The prefix of every ticket.

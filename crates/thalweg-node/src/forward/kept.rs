@@ -3,16 +3,16 @@
 //! *The idea.* One lock guards both the kept ADUs and the set of plans that are cast. So each whole
 //! ADU is either replayed to a plan that starts or copied to it afterwards, exactly once.
 //!
-//! *What it does not do.* It does not choose what is kept; `thalweg_core::replay` does.
+//! *What it does not do.* It does not choose what is kept; `thalweg_dataplane::replay` does.
 //!
 //! *Sources.* docs/concepts/recast.md.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::adu::{Adu, Header};
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::replay::{Plan, Replay};
-use thalweg_core::time::Instant;
+use thalweg_base::adu::{Adu, Header};
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::time::Instant;
+use thalweg_dataplane::replay::{Plan, Replay};
 
 use super::cast::{Branch, Branches};
 use super::{Forwarder, Route, read};

@@ -2,7 +2,7 @@
 //! to mailboxes.
 //!
 //! *The idea.* An ADU's header names its stream and plan; that pair selects a [`Route`], which
-//! decides what happens to the ADU ([`thalweg_lift::route`]). This module carries the decision out
+//! decides what happens to the ADU ([`thalweg_dataplane::route`]). This module carries the decision out
 //! with links and mailboxes. An ADU that passes unchanged is forwarded while it still arrives
 //! (cut-through), without a copy; only an ADU that a module or a branch needs whole is gathered
 //! first. Each ADU that is dropped is counted with its cause.
@@ -27,13 +27,13 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use thalweg_core::adu::{Adu, Flags, Header, Mark};
-use thalweg_core::event::DropCause;
-use thalweg_core::id::{Epoch, NodeId, StreamId};
-use thalweg_core::time::Duration;
-use thalweg_core::trace::Trace;
-use thalweg_lift::packet::{Packet, Pool};
-use thalweg_lift::route::{self as plan, Refusal, Way};
+use thalweg_base::adu::{Adu, Flags, Header, Mark};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, NodeId, StreamId};
+use thalweg_base::time::Duration;
+use thalweg_base::trace::Trace;
+use thalweg_dataplane::packet::{Packet, Pool};
+use thalweg_dataplane::route::{self as plan, Refusal, Way};
 use thalweg_net::{
     Arriving, Carriage, Clock, Link, OrderedId, Outcome, Payload, SendOptions, StreamCode,
 };

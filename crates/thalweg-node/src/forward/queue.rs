@@ -13,18 +13,18 @@
 //! ```
 //!
 //! *What it does not do.* It repairs nothing; the stream's application does
-//! (`thalweg_core::transfer`).
+//! (`thalweg_transfer::transfer`).
 //!
 //! *Sources.* docs/concepts/recast.md §1; decisions/0024.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use thalweg_core::adu::{Adu, Header};
-use thalweg_core::event::DropCause;
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::trace::Trace;
-use thalweg_lift::route::has_room;
+use thalweg_base::adu::{Adu, Header};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::trace::Trace;
+use thalweg_dataplane::route::has_room;
 use thalweg_net::Arriving;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};

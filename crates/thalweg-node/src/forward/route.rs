@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use thalweg_core::adu::Header;
-use thalweg_core::control::{Installation, Secrets};
-use thalweg_core::event::DropCause;
-use thalweg_core::time::Instant;
-use thalweg_lift::lift::{Lift, SpecError};
-use thalweg_lift::packet::{Packet, Pool};
-use thalweg_lift::route::{self, Route as Part};
+use thalweg_base::adu::Header;
+use thalweg_base::event::DropCause;
+use thalweg_base::time::Instant;
+use thalweg_control::control::{Installation, Secrets};
+use thalweg_dataplane::lift::{Lift, SpecError};
+use thalweg_dataplane::packet::{Packet, Pool};
+use thalweg_dataplane::route::{self, Route as Part};
 
 use tokio::sync::watch;
 

@@ -12,9 +12,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::trace::{EVERY_MIN, Marking, Trace, Traced};
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::trace::{EVERY_MIN, Marking, Trace, Traced};
 use tokio::sync::Notify;
 
 /// Finished traces that wait for the control task; more are dropped.

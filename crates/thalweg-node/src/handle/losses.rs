@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* It reports nothing about ADUs delivered or under way; the summary does.
 //!
-//! *Sources.* docs/concepts/ledger.md; `thalweg_core::ledger`.
+//! *Sources.* docs/concepts/ledger.md; `thalweg_control::ledger`.
 
 use tokio::sync::watch;
 

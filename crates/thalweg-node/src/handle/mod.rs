@@ -18,10 +18,10 @@ mod tracer;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use thalweg_core::control;
-use thalweg_core::id::{NodeId, StreamName};
-use thalweg_core::session::Part;
-use thalweg_core::time::Instant;
+use thalweg_base::id::{NodeId, StreamName};
+use thalweg_base::time::Instant;
+use thalweg_control::control;
+use thalweg_control::session::Part;
 use thalweg_world::text::TextError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -30,7 +30,7 @@ use crate::control::{AdmissionError, Command, Input, InviteRequest, Reloaded, Ro
 use crate::forward::Forwarder;
 use crate::status::Status;
 
-pub use thalweg_core::control::Publication;
+pub use thalweg_control::control::Publication;
 
 pub use losses::Losses;
 pub(crate) use publisher::FINISH_MAX;

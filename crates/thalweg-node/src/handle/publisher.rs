@@ -3,14 +3,14 @@
 use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
-use thalweg_core::adu::{Adu, Flags, Header, Importance, MediaTime};
-use thalweg_core::event::DropCause;
-use thalweg_core::id::{Epoch, Sequence, StreamId, StreamName};
-use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
-use thalweg_core::needs::{Needs, Reliability};
-use thalweg_core::session::KEEP_AGE_MAX;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_lift::route;
+use thalweg_base::adu::{Adu, Flags, Header, Importance, MediaTime};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, Sequence, StreamId, StreamName};
+use thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX;
+use thalweg_base::needs::{Needs, Reliability};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::session::KEEP_AGE_MAX;
+use thalweg_dataplane::route;
 use tokio::sync::watch;
 
 use super::{Handle, Losses, PublishError, Sendable};
@@ -24,7 +24,7 @@ pub(crate) const FINISH_MAX: StdDuration = StdDuration::from_secs(30);
 
 /// How long the end of a stream waits for progress of a sink: longer than a dead link takes to leave
 /// the map (8 s). The sinks' pace bounds the total
-/// ([`thalweg_core::session::Keep::poll_acknowledged`]).
+/// ([`thalweg_control::session::Keep::poll_acknowledged`]).
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
 /// The same for a stream that must arrive whole: as long as its kept ADUs may be resent.

@@ -7,15 +7,15 @@
 //! *What it does not do.* It does not divide the rate: other streams of the node share those links.
 //! It covers first hops only; the ledger shows losses on later ones.
 //!
-//! *Sources.* docs/concepts/congestion.md; `thalweg_core::hop::steady`.
+//! *Sources.* docs/concepts/congestion.md; `thalweg_link::hop::steady`.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::units::Bitrate;
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::units::Bitrate;
 use tokio::sync::watch;
 
 use super::PublishError;

@@ -5,11 +5,11 @@
 //! subscription: the reader gets a notice, and the subscriber waits for the next stream of the
 //! name. In-sequence delivery is done by the mailbox; this reads its [`Inbox`].
 
-use thalweg_core::adu::{Adu, Flags};
-use thalweg_core::control::{EndCause, Notice};
-use thalweg_core::id::{NodeId, StreamId};
-use thalweg_core::mailbox::END_PATIENCE;
-use thalweg_core::time::Instant;
+use thalweg_base::adu::{Adu, Flags};
+use thalweg_base::id::{NodeId, StreamId};
+use thalweg_base::time::Instant;
+use thalweg_control::control::{EndCause, Notice};
+use thalweg_dataplane::mailbox::END_PATIENCE;
 use thalweg_net::Clock;
 use tokio::sync::{mpsc, oneshot};
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
-use thalweg_core::adu::{Adu, Flags, Header};
-use thalweg_core::id::{NodeId, Sequence, StreamId};
-use thalweg_core::mailbox::END_PATIENCE;
-use thalweg_core::needs::Reliability;
+use thalweg_base::adu::{Adu, Flags, Header};
+use thalweg_base::id::{NodeId, Sequence, StreamId};
+use thalweg_base::needs::Reliability;
+use thalweg_dataplane::mailbox::END_PATIENCE;
 use thalweg_net::Clock;
 use tokio::sync::mpsc;
 use tokio::time::timeout;

@@ -6,9 +6,9 @@
 
 use std::pin::Pin;
 
-use thalweg_core::id::StreamName;
-use thalweg_core::time::Duration;
-use thalweg_core::trace::RENEW;
+use thalweg_base::id::StreamName;
+use thalweg_base::time::Duration;
+use thalweg_base::trace::RENEW;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
 

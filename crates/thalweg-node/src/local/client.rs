@@ -3,10 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use thalweg_core::adu::{Adu, Header};
-use thalweg_core::id::{NodeId, Sequence, StreamId, StreamName};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Adu, Header};
+use thalweg_base::id::{NodeId, Sequence, StreamId, StreamName};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::Bitrate;
 use thalweg_net::Clock;
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::UnixStream;
@@ -128,7 +128,7 @@ impl Client {
         }
     }
 
-    /// Returns the paths between two nodes, in the shape of [`thalweg_core::control::Ways`].
+    /// Returns the paths between two nodes, in the shape of [`thalweg_control::control::Ways`].
     pub async fn route(
         mut self,
         from: &str,

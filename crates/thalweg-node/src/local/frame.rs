@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use thalweg_core::adu::Adu;
-use thalweg_core::id::{NodeId, StreamName};
-use thalweg_core::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
-use thalweg_core::time::Instant;
-use thalweg_core::wire::adu;
+use thalweg_base::adu::Adu;
+use thalweg_base::id::{NodeId, StreamName};
+use thalweg_base::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
+use thalweg_base::needs::Needs;
+use thalweg_base::time::Instant;
+use thalweg_base::wire::adu;
+use thalweg_planner::model::Layer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::control::TraceEvent;

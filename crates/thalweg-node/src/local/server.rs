@@ -5,12 +5,12 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration as StdDuration;
 
-use thalweg_core::adu::Adu;
-use thalweg_core::id::{Epoch, StreamName};
-use thalweg_core::planner::Planner;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::Adu;
+use thalweg_base::id::{Epoch, StreamName};
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_net::task::alone;
+use thalweg_planner::planner::Planner;
 use tokio::io::{BufReader, BufWriter, Interest};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};

@@ -5,8 +5,8 @@
 //!
 //! *What it does not do.* It grants nothing; the control task does.
 
-use thalweg_core::admission::Rights;
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
+use thalweg_control::admission::Rights;
 
 use super::frame::TicketRequest;
 use crate::control::InviteRequest;

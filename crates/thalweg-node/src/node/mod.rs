@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
-use thalweg_core::adu::Header;
-use thalweg_core::id::NodeId;
-use thalweg_core::time::Duration;
-use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
+use thalweg_base::adu::Header;
+use thalweg_base::id::NodeId;
+use thalweg_base::time::Duration;
+use thalweg_dataplane::packet::{POOL_BYTES_DEFAULT, Pool};
 use thalweg_net::task::Ended;
 use thalweg_net::{
     Admission, Arriving, AtDoor, BindError, Clock, Endpoint, Failure, Failures, Identity,

@@ -5,8 +5,8 @@ mod outbox;
 pub(crate) mod tests;
 
 use serde::Serialize;
-use thalweg_core::id::{NodeId, StreamName};
-use thalweg_core::planner::report::Report;
+use thalweg_base::id::{NodeId, StreamName};
+use thalweg_planner::planner::report::Report;
 
 pub use self::outbox::{BandStatus, FlowStatus, LatencyStatus, OutboxStatus};
 pub use crate::forward::{Exposure, StreamReading};

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use thalweg_core::histogram::Percentiles;
-use thalweg_core::id::StreamId;
-use thalweg_core::outbox::census::{self, FlowReading, OutboxReading, Waiting};
-use thalweg_core::units::Bitrate;
+use thalweg_base::histogram::Percentiles;
+use thalweg_base::id::StreamId;
+use thalweg_base::units::Bitrate;
+use thalweg_link::outbox::census::{self, FlowReading, OutboxReading, Waiting};
 
 /// The outbox of a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -4,12 +4,12 @@
 use std::num::NonZeroU8;
 
 use serde_json::json;
-use thalweg_core::event::{DropCause, DropCounts};
-use thalweg_core::histogram::Percentiles;
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::outbox::census::{BANDS, FlowReading, OutboxReading, Waiting};
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::event::{DropCause, DropCounts};
+use thalweg_base::histogram::Percentiles;
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_link::outbox::census::{BANDS, FlowReading, OutboxReading, Waiting};
 
 use super::OutboxStatus;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use serde::Deserialize;
-use thalweg_core::id::{NodeId, StreamId, StreamName};
-use thalweg_core::units::Bitrate;
+use thalweg_base::id::{NodeId, StreamId, StreamName};
+use thalweg_base::units::Bitrate;
 
 use super::TransferError;
 use crate::local::{Client, LocalError};

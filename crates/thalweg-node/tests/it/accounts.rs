@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
-use thalweg_core::adu::Importance;
-use thalweg_core::model::Layer;
-use thalweg_core::needs::{Needs, Reliability};
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::Importance;
+use thalweg_base::needs::{Needs, Reliability};
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_net::shaper::Direction;
 use thalweg_net::{Impairment, Shaper, ShaperOptions};
 use thalweg_node::status::LedgerStatus;
 use thalweg_node::{
     Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
+use thalweg_planner::model::Layer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -192,7 +192,7 @@ async fn lost_datagrams_count_at_the_line() {
     let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
     wanted.expect("a plan in time").expect("the node runs");
     let lossy = Impairment {
-        loss: thalweg_core::units::Ratio::new(0.3).expect("a share"),
+        loss: thalweg_base::units::Ratio::new(0.3).expect("a share"),
         ..impairment(Bitrate::from_kbps(20_000))
     };
     shaper.set(Direction::BToA, lossy);

@@ -7,17 +7,17 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use thalweg_core::admission::Rights;
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
-use thalweg_core::planner::Planner;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
-use thalweg_core::wire::admission::Ticket;
+use thalweg_base::needs::Needs;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
+use thalweg_base::wire::admission::Ticket;
+use thalweg_control::admission::Rights;
 use thalweg_net::Reach;
 use thalweg_node::config::{Config, Owner, Peer};
 use thalweg_node::fabric::{JoinError, Joined, join, ticket};
 use thalweg_node::{InviteRequest, Publication, SubscribeOptions, SubscriberEvent};
+use thalweg_planner::model::Layer;
+use thalweg_planner::planner::Planner;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 
@@ -260,7 +260,7 @@ async fn bad_tickets_are_refused() {
     let error = ticket::parse(&damaged).expect_err("damaged").to_string();
     assert!(error.contains("a character is missing or wrong"), "{error}");
     let mut expired = ticket::parse(&text).expect("whole");
-    expired.expiry = thalweg_core::admission::UnixTime::from_seconds(1_000);
+    expired.expiry = thalweg_control::admission::UnixTime::from_seconds(1_000);
     let late = site.redeem("late", &expired).await;
     assert!(matches!(late, Err(JoinError::Expired { .. })), "{late:?}");
     // A ticket with a later expiry changes nothing, since the inviter has its own record.

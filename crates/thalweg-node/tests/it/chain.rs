@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use thalweg_core::adu::{Adu, Flags, Importance, MediaTime};
-use thalweg_core::model::Layer;
-use thalweg_core::needs::{Needs, Order, Reliability};
-use thalweg_core::planner::Planner;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Adu, Flags, Importance, MediaTime};
+use thalweg_base::needs::{Needs, Order, Reliability};
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_node::{
     Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
+use thalweg_planner::model::Layer;
+use thalweg_planner::planner::Planner;
 
 use crate::fabric::{self, PATIENCE, Running};
 

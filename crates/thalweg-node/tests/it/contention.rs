@@ -4,14 +4,14 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
-use thalweg_core::adu::Importance;
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::Importance;
+use thalweg_base::needs::Needs;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_net::{Impairment, Reach, Shaper, ShaperOptions};
 use thalweg_node::status::{Status, TrafficStatus};
 use thalweg_node::{Outgoing, Publication, Publisher, SubscribeOptions};
+use thalweg_planner::model::Layer;
 
 use crate::fabric::{self, PATIENCE, Running, start_with, trusted};
 

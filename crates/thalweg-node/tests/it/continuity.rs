@@ -10,19 +10,19 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
-use thalweg_core::adu::Flags;
-use thalweg_core::event::DropCause;
-use thalweg_core::model::Layer;
-use thalweg_core::needs::{Needs, Order, Reliability};
-use thalweg_core::planner::Planner;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::Flags;
+use thalweg_base::event::DropCause;
+use thalweg_base::needs::{Needs, Order, Reliability};
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_net::shaper::Direction;
 use thalweg_net::{Impairment, Shaper, ShaperOptions};
 use thalweg_node::status::LedgerStatus;
 use thalweg_node::{
     Config, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
+use thalweg_planner::model::Layer;
+use thalweg_planner::planner::Planner;
 
 use crate::fabric::{self, PATIENCE, Running, start_with, trusted};
 

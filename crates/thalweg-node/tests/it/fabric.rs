@@ -4,15 +4,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Flags, Importance, MediaTime};
+use thalweg_base::needs::Needs;
+use thalweg_base::units::Bitrate;
 use thalweg_net::Identity;
 use thalweg_node::config::{Config, Peer};
 use thalweg_node::{
     Handle, Node, Outgoing, Publication, Publisher, Report, SubscribeOptions, Subscriber,
 };
+use thalweg_planner::model::Layer;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

@@ -16,17 +16,17 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc as threads;
 
 use serde_json::Value;
-use thalweg_core::id::StreamName;
-use thalweg_core::model::Layer;
-use thalweg_core::needs::{Needs, Order, Reliability};
-use thalweg_core::transfer::manifest::Mode;
-use thalweg_core::transfer::message::State;
-use thalweg_core::transfer::tree::whole_hash;
-use thalweg_core::transfer::{File, FileName, Manifest, Parcel, Receipt, TransferId};
-use thalweg_core::units::Bitrate;
+use thalweg_base::id::StreamName;
+use thalweg_base::needs::{Needs, Order, Reliability};
+use thalweg_base::units::Bitrate;
 use thalweg_node::local::{Client, LocalPublisher, LocalSubscriber};
 use thalweg_node::transfer::{self, Event, Inbox, ReceiveOptions, SendOptions};
 use thalweg_node::{Publication, SubscribeOptions, SubscriberEvent};
+use thalweg_planner::model::Layer;
+use thalweg_transfer::manifest::Mode;
+use thalweg_transfer::message::State;
+use thalweg_transfer::tree::whole_hash;
+use thalweg_transfer::{File, FileName, Manifest, Parcel, Receipt, TransferId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 

@@ -1,11 +1,11 @@
 //! Proves that a plan given by a program is used as it is, and that an invalid one is refused.
 
-use thalweg_core::control;
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
-use thalweg_core::session::Part;
-use thalweg_core::units::Bitrate;
+use thalweg_base::needs::Needs;
+use thalweg_base::units::Bitrate;
+use thalweg_control::control;
+use thalweg_control::session::Part;
 use thalweg_node::{Publication, PublishError, SubscribeOptions, SubscriberEvent};
+use thalweg_planner::model::Layer;
 
 use crate::fabric::{self, PATIENCE, Running};
 

@@ -3,17 +3,17 @@
 
 use bytes::Bytes;
 use serde_json::json;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
-use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
-use thalweg_core::model::Layer;
-use thalweg_core::needs::{Needs, Order, Reliability};
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Flags, Importance, MediaTime};
+use thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX;
+use thalweg_base::needs::{Needs, Order, Reliability};
+use thalweg_base::units::Bitrate;
 use thalweg_net::Identity;
 use thalweg_node::config::Config;
 use thalweg_node::local::{Client, LocalError, LocalPublisher};
 use thalweg_node::{
     Node, NodeError, Outgoing, Publication, SubscribeOptions, Subscriber, SubscriberEvent,
 };
+use thalweg_planner::model::Layer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 

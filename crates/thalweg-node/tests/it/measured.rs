@@ -4,8 +4,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_net::shaper::Direction;
 use thalweg_net::{Impairment, Shaper, ShaperOptions};
 use thalweg_node::Outgoing;

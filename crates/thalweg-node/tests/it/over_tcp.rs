@@ -4,10 +4,10 @@
 
 use std::net::UdpSocket;
 
-use thalweg_core::admission::Rights;
-use thalweg_core::needs::{Needs, Order, Reliability};
-use thalweg_core::pace::Pacing;
-use thalweg_core::time::Duration;
+use thalweg_base::needs::{Needs, Order, Reliability};
+use thalweg_base::time::Duration;
+use thalweg_control::admission::Rights;
+use thalweg_link::tcp_mux::Pacing;
 
 use thalweg_net::Unreachable;
 use thalweg_node::InviteRequest;

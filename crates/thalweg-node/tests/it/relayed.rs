@@ -9,8 +9,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use thalweg_core::admission::Rights;
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
+use thalweg_control::admission::Rights;
 use thalweg_node::InviteRequest;
 use thalweg_node::config::{Config, Owner};
 use thalweg_node::fabric::{join, ticket};

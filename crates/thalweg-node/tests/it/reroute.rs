@@ -1,13 +1,13 @@
 //! Proves that a stream is replanned when its relay goes away, and that a relay that returns serves
 //! again.
 
-use thalweg_core::adu::{Importance, MediaTime};
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
-use thalweg_core::planner::Planner;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Importance, MediaTime};
+use thalweg_base::needs::Needs;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_node::{Outgoing, Publication, Publisher, SubscribeOptions, SubscriberEvent};
+use thalweg_planner::model::Layer;
+use thalweg_planner::planner::Planner;
 
 use crate::fabric::{self, PATIENCE, Running, trusted};
 

@@ -1,7 +1,7 @@
 //! Proves that a publisher can follow the rate of its stream's first links until they or the node
 //! are gone.
 
-use thalweg_core::units::Bitrate;
+use thalweg_base::units::Bitrate;
 use thalweg_node::PublishError;
 
 use crate::fabric::{self, PATIENCE};

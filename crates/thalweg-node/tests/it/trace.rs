@@ -2,17 +2,17 @@
 //! of a tree, on request of any node; and that subscribers see nothing of it.
 
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
-use thalweg_core::id::StreamName;
-use thalweg_core::model::Layer;
-use thalweg_core::needs::{Needs, Order, Reliability};
-use thalweg_core::planner::Planner;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Flags, Importance, MediaTime};
+use thalweg_base::id::StreamName;
+use thalweg_base::needs::{Needs, Order, Reliability};
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_node::{
     Handle, HopCost, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber,
     SubscriberEvent, TraceError, TraceEvent, TracedAdu, Tracer,
 };
+use thalweg_planner::model::Layer;
+use thalweg_planner::planner::Planner;
 
 use crate::fabric::{self, Known, PATIENCE, Running, trusted};
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
-use thalweg_core::units::Bitrate;
+use thalweg_base::needs::Needs;
+use thalweg_base::units::Bitrate;
 use thalweg_node::{Publication, SubscribeOptions, SubscriberEvent};
+use thalweg_planner::model::Layer;
 
 use crate::fabric::{self, PATIENCE};
 

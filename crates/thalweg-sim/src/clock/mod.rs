@@ -9,7 +9,7 @@
 //! rounded down to a nanosecond, in integer arithmetic so that every machine computes the same value.
 //! The inverse rounds up, so a timer never fires early. The clock never jumps or goes backwards.
 
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 
 #[cfg(test)]
 mod tests;

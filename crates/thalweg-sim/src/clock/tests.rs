@@ -1,7 +1,7 @@
 //! Proves that a clock never goes backwards and that its inverse is the earliest moment showing that time.
 
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::{Duration, Instant};
 
 use super::Clock;
 

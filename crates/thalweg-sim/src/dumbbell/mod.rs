@@ -16,14 +16,14 @@
 //! *Sources.* The dumbbell topology of ns-2, used by most papers on congestion control since.
 
 use bytes::Bytes;
-use thalweg_core::adu::Header;
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::hop::{Carriage, SendOptions};
-use thalweg_core::id::{Epoch, Sequence, StreamId};
-use thalweg_core::line::{Impairment, Line};
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::adu::Header;
+use thalweg_base::id::{Epoch, Sequence, StreamId};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_link::congestion::Algorithm;
+use thalweg_link::hop::{Carriage, SendOptions};
+use thalweg_netem::{Impairment, Line};
 
 use crate::transport::{Datagram, Port, PortEvent, PortSettings, Source};
 

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use thalweg_core::event::DropCause;
-use thalweg_core::hop::{Carriage, Outcome};
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::ledger::Band;
-use thalweg_core::model::{NodeName, World};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::ledger::Band;
+use thalweg_link::hop::{Carriage, Outcome};
+use thalweg_planner::model::{NodeName, World};
 
 use super::{Attempt, Copy, Fates, Hop, Passage};
 use crate::oracle::ledger::{Truth, is_link_cause, is_planned};

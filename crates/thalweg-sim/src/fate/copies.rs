@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::time::Instant;
+use thalweg_base::time::Instant;
 
 use super::Fates;
 

@@ -22,11 +22,11 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Header, Importance};
-use thalweg_core::event::DropCause;
-use thalweg_core::hop::{Carriage, Outcome};
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::{Flags, Header, Importance};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_link::hop::{Carriage, Outcome};
 
 pub use conclude::{Conclusion, End};
 pub use copies::Doubled;

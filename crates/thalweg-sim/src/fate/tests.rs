@@ -1,14 +1,14 @@
 //! Proves that a passage is explained by the first hop that it did not cross, and that silence is a hole.
 
-use thalweg_core::adu::{Header, Importance};
-use thalweg_core::event::DropCause;
-use thalweg_core::hop::{Carriage, Outcome};
-use thalweg_core::id::{Epoch, Sequence, StreamId};
-use thalweg_core::ledger::Band;
-use thalweg_core::model::{Link, Node, NodeName, Stream, Traffic, World};
-use thalweg_core::needs::Needs;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Header, Importance};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, Sequence, StreamId};
+use thalweg_base::needs::Needs;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::Bitrate;
+use thalweg_control::ledger::Band;
+use thalweg_link::hop::{Carriage, Outcome};
+use thalweg_planner::model::{Link, Node, NodeName, Stream, Traffic, World};
 
 use super::{Copy, Fates, Sent};
 
@@ -339,7 +339,7 @@ fn vanished_bytes_equal_sent_bytes() {
 #[test]
 fn ordered_hop_keeps_order() {
     let (mut fates, copy, mut header) = one();
-    let id = thalweg_core::hop::OrderedId {
+    let id = thalweg_link::hop::OrderedId {
         stream: header.stream,
         epoch: header.epoch,
     };

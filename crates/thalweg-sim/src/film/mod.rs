@@ -13,12 +13,12 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use thalweg_core::id::StreamName;
-use thalweg_core::model::Stream;
-use thalweg_core::time::Duration;
+use thalweg_base::id::StreamName;
+use thalweg_base::time::Duration;
 use thalweg_media::layered::{self, Encoder, LayeredError};
 use thalweg_media::picture::{self, PictureError, Psnr, Yuv420};
 use thalweg_media::scene::{self, Scene};
+use thalweg_planner::model::Stream;
 
 use crate::traffic::Producer;
 
@@ -83,8 +83,8 @@ impl Film {
     /// Fails   the rates leave a layer fewer bytes than the codec needs
     pub fn new(stream: &Stream) -> Result<Self, FilmError> {
         let steady = Stream {
-            traffic: thalweg_core::model::Traffic {
-                spread: thalweg_core::units::Ratio::ZERO,
+            traffic: thalweg_planner::model::Traffic {
+                spread: thalweg_base::units::Ratio::ZERO,
                 stop: None,
                 ..stream.traffic
             },

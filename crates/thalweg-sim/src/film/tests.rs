@@ -1,8 +1,8 @@
 //! Proves that a film's layers keep to their rates and that each further layer improves the picture.
 
-use thalweg_core::model::{Layer, Stream, Traffic};
-use thalweg_core::needs::Needs;
-use thalweg_core::units::Bitrate;
+use thalweg_base::needs::Needs;
+use thalweg_base::units::Bitrate;
+use thalweg_planner::model::{Layer, Stream, Traffic};
 
 use super::{Film, FilmError, PICTURES, Shown};
 

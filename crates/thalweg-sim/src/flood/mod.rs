@@ -23,13 +23,13 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use thalweg_core::control::{Controller, Output, Peer, Settings};
-use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
-use thalweg_core::model::{NodeName, Weights};
-use thalweg_core::random::SplitMix;
-use thalweg_core::routing::gauge::Sample;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{DataSize, Ratio};
+use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{DataSize, Ratio};
+use thalweg_control::control::{Controller, Output, Peer, Settings};
+use thalweg_link::gauge::Sample;
+use thalweg_planner::model::{NodeName, Weights};
 
 use crate::keys::{HostKeys, Ring, node_id};
 
@@ -447,8 +447,8 @@ impl Flood {
 }
 
 /// Returns whether a note reports a refused frame.
-fn is_refusal(note: &thalweg_core::control::Note) -> bool {
-    use thalweg_core::control::Note;
+fn is_refusal(note: &thalweg_control::control::Note) -> bool {
+    use thalweg_control::control::Note;
     matches!(
         note,
         Note::FrameRefused { .. }

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 
 /// The shortest delay.
 const DELAY_MIN: Duration = Duration::from_millis(2);

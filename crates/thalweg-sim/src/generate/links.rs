@@ -1,9 +1,9 @@
 //! The links of a made-up world: from a LAN's to a bad radio's.
 
-use thalweg_core::model::{Link, NodeName};
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize, Ratio};
+use thalweg_planner::model::{Link, NodeName};
 
 /// Returns a link of one of five kinds, each spread by its dice; one in four is insecure.
 pub(super) fn link(ends: [NodeName; 2], dice: &mut SplitMix) -> Link {

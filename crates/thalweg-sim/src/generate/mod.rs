@@ -17,10 +17,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use thalweg_core::model::{Change, Event, Link, LinkChange, Node, NodeAction, NodeName, World};
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, Ratio};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, Ratio};
+use thalweg_planner::model::{Change, Event, Link, LinkChange, Node, NodeAction, NodeName, World};
 
 /// Nodes of a made-up world at most: enough for a ring with a detour, few enough for two milliseconds of planning.
 const NODES_MAX: u64 = 8;
@@ -71,8 +71,9 @@ pub fn world(seed: u64, length: Length) -> World {
     let links = links(&names, &mut dice);
     let streams = streams::streams(&names, length, &mut dice);
     let is_end = |name: &NodeName| {
-        let ends =
-            |stream: &thalweg_core::model::Stream| stream.from == *name || stream.to.contains(name);
+        let ends = |stream: &thalweg_planner::model::Stream| {
+            stream.from == *name || stream.to.contains(name)
+        };
         streams
             .iter()
             .any(|stream| stream.needs.confidential && ends(stream))

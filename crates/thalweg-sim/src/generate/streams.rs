@@ -1,11 +1,11 @@
 //! The streams of a made-up world: every combination of needs.
 
-use thalweg_core::model::{Layer, NodeName, Stream, Traffic};
-use thalweg_core::needs::{Needs, Order, Reliability};
-use thalweg_core::planner::Planner;
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, Ratio};
+use thalweg_base::needs::{Needs, Order, Reliability};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, Ratio};
+use thalweg_planner::model::{Layer, NodeName, Stream, Traffic};
+use thalweg_planner::planner::Planner;
 
 /// Returns one to three streams.
 pub(super) fn streams(names: &[NodeName], length: Duration, dice: &mut SplitMix) -> Vec<Stream> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_core::model::Change;
+use thalweg_planner::model::Change;
 
 use super::{Length, world};
 

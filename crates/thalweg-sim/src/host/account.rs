@@ -1,19 +1,19 @@
 //! A host's ADU counts, and when its control plane receives them.
 //!
 //! As in the node, the data path counts, and the counts are reported every 250 ms and before a frame
-//! that carries other nodes' counts. The rule is that of [`thalweg_core::ledger`]: the last node that
+//! that carries other nodes' counts. The rule is that of [`thalweg_control::ledger`]: the last node that
 //! had an ADU whole accounts for it.
 //!
 //! *Sources.* `thalweg-node`, `forward/account`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use thalweg_core::adu::{Flags, Header, Mark};
-use thalweg_core::event::DropCause;
-use thalweg_core::hop::{Outcome, StreamCode};
-use thalweg_core::id::{Epoch, NodeId, StreamId};
-use thalweg_core::ledger::{Band, Counts, Reading};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::{Flags, Header, Mark};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, NodeId, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::ledger::{Band, Counts, Reading};
+use thalweg_link::hop::{Outcome, StreamCode};
 
 use super::Host;
 use super::carry::Transit;

@@ -9,14 +9,14 @@
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
-use thalweg_core::adu::{Adu, Flags, Header, Mark};
-use thalweg_core::event::DropCause;
-use thalweg_core::hop::{self, BodyError, OrderedId, Outcome, SendOptions, StreamCode};
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::time::Instant;
-use thalweg_lift::lift::Lift;
-use thalweg_lift::packet::Packet;
-use thalweg_lift::route::{self, Carriage, Refusal, Route, Way};
+use thalweg_base::adu::{Adu, Flags, Header, Mark};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::time::Instant;
+use thalweg_dataplane::lift::Lift;
+use thalweg_dataplane::packet::Packet;
+use thalweg_dataplane::route::{self, Carriage, Refusal, Route, Way};
+use thalweg_link::hop::{self, BodyError, OrderedId, Outcome, SendOptions, StreamCode};
 
 use super::Host;
 use super::account::Ended;

@@ -2,10 +2,10 @@
 //!
 //! *Sources.* `thalweg-node`, `forward/cast`.
 
-use thalweg_core::adu::{Adu, Header};
-use thalweg_core::id::{Epoch, Sequence, StreamId};
-use thalweg_core::session::Feed;
-use thalweg_core::time::Instant;
+use thalweg_base::adu::{Adu, Header};
+use thalweg_base::id::{Epoch, Sequence, StreamId};
+use thalweg_base::time::Instant;
+use thalweg_control::session::Feed;
 
 use super::Host;
 use super::carry::Part;

@@ -1,15 +1,15 @@
 //! Continuity, as in the node's driver: detects silent neighbours, tracks what was received, and
 //! resends what the control plane asks for.
 //!
-//! *Sources.* docs/concepts/continuity.md; `thalweg_core::control::continuity`, which decides.
+//! *Sources.* docs/concepts/continuity.md; `thalweg_control::control::continuity`, which decides.
 
-use thalweg_core::adu::{Adu, Header};
-use thalweg_core::event::DropCause;
-use thalweg_core::hop::StreamCode;
-use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId};
-use thalweg_core::mailbox::{Held, News};
-use thalweg_core::routing::pulse::{Pulse, Sign};
-use thalweg_core::time::Instant;
+use thalweg_base::adu::{Adu, Header};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, NodeId, Sequence, StreamId};
+use thalweg_base::time::Instant;
+use thalweg_dataplane::mailbox::{Held, News};
+use thalweg_link::hop::StreamCode;
+use thalweg_link::pulse::{Pulse, Sign};
 
 use super::Host;
 use super::account::TICK;

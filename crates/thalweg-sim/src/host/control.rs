@@ -1,10 +1,10 @@
 //! Executes the control plane's outputs, as the node's driver does.
 
-use thalweg_core::control::{Installation, Output, Secrets};
-use thalweg_core::id::{Epoch, StreamId, StreamName};
-use thalweg_core::ledger::Reading;
-use thalweg_core::session::{Feed, Given};
-use thalweg_lift::route::Route;
+use thalweg_base::id::{Epoch, StreamId, StreamName};
+use thalweg_control::control::{Installation, Output, Secrets};
+use thalweg_control::ledger::Reading;
+use thalweg_control::session::{Feed, Given};
+use thalweg_dataplane::route::Route;
 
 use super::Host;
 use super::carry::Part;

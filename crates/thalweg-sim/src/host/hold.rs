@@ -3,12 +3,12 @@
 //! Given ADUs enter the store and leave it one by one, while no more is in flight than a waiting
 //! producer may have. A drop from the store is accounted at the source, under no plan.
 //!
-//! *Sources.* docs/concepts/continuity.md §5; `thalweg_core::session::Hold`, which decides; `thalweg-node`,
+//! *Sources.* docs/concepts/continuity.md §5; `thalweg_control::session::Hold`, which decides; `thalweg-node`,
 //! `continuity/hold.rs`.
 
-use thalweg_core::adu::Adu;
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::session::{Dropped, Sinkward};
+use thalweg_base::adu::Adu;
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_control::session::{Dropped, Sinkward};
 
 use super::Host;
 use crate::fate::Copy;

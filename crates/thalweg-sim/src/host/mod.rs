@@ -1,7 +1,7 @@
 //! One virtual node: the node's own state machines on an event queue instead of tasks and sockets.
 //!
-//! All decisions are the product's: the control plane (`thalweg_core::control`), the routes and lifts
-//! (`thalweg_lift`), the subscriber's mailbox, QUIC in virtual time ([`crate::transport`]). A host only
+//! All decisions are the product's: the control plane (`thalweg_control::control`), the routes and lifts
+//! (`thalweg_dataplane`), the subscriber's mailbox, QUIC in virtual time ([`crate::transport`]). A host only
 //! joins them, as `thalweg-node` does with threads, and imitates none of them:
 //!
 //! ```text
@@ -39,17 +39,17 @@ mod withhold;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use thalweg_core::control::{Controller, Peer, Settings};
-use thalweg_core::hop::CloseCode;
-use thalweg_core::id::{Epoch, Sequence, StreamId};
-use thalweg_core::limits::{ADUS_IN_FLIGHT_MAX, EPOCHS_PER_STREAM_MAX, RECORDS_MAX};
-use thalweg_core::mailbox::Received;
-use thalweg_core::random::SplitMix;
-use thalweg_core::replay::Replay;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::Ratio;
-use thalweg_lift::lift::INPUT_PACKETS_MAX;
-use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
+use thalweg_base::id::{Epoch, Sequence, StreamId};
+use thalweg_base::limits::{ADUS_IN_FLIGHT_MAX, EPOCHS_PER_STREAM_MAX, RECORDS_MAX};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::Ratio;
+use thalweg_control::control::{Controller, Peer, Settings};
+use thalweg_dataplane::lift::INPUT_PACKETS_MAX;
+use thalweg_dataplane::mailbox::Received;
+use thalweg_dataplane::packet::{POOL_BYTES_DEFAULT, Pool};
+use thalweg_dataplane::replay::Replay;
+use thalweg_link::hop::CloseCode;
 
 use crate::clock::Clock;
 use crate::keys::{HostKeys, Ring, node_id};
@@ -161,7 +161,7 @@ pub struct Start {
 
 impl Parcel {
     /// Returns its size on a line.
-    pub fn line_size(&self) -> thalweg_core::units::DataSize {
+    pub fn line_size(&self) -> thalweg_base::units::DataSize {
         self.datagram.line_size()
     }
 }
@@ -234,7 +234,7 @@ impl Host {
             .filter(|(_, stream)| stream.from == *name);
         let published: Vec<usize> = published.map(|(at, _)| at).collect();
         let sink =
-            |stream: &thalweg_core::model::Stream| stream.to.iter().position(|to| to == name);
+            |stream: &thalweg_planner::model::Stream| stream.to.iter().position(|to| to == name);
         let wanted = world.streams.iter().enumerate();
         let wanted: Vec<_> = wanted
             .filter_map(|(at, stream)| Some((at, sink(stream)?)))
@@ -413,7 +413,7 @@ impl Host {
             let inside = part
                 .lift
                 .as_ref()
-                .map_or(0, thalweg_lift::lift::Lift::packets_inside);
+                .map_or(0, thalweg_dataplane::lift::Lift::packets_inside);
             if inside > INPUT_PACKETS_MAX {
                 watch.add_violation(
                     self.place,
@@ -437,8 +437,11 @@ impl Host {
 fn peers(place: usize, watch: &Watch<'_>) -> Vec<Peer> {
     let name = &watch.names[place];
     let others = watch.world.nodes.iter().filter(|(other, _)| *other != name);
-    let peer = |(other, node): (&thalweg_core::model::NodeName, &thalweg_core::model::Node)| {
-        let joins = |link: &&thalweg_core::model::Link| {
+    let peer = |(other, node): (
+        &thalweg_planner::model::NodeName,
+        &thalweg_planner::model::Node,
+    )| {
+        let joins = |link: &&thalweg_planner::model::Link| {
             link.ends.contains(other) && link.ends.contains(name)
         };
         let link = watch.world.links.iter().find(joins);

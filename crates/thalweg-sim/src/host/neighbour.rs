@@ -11,15 +11,15 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use thalweg_core::hop::CloseCode;
-use thalweg_core::id::NodeId;
-use thalweg_core::model::{NodeName, World};
-use thalweg_core::random::SplitMix;
-use thalweg_core::routing::gauge::{self, SAMPLE_EVERY, Sample, WINDOW};
-use thalweg_core::routing::pulse::Pulse;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::DataSize;
-use thalweg_core::wire::control::{self, Message, accounted};
+use thalweg_base::id::NodeId;
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::DataSize;
+use thalweg_base::wire::control::{self, Message, accounted};
+use thalweg_link::gauge::{self, SAMPLE_EVERY, Sample, WINDOW};
+use thalweg_link::hop::CloseCode;
+use thalweg_link::pulse::Pulse;
+use thalweg_planner::model::{NodeName, World};
 
 use super::{Host, Parcel};
 use crate::keys::node_id;

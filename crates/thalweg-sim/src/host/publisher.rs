@@ -14,15 +14,15 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_core::adu::{Adu, Flags, Header, Mark};
-use thalweg_core::control::Publication;
-use thalweg_core::event::DropCause;
-use thalweg_core::hop::OrderedId;
-use thalweg_core::id::{Epoch, Sequence, StreamId};
-use thalweg_core::needs::Reliability;
-use thalweg_core::session::{Awaited, Given, Hold, Keep};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_lift::route::{self, window};
+use thalweg_base::adu::{Adu, Flags, Header, Mark};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, Sequence, StreamId};
+use thalweg_base::needs::Reliability;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::control::Publication;
+use thalweg_control::session::{Awaited, Given, Hold, Keep};
+use thalweg_dataplane::route::{self, window};
+use thalweg_link::hop::OrderedId;
 
 use super::{Host, Phase};
 use crate::clock::Clock;

@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use thalweg_core::adu::Adu;
-use thalweg_core::id::StreamId;
-use thalweg_core::limits::{MAILBOX_BYTES_MAX, MAILBOX_EXCESS_BYTES_MAX};
-use thalweg_core::mailbox::{Mail, Mailbox, TAKE_GRACE};
-use thalweg_core::needs::Reliability;
-use thalweg_core::time::Instant;
+use thalweg_base::adu::Adu;
+use thalweg_base::id::StreamId;
+use thalweg_base::limits::{MAILBOX_BYTES_MAX, MAILBOX_EXCESS_BYTES_MAX};
+use thalweg_base::needs::Reliability;
+use thalweg_base::time::Instant;
+use thalweg_dataplane::mailbox::{Mail, Mailbox, TAKE_GRACE};
 
 use super::{Host, Parcel};
 use crate::watch::Watch;

@@ -8,15 +8,15 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::adu::{Adu, Flags};
-use thalweg_core::control::EndCause;
-use thalweg_core::event::DropCause;
-use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::ledger::Counts;
-use thalweg_core::limits::MAILBOX_ADUS_MAX;
-use thalweg_core::mailbox::{Coming, END_PATIENCE, Ending, Resequencer};
-use thalweg_core::needs::{Order, Reliability};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::{Adu, Flags};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Sequence, StreamId};
+use thalweg_base::limits::MAILBOX_ADUS_MAX;
+use thalweg_base::needs::{Order, Reliability};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::control::EndCause;
+use thalweg_control::ledger::Counts;
+use thalweg_dataplane::mailbox::{Coming, END_PATIENCE, Ending, Resequencer};
 
 use super::Host;
 use crate::fate::Copy;

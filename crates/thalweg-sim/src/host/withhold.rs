@@ -4,9 +4,9 @@
 //! other nodes' control frames, reports nothing of it; one that withholds a share of the ADUs reports
 //! those as received and forwards the rest.
 
-use thalweg_core::adu::Header;
-use thalweg_core::event::DropCause;
-use thalweg_core::units::Ratio;
+use thalweg_base::adu::Header;
+use thalweg_base::event::DropCause;
+use thalweg_base::units::Ratio;
 
 use super::Host;
 use crate::fate::Copy;

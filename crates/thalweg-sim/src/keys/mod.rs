@@ -11,11 +11,11 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use thalweg_core::control::{KeyContent, KeyContext, Keys, KeysError};
-use thalweg_core::id::NodeId;
-use thalweg_core::model::NodeName;
-use thalweg_core::random::SplitMix;
-use thalweg_core::wire::control::SIGNATURE_BYTES;
+use thalweg_base::id::NodeId;
+use thalweg_base::random::SplitMix;
+use thalweg_base::wire::control::SIGNATURE_BYTES;
+use thalweg_control::control::{KeyContent, KeyContext, Keys, KeysError};
+use thalweg_planner::model::NodeName;
 
 #[cfg(test)]
 mod tests;

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use thalweg_core::control::{KeyContent, KeyContext, Keys};
-use thalweg_core::id::StreamId;
-use thalweg_core::model::NodeName;
+use thalweg_base::id::StreamId;
+use thalweg_control::control::{KeyContent, KeyContext, Keys};
+use thalweg_planner::model::NodeName;
 
 use super::{HostKeys, Ring, node_id};
 

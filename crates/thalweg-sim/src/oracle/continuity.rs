@@ -5,9 +5,9 @@
 //! every ADU that was given under a plan is delivered, and in time. ADUs given before the first plan,
 //! including those kept and replayed, do not count; streams of reliability `none` are not checked.
 
-use thalweg_core::event::DropCause;
-use thalweg_core::model::World;
-use thalweg_core::needs::Reliability;
+use thalweg_base::event::DropCause;
+use thalweg_base::needs::Reliability;
+use thalweg_planner::model::World;
 
 use crate::report::Report;
 

@@ -17,8 +17,8 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::event::DropCause;
-use thalweg_core::ledger::{Band, Loss, Reading};
+use thalweg_base::event::DropCause;
+use thalweg_control::ledger::{Band, Loss, Reading};
 
 /// The fate of a stream's ADUs that were given under a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -17,9 +17,9 @@
 
 use std::fmt;
 
-use thalweg_core::id::StreamName;
-use thalweg_core::model::NodeName;
-use thalweg_core::time::Instant;
+use thalweg_base::id::StreamName;
+use thalweg_base::time::Instant;
+use thalweg_planner::model::NodeName;
 
 pub mod continuity;
 pub mod ledger;

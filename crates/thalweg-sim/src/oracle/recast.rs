@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use thalweg_core::model::World;
-use thalweg_core::time::Instant;
+use thalweg_base::time::Instant;
+use thalweg_planner::model::World;
 
 use crate::play::Played;
 

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::adu::Importance;
-use thalweg_core::event::DropCause;
-use thalweg_core::id::NodeId;
-use thalweg_core::ledger::{Band, Loss, Reading};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::Importance;
+use thalweg_base::event::DropCause;
+use thalweg_base::id::NodeId;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::ledger::{Band, Loss, Reading};
 
 use super::ledger::Truth;
 use super::{Secrecy, Violation, Violations};

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::ledger::{Loss, Reading};
-use thalweg_core::model::NodeName;
+use thalweg_control::ledger::{Loss, Reading};
+use thalweg_planner::model::NodeName;
 
 use super::Run;
 use crate::host::Host;

@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::ledger::{Band, Reading};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::ledger::{Band, Reading};
 
 use crate::oracle::ledger::is_link_cause;
 
@@ -32,7 +32,7 @@ impl LossDelays {
     pub(super) fn handle_reading(
         &mut self,
         reading: &Reading,
-        place: impl Fn(&thalweg_core::ledger::Loss) -> usize,
+        place: impl Fn(&thalweg_control::ledger::Loss) -> usize,
         now: Instant,
     ) {
         let mut sums: BTreeMap<Key, u64> = self.known.keys().map(|key| (*key, 0)).collect();

@@ -19,12 +19,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::ledger::Loss;
-use thalweg_core::line::{Impairment, Line};
-use thalweg_core::model::{Link, World};
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::ledger::Loss;
+use thalweg_link::congestion::Algorithm;
+use thalweg_netem::{Impairment, Line};
+use thalweg_planner::model::{Link, World};
 
 use crate::fate::Doubled;
 use crate::film::{Film, FilmError};

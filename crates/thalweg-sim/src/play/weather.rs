@@ -1,7 +1,7 @@
 //! The world's events during a run: links change; nodes stop, crash, freeze and start.
 
-use thalweg_core::line::Impairment;
-use thalweg_core::model::{Change, Link, LinkChange, NodeAction, NodeName};
+use thalweg_netem::Impairment;
+use thalweg_planner::model::{Change, Link, LinkChange, NodeAction, NodeName};
 
 use super::Run;
 use crate::host::next_to;
@@ -43,7 +43,7 @@ impl Run<'_> {
             self.watch.note(happening.numbers(at as u64, rate));
             for side in 0..2 {
                 // A wake scheduled for the line as it was is void.
-                self.duplexes[at].wake[side] = thalweg_core::time::Instant::NEVER;
+                self.duplexes[at].wake[side] = thalweg_base::time::Instant::NEVER;
                 self.plan_line(at, side);
             }
         }

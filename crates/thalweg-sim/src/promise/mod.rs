@@ -11,10 +11,10 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::adu::{Flags, Header};
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::model::NodeName;
-use thalweg_core::planner::report::Hop;
+use thalweg_base::adu::{Flags, Header};
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_planner::model::NodeName;
+use thalweg_planner::planner::report::Hop;
 
 use crate::traffic::wire_bytes;
 

@@ -1,8 +1,8 @@
 //! Proves that deviations from a plan are reported and that promised traffic is counted.
 
-use thalweg_core::adu::{Flags, Header};
-use thalweg_core::id::{Epoch, Sequence, StreamId};
-use thalweg_core::planner::report::Hop;
+use thalweg_base::adu::{Flags, Header};
+use thalweg_base::id::{Epoch, Sequence, StreamId};
+use thalweg_planner::planner::report::Hop;
 
 use super::Promises;
 use crate::traffic::wire_bytes;

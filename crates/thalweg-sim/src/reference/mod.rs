@@ -13,23 +13,23 @@
 //! The machine must deliver exactly that, in that order, before its clock moves on. Losses and delays
 //! are inputs of the model; it does not predict them.
 //!
-//! *Sources.* docs/reference/protocol.md §7; `thalweg_core::mailbox`: the same constants, other code.
+//! *Sources.* docs/reference/protocol.md §7; `thalweg_dataplane::mailbox`: the same constants, other code.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use thalweg_core::adu::{Flags, Header};
-use thalweg_core::control::Installation;
-use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId};
-use thalweg_core::limits::MAILBOX_ADUS_MAX;
-use thalweg_core::mailbox::{
+use thalweg_base::adu::{Flags, Header};
+use thalweg_base::id::{Epoch, NodeId, Sequence, StreamId};
+use thalweg_base::limits::MAILBOX_ADUS_MAX;
+use thalweg_base::needs::Reliability;
+use thalweg_base::time::Instant;
+use thalweg_control::control::Installation;
+use thalweg_dataplane::mailbox::{
     BACKLOG_BYTES, BEGIN_ADUS, BEGIN_PATIENCE, END_PATIENCE, FIRST_PLAN, OVERTAKEN_LEAST,
     OVERTAKEN_PATIENCE, PATIENCE, PATIENCE_MAX, PATIENCE_ONCE, START_PATIENCE,
 };
-use thalweg_core::needs::Reliability;
-use thalweg_core::time::Instant;
 
 /// A subscriber: the node's index, and the stream's index in the world.
 pub type ReaderId = (usize, usize);

@@ -1,10 +1,10 @@
 //! Proves the model's three laws on hand-made cases; every run proves that it agrees with the machine.
 
-use thalweg_core::adu::{Flags, Header};
-use thalweg_core::control::Installation;
-use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId};
-use thalweg_core::needs::{Order, Reliability, WEIGHT_USUAL};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::{Flags, Header};
+use thalweg_base::id::{Epoch, NodeId, Sequence, StreamId};
+use thalweg_base::needs::{Order, Reliability, WEIGHT_USUAL};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::control::Installation;
 
 use super::{Model, Step};
 

@@ -21,7 +21,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use thalweg_core::event::DropCause;
+use thalweg_base::event::DropCause;
 
 pub use tally::Tally;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::event::DropCause;
-use thalweg_core::time::Duration;
+use thalweg_base::event::DropCause;
+use thalweg_base::time::Duration;
 
 use super::{ImportanceReport, Percentiles, StreamReport, is_cancelled};
 

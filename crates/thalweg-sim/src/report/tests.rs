@@ -1,7 +1,7 @@
 //! Proves that a tally's sums add up and that percentiles are nearest-rank.
 
-use thalweg_core::event::DropCause;
-use thalweg_core::time::Duration;
+use thalweg_base::event::DropCause;
+use thalweg_base::time::Duration;
 
 use super::{Percentiles, Tally};
 

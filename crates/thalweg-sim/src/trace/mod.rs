@@ -13,8 +13,8 @@
 
 use std::fmt::Write as _;
 
-use thalweg_core::model::NodeName;
-use thalweg_core::time::Instant;
+use thalweg_base::time::Instant;
+use thalweg_planner::model::NodeName;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Proves that the hash identifies the course of a run, whether or not the text is kept.
 
-use thalweg_core::model::NodeName;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_planner::model::NodeName;
 
 use super::{Happening, Kind, Trace};
 

@@ -17,10 +17,10 @@
 //! PL-18.
 
 use bytes::Bytes;
-use thalweg_core::adu::{AdaptationPolicy, Flags, Importance, MediaTime};
-use thalweg_core::model::Stream;
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::Duration;
+use thalweg_base::adu::{AdaptationPolicy, Flags, Importance, MediaTime};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Duration;
+use thalweg_planner::model::Stream;
 
 #[cfg(test)]
 mod tests;

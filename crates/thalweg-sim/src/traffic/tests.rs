@@ -1,16 +1,16 @@
 //! Proves that a stream's ADUs have the rates, times and dependencies that its world gives.
 
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Header};
-use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::model::{Layer, Stream, Traffic};
-use thalweg_core::needs::Needs;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, Ratio};
-use thalweg_lift::keys::{KeyRing, SealInstance};
-use thalweg_lift::lift::{Lift, Materials};
-use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Packet, Pool};
-use thalweg_lift::route::carry;
+use thalweg_base::adu::{Flags, Header};
+use thalweg_base::id::{Sequence, StreamId};
+use thalweg_base::needs::Needs;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{Bitrate, Ratio};
+use thalweg_dataplane::keys::{KeyRing, SealInstance};
+use thalweg_dataplane::lift::{Lift, Materials};
+use thalweg_dataplane::packet::{POOL_BYTES_DEFAULT, Packet, Pool};
+use thalweg_dataplane::route::carry;
+use thalweg_planner::model::{Layer, Stream, Traffic};
 
 use super::{Producer, payload, wire_bytes};
 

@@ -1,4 +1,4 @@
-//! QUIC's configuration: the numbers of [`thalweg_core::hop::settings`], through noq-proto's setters.
+//! QUIC's configuration: the numbers of [`thalweg_link::hop::settings`], through noq-proto's setters.
 //!
 //! The same setters as in `thalweg-net`'s `endpoint/transport.rs`. Only machine-dependent inputs are
 //! replaced: connection ids, keys and tokens come from the port's seed, and nothing depends on noq
@@ -14,13 +14,13 @@ use noq_proto::{
     MtuDiscoveryConfig, NoneTokenLog, NoneTokenStore, ServerConfig, TransportConfig,
     ValidationTokenConfig, VarInt,
 };
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::hop::settings::{
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Duration;
+use thalweg_link::congestion::Algorithm;
+use thalweg_link::hop::settings::{
     DATAGRAM_BUFFER_BYTES, IDLE_TIMEOUT, LINK_WINDOW_BYTES, MTU_BYTES_MAX, MTU_BYTES_MIN,
     MTU_GAIN_BYTES, Patience, SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES, STREAMS_MAX,
 };
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::Duration;
 
 use super::crypto::{Keyed, Plain};
 

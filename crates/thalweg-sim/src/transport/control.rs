@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use noq_proto::StreamId;
-use thalweg_core::hop::settings::FRAMES_QUEUED_MAX;
-use thalweg_core::hop::{KIND_CONTROL, rank};
-use thalweg_core::limits::CONTROL_BYTES_MAX;
+use thalweg_base::limits::CONTROL_BYTES_MAX;
+use thalweg_link::hop::settings::FRAMES_QUEUED_MAX;
+use thalweg_link::hop::{KIND_CONTROL, rank};
 
 use super::live::Io;
 use super::quic::open;

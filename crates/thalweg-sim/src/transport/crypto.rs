@@ -25,7 +25,7 @@ use noq_proto::crypto::{
 };
 use noq_proto::transport_parameters::TransportParameters;
 use noq_proto::{ConnectError, ConnectionId, PathId, Side, TransportError};
-use thalweg_core::random::SplitMix;
+use thalweg_base::random::SplitMix;
 
 /// Bytes of an AEAD tag, and of the header protection sample.
 const TAG_BYTES: usize = 16;

@@ -1,11 +1,11 @@
 //! A port's inputs and outputs: ids, payload sources, events, statistics.
 
 use bytes::{Bytes, BytesMut};
-use thalweg_core::adu::Header;
-use thalweg_core::hop::{BodyError, DownCause, OrderedId, Outcome};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::trace::Trace;
-use thalweg_core::units::{DataSize, Ratio};
+use thalweg_base::adu::Header;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::trace::Trace;
+use thalweg_base::units::{DataSize, Ratio};
+use thalweg_link::hop::{BodyError, DownCause, OrderedId, Outcome};
 
 /// Bytes of the IPv4 and UDP headers that a line carries with each payload.
 const HEADER_BYTES: u64 = 28;

@@ -11,11 +11,11 @@ use bytes::Bytes;
 use noq_proto::{
     Connection, ConnectionError, ConnectionHandle, Endpoint, Event, PathId, StreamEvent, VarInt,
 };
-use thalweg_core::congestion::Carried;
-use thalweg_core::hop::settings::{GREETING_WAIT, REASON_CHARS_MAX};
-use thalweg_core::hop::{CloseCode, DownCause, StreamCode};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{DataSize, Ratio};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{DataSize, Ratio};
+use thalweg_link::congestion::Carried;
+use thalweg_link::hop::settings::{GREETING_WAIT, REASON_CHARS_MAX};
+use thalweg_link::hop::{CloseCode, DownCause, StreamCode};
 
 use super::control::Control;
 use super::event::{PortCounters, PortEvent, PortStats, RecvId};

@@ -43,13 +43,13 @@ use noq_proto::{
     Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, FourTuple, Incoming,
     PathId,
 };
-use thalweg_core::adu::Header;
-use thalweg_core::congestion::{Controller, Memory};
-use thalweg_core::hop::{CloseCode, DownCause, OrderedId, Outcome, SendOptions, StreamCode};
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::trace::Trace;
-use thalweg_core::units::DataSize;
+use thalweg_base::adu::Header;
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::trace::Trace;
+use thalweg_base::units::DataSize;
+use thalweg_link::congestion::{Controller, Memory};
+use thalweg_link::hop::{CloseCode, DownCause, OrderedId, Outcome, SendOptions, StreamCode};
 
 pub use self::config::PortSettings;
 pub use self::control::ControlError;
@@ -245,7 +245,7 @@ impl Port {
     ///
     /// The header's deadline is on the clock of `now`; the remaining time goes on the wire when the
     /// stream is opened. An ADU without a deadline, or of an ordered sequence, waits for room
-    /// (`core::hop::sender::room`).
+    /// (`thalweg_link::hop::sender::room`).
     pub fn send_adu(
         &mut self,
         now: Instant,

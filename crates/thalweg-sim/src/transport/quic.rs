@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use noq_proto::{Connection, Dir, PathId, SendDatagramError, StreamId, VarInt, WriteError};
-use thalweg_core::congestion::Carried;
-use thalweg_core::hop::StreamCode;
-use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
-use thalweg_core::hop::settings::{SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::DataSize;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::DataSize;
+use thalweg_link::congestion::Carried;
+use thalweg_link::hop::StreamCode;
+use thalweg_link::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
+use thalweg_link::hop::settings::{SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 use thalweg_quic::Watch;
 
 use super::time::instant;

@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use noq_proto::{Dir, ReadError, StreamId};
-use thalweg_core::hop::{BodyError, KIND_ADU, KIND_CONTROL, KIND_ORDERED, StreamCode};
-use thalweg_core::limits::{ADU_HEADER_BYTES_MAX, CONTROL_BYTES_MAX};
-use thalweg_core::time::Instant;
-use thalweg_core::trace::Trace;
-use thalweg_core::wire::adu::{decode_header, decode_trace, window};
+use thalweg_base::limits::{ADU_HEADER_BYTES_MAX, CONTROL_BYTES_MAX};
+use thalweg_base::time::Instant;
+use thalweg_base::trace::Trace;
+use thalweg_base::wire::adu::{decode_header, decode_trace, window};
+use thalweg_link::hop::{BodyError, KIND_ADU, KIND_CONTROL, KIND_ORDERED, StreamCode};
 
 use super::event::{PortEvent, RecvId};
 use super::live::Io;

@@ -1,6 +1,6 @@
 //! Sending ADUs: the queues before the sender, and the sender on a virtual connection.
 //!
-//! [`thalweg_core::hop::sender`] does the same as in the node. What the node's tasks wait for outside
+//! [`thalweg_link::hop::sender`] does the same as in the node. What the node's tasks wait for outside
 //! of it is two queues here: ADUs that must be whole first, and ADUs that wait for room rather than
 //! being dropped.
 //!
@@ -14,16 +14,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use noq_proto::{Connection, StreamId, WriteError};
-use thalweg_core::adu::Header;
-use thalweg_core::congestion::Carried;
-use thalweg_core::hop::sender::room::{ROOM_KIB, may_wait, room_kib};
-use thalweg_core::hop::sender::{Arrived, Event, Sender, Ticket};
-use thalweg_core::hop::{Carriage, OrderedId, Outcome, SendOptions, StreamCode};
-use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
-use thalweg_core::outbox::Settings;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::trace::Trace;
-use thalweg_core::units::DataSize;
+use thalweg_base::adu::Header;
+use thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::trace::Trace;
+use thalweg_base::units::DataSize;
+use thalweg_link::congestion::Carried;
+use thalweg_link::hop::sender::room::{ROOM_KIB, may_wait, room_kib};
+use thalweg_link::hop::sender::{Arrived, Event, Sender, Ticket};
+use thalweg_link::hop::{Carriage, OrderedId, Outcome, SendOptions, StreamCode};
+use thalweg_link::outbox::Settings;
 
 use super::event::{PortEvent, SendId, Source};
 use super::live::{Io, Shared};

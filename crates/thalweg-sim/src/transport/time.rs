@@ -7,7 +7,7 @@
 
 use std::sync::OnceLock;
 
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 
 /// noq's instant.
 pub(super) type Moment = std::time::Instant;

@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 
 use crate::film::{Film, FilmError, Shown};
 use crate::report::PsnrReport;

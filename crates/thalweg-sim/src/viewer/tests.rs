@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 
 use super::Viewer;
 use crate::film::{Film, Shown, tests::stream};

@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use thalweg_core::adu::Header;
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::event::DropCause;
-use thalweg_core::hop::{Carriage, Outcome};
-use thalweg_core::id::NodeId;
-use thalweg_core::ledger::Loss;
-use thalweg_core::model::{NodeName, World};
-use thalweg_core::time::Instant;
+use thalweg_base::adu::Header;
+use thalweg_base::event::DropCause;
+use thalweg_base::id::NodeId;
+use thalweg_base::time::Instant;
+use thalweg_control::ledger::Loss;
+use thalweg_link::congestion::Algorithm;
+use thalweg_link::hop::{Carriage, Outcome};
+use thalweg_planner::model::{NodeName, World};
 
 use crate::fate::{Copy, Fates, Sent};
 use crate::film::Film;

@@ -4,10 +4,10 @@
 //! lossy or lightly used lines do not mislead the controller. The bounds are the promised ones;
 //! measured values are better.
 
-use thalweg_core::congestion::{Algorithm, Mode};
-use thalweg_core::line::Impairment;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{Bitrate, DataSize, Ratio};
+use thalweg_link::congestion::{Algorithm, Mode};
+use thalweg_netem::Impairment;
 use thalweg_sim::dumbbell::{Dumbbell, Flow, Load, Tally};
 use thalweg_sim::play::{Options, play};
 use thalweg_world::Format;

@@ -5,8 +5,8 @@
 //! delivered, once, in sequence, in time. The other laws (no duplicates, every ADU accounted for, a
 //! true ledger) hold as in every world.
 
-use thalweg_core::model::World;
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
+use thalweg_planner::model::World;
 use thalweg_sim::oracle::continuity;
 use thalweg_sim::play::Played;
 use thalweg_world::Format;

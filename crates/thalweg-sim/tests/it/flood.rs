@@ -7,15 +7,15 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use thalweg_core::control::Controller;
-use thalweg_core::id::NodeId;
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
-use thalweg_core::random::SplitMix;
-use thalweg_core::routing::gauge::Sample;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize, Ratio};
-use thalweg_core::wire::control::{self as wire, Message};
+use thalweg_base::id::NodeId;
+use thalweg_base::needs::Needs;
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize, Ratio};
+use thalweg_base::wire::control::{self as wire, Message};
+use thalweg_control::control::Controller;
+use thalweg_link::gauge::Sample;
+use thalweg_planner::model::Layer;
 use thalweg_sim::flood::{Flood, Shape, Wire};
 
 const SLOW: Bitrate = Bitrate::from_kbps(150);
@@ -348,7 +348,7 @@ fn stream_reroutes_within_a_second() {
         let mut flood = Flood::start(&shape, seed);
         flood.pass(Duration::from_secs(60));
         let name = "cam".parse().expect("a name");
-        let publication = thalweg_core::control::Publication {
+        let publication = thalweg_control::control::Publication {
             name,
             needs: Needs::default(),
             layers: vec![Layer {

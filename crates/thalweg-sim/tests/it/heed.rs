@@ -4,7 +4,7 @@
 //! *How.* Worlds in virtual time. For each loss the run records when the line lost the datagram, or the
 //! sender dropped it, and when the source learned of it.
 
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
 use thalweg_sim::play::{LossDelays, Options, Played, play};
 use thalweg_world::Format;
 

@@ -3,7 +3,7 @@
 //! The measure is the viewer's: the share in time, by importance. The bounds are far from the measured
 //! values, because they guard against a rule without effect.
 
-use thalweg_core::model::World;
+use thalweg_planner::model::World;
 use thalweg_sim::report::{ImportanceReport, StreamReport};
 use thalweg_world::Format;
 

@@ -12,12 +12,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use thalweg_core::model::{Layer, Link, Node, NodeName, Stream, Traffic, Weights, World};
-use thalweg_core::needs::{Needs, Order, Reliability};
-use thalweg_core::planner::{Policy, plan};
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_base::needs::{Needs, Order, Reliability};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize, Ratio};
+use thalweg_planner::model::{Layer, Link, Node, NodeName, Stream, Traffic, Weights, World};
+use thalweg_planner::planner::{Policy, plan};
 use thalweg_sim::promise::{Carried, Promise};
 use thalweg_world::{Format, load_str};
 

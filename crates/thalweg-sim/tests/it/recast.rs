@@ -7,10 +7,10 @@
 
 use std::ops::Range;
 
-use thalweg_core::event::DropCause;
-use thalweg_core::model::World;
-use thalweg_core::needs::{Order, Reliability};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::event::DropCause;
+use thalweg_base::needs::{Order, Reliability};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_planner::model::World;
 use thalweg_sim::oracle::{continuity, recast};
 use thalweg_sim::play::{Options, Played, play};
 use thalweg_world::Format;

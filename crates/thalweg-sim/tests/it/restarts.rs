@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::model::{
+use thalweg_base::needs::{Needs, Reliability};
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
+use thalweg_planner::model::{
     Change, Event, Layer, Link, Node, NodeAction, NodeName, Stream, Traffic, World,
 };
-use thalweg_core::needs::{Needs, Reliability};
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
 
 use crate::worlds::run;
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use thalweg_core::adu::{Header, Importance};
-use thalweg_core::hop::{Carriage, Outcome, SendOptions};
-use thalweg_core::id::{Epoch, Sequence, StreamId};
-use thalweg_core::line::{Impairment, Line};
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Header, Importance};
+use thalweg_base::id::{Epoch, Sequence, StreamId};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::Bitrate;
+use thalweg_link::hop::{Carriage, Outcome, SendOptions};
+use thalweg_netem::{Impairment, Line};
 use thalweg_sim::transport::{Datagram, Port, PortEvent, PortSettings, RecvId, SendId, Source};
 
 /// The end that dials, and the one that listens.

@@ -3,9 +3,9 @@
 //! left; one that was cut is used as before; one that was slow is tried when nothing else is left; one
 //! that is too slow carries what fits. An idle network is nearly silent.
 
-use thalweg_core::model::World;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_planner::model::World;
 use thalweg_sim::play::{Options, Played, play};
 use thalweg_world::Format;
 
@@ -132,7 +132,7 @@ fn briefly_long_line_is_retaken() {
     let rise = world.events[0].clone();
     let mut fall = rise.clone();
     fall.time = rise.time + Duration::from_secs(1);
-    if let thalweg_core::model::Change::Link { set, .. } = &mut fall.change {
+    if let thalweg_planner::model::Change::Link { set, .. } = &mut fall.change {
         set.delay = Some(Duration::from_millis(10));
     }
     world.events.push(fall);

@@ -3,11 +3,11 @@
 //! *How.* ADUs with a stamp cross a line of 20 ms. The estimate's error is the time from sending to the
 //! header's arrival, less the stamped wait in the outbox and half a round trip.
 
-use thalweg_core::hop::Carriage;
-use thalweg_core::line::Impairment;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::trace::Trace;
-use thalweg_core::units::{Bitrate, Ratio};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::trace::Trace;
+use thalweg_base::units::{Bitrate, Ratio};
+use thalweg_link::hop::Carriage;
+use thalweg_netem::Impairment;
 use thalweg_sim::transport::{PortEvent, Source};
 
 use crate::rig::{A, B, Rig, by, header, line, payload};
@@ -61,9 +61,9 @@ fn seen(line: Impairment, bytes: usize, every: Duration, carriage: Carriage) -> 
 const CARRIAGES: [Carriage; 3] = [
     Carriage::Stream,
     Carriage::Datagram,
-    Carriage::Ordered(thalweg_core::hop::OrderedId {
-        stream: thalweg_core::id::StreamId(7),
-        epoch: thalweg_core::id::Epoch(1),
+    Carriage::Ordered(thalweg_link::hop::OrderedId {
+        stream: thalweg_base::id::StreamId(7),
+        epoch: thalweg_base::id::Epoch(1),
     }),
 ];
 

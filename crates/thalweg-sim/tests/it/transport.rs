@@ -1,14 +1,14 @@
 //! Proves that two ports over two lines in virtual time behave like the node's link.
 
 use bytes::Bytes;
-use thalweg_core::adu::Importance;
-use thalweg_core::hop::{
+use thalweg_base::adu::Importance;
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::{Bitrate, DataSize, Ratio};
+use thalweg_link::hop::{
     BodyError, Carriage, CloseCode, DownCause, OrderedId, Outcome, StreamCode,
 };
-use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::line::Impairment;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_netem::Impairment;
 use thalweg_sim::transport::{ControlError, Port, PortEvent, PortSettings, SendId, Source};
 
 use super::rig::{A, B, Rig, by, header, line, payload};

@@ -1,8 +1,8 @@
 //! Proves that a world's course follows from its seed alone, that worlds of every kind have no
 //! violations, and that a report adds up.
 
-use thalweg_core::model::World;
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
+use thalweg_planner::model::World;
 use thalweg_sim::generate::{self, Length};
 use thalweg_sim::play::{Ledgers, Options, Played, play};
 

@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use thalweg_core::model::{NodeName, World};
+use thalweg_planner::model::{NodeName, World};
 use thalweg_sim::oracle::continuity;
 use thalweg_sim::report::Report;
 use thalweg_testbed::calibrate;

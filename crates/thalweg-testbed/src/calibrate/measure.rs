@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::Value;
-use thalweg_core::model::NodeName;
-use thalweg_core::units::DataSize;
+use thalweg_base::units::DataSize;
+use thalweg_planner::model::NodeName;
 use tokio::task::LocalSet;
 
 use super::{Figure, Quantity, Subject};

@@ -23,9 +23,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use thalweg_core::model::{Link, Node, NodeName, World};
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize, Ratio};
+use thalweg_planner::model::{Link, Node, NodeName, World};
 
 pub use figure::{Figure, Quantity};
 

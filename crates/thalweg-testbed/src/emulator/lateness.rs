@@ -3,7 +3,7 @@
 //! A histogram over powers of two of a microsecond: fine enough to distinguish 0.1 ms from 1 ms, and of
 //! constant size.
 
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
 
 /// From under 1 µs to over 17 minutes.
 const BUCKETS: usize = 31;

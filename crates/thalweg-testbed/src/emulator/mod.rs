@@ -20,10 +20,10 @@ use std::thread::JoinHandle;
 use anyhow::Context as _;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{read, write};
-use thalweg_core::line::{Impairment, Line, LineCounters};
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::Instant;
-use thalweg_core::units::DataSize;
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Instant;
+use thalweg_base::units::DataSize;
+use thalweg_netem::{Impairment, Line, LineCounters};
 
 pub use lateness::Lateness;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use thalweg_core::limits::ADAPTERS_PER_NODE_MAX;
-use thalweg_core::model::{NodeName, World};
+use thalweg_base::limits::ADAPTERS_PER_NODE_MAX;
+use thalweg_planner::model::{NodeName, World};
 
 use crate::network::addresses_of;
 

@@ -17,8 +17,8 @@ use std::process::Command;
 
 use anyhow::Context as _;
 use serde_json::Value;
-use thalweg_core::model::{NodeAction, NodeName};
 use thalweg_node::local::Client;
+use thalweg_planner::model::{NodeAction, NodeName};
 
 pub use process::Process;
 

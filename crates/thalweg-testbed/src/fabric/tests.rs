@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use thalweg_core::model::{Link, Node, NodeName, World};
-use thalweg_core::units::Bitrate;
+use thalweg_base::units::Bitrate;
 use thalweg_node::Config;
+use thalweg_planner::model::{Link, Node, NodeName, World};
 
 use super::config;
 

@@ -1,7 +1,7 @@
 //! Proves that the table has both values, and marks disagreements.
 
-use thalweg_core::event::DropCause;
-use thalweg_core::time::Duration;
+use thalweg_base::event::DropCause;
+use thalweg_base::time::Duration;
 use thalweg_sim::report::{Player, Report, Tally};
 
 use super::{Rung, table};

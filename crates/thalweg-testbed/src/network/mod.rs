@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
-use thalweg_core::line::Impairment;
-use thalweg_core::model::{NodeName, World};
+use thalweg_netem::Impairment;
+use thalweg_planner::model::{NodeName, World};
 
 pub use address::{LinkAddresses, addresses_of};
 

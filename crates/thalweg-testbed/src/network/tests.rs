@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use thalweg_core::model::{Link, Node, NodeName, World};
-use thalweg_core::units::Bitrate;
+use thalweg_base::units::Bitrate;
+use thalweg_planner::model::{Link, Node, NodeName, World};
 
 use super::{addresses_of, setup_commands};
 

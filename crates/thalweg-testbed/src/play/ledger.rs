@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use thalweg_core::event::DropCause;
-use thalweg_core::model::{NodeName, World};
+use thalweg_base::event::DropCause;
+use thalweg_planner::model::{NodeName, World};
 
 /// Counts by stream and cause.
 type Drops = BTreeMap<(Publication, &'static str), u64>;

@@ -21,9 +21,9 @@ use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 use anyhow::Context as _;
-use thalweg_core::line::Impairment;
-use thalweg_core::model::{Change, Event, Link, NodeAction, NodeName, World};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_netem::Impairment;
+use thalweg_planner::model::{Change, Event, Link, NodeAction, NodeName, World};
 use thalweg_sim::film::Film;
 use thalweg_sim::report::{LinkReport, Player, Report};
 

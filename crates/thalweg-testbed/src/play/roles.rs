@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
-use thalweg_core::model::{NodeName, Stream};
-use thalweg_core::time::Instant;
+use thalweg_base::time::Instant;
+use thalweg_planner::model::{NodeName, Stream};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use thalweg_core::model::{Stream, World};
-use thalweg_core::time::Instant;
+use thalweg_base::time::Instant;
+use thalweg_planner::model::{Stream, World};
 use thalweg_world::Format;
 
 pub use produce::produce;

@@ -5,10 +5,10 @@ use std::time::Duration as StdDuration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use thalweg_core::model::{Stream, World};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 use thalweg_node::local::{Client, LocalPublisher};
 use thalweg_node::{Outgoing, Publication};
+use thalweg_planner::model::{Stream, World};
 use thalweg_sim::film::Film;
 use thalweg_sim::traffic::{self, Due, Producer};
 use tokio::io::{AsyncBufReadExt as _, BufReader};

@@ -1,6 +1,6 @@
 //! The subscriber at one sink of a stream: notes what it receives.
 
-use thalweg_core::needs::Order;
+use thalweg_base::needs::Order;
 use thalweg_node::local::{Client, LocalError, LocalSubscriber};
 use thalweg_node::{SubscribeOptions, SubscriberEvent};
 use tokio::io::AsyncReadExt as _;

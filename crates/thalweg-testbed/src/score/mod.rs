@@ -14,10 +14,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use thalweg_core::event::DropCause;
-use thalweg_core::model::Stream;
-use thalweg_core::needs::Order;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::event::DropCause;
+use thalweg_base::needs::Order;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_planner::model::Stream;
 use thalweg_sim::film::Film;
 use thalweg_sim::report::{StreamReport, Tally};
 use thalweg_sim::viewer::Viewer;

@@ -1,10 +1,10 @@
 //! Proves that every ADU is in one sum, and that each thing that should never happen is reported.
 
-use thalweg_core::event::DropCause;
-use thalweg_core::model::{Layer, Stream, Traffic};
-use thalweg_core::needs::{Needs, Order};
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::event::DropCause;
+use thalweg_base::needs::{Needs, Order};
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
+use thalweg_planner::model::{Layer, Stream, Traffic};
 
 use super::{Note, Score, score};
 

@@ -4,7 +4,7 @@
 //! machine, and cannot be set. A time of day could jump.
 
 use rustix::time::{ClockId, clock_gettime};
-use thalweg_core::time::Instant;
+use thalweg_base::time::Instant;
 
 /// Returns the time since the machine started.
 pub fn now() -> Instant {

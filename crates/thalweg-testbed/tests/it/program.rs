@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::model::NodeName;
+use thalweg_planner::model::NodeName;
 use thalweg_testbed::network::Network;
 use thalweg_testbed::system::privilege;
 

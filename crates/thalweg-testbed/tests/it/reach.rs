@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::Value;
-use thalweg_core::model::{Link, Node, NodeName, World};
-use thalweg_core::units::Bitrate;
+use thalweg_base::units::Bitrate;
+use thalweg_planner::model::{Link, Node, NodeName, World};
 use thalweg_testbed::network::{Network, addresses_of};
 use thalweg_testbed::system::program;
 

@@ -9,13 +9,13 @@ use std::process::Stdio;
 use std::time::Duration as Time;
 
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
-use thalweg_core::model::{Layer, Link, Node, NodeName, World};
-use thalweg_core::needs::Needs;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Flags, Importance, MediaTime};
+use thalweg_base::needs::Needs;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_node::local::Client;
 use thalweg_node::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+use thalweg_planner::model::{Layer, Link, Node, NodeName, World};
 use thalweg_testbed::fabric::Fabric;
 use thalweg_testbed::network::{Network, addresses_of};
 use thalweg_testbed::system::program;

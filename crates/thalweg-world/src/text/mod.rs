@@ -11,7 +11,7 @@ mod map;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
-use thalweg_core::model::visible;
+use thalweg_planner::model::visible;
 
 use map::Map;
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use thalweg_core::model::World;
-use thalweg_core::planner::report::Report;
-use thalweg_core::planner::{Plan, Policy, check, explain, plan};
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
+use thalweg_planner::model::World;
+use thalweg_planner::planner::report::Report;
+use thalweg_planner::planner::{Plan, Policy, check, explain, plan};
 use thalweg_world::{Format, load_str};
 
 /// Returns a path below the examples. With a shared target folder this program may be another
@@ -169,7 +169,7 @@ fn report_has_designed_keys() {
 #[test]
 fn shortfall_has_place_amount_and_fix() {
     let mut world = load("demo.toml");
-    world.links[1].rate = thalweg_core::units::Bitrate::from_kbps(50);
+    world.links[1].rate = thalweg_base::units::Bitrate::from_kbps(50);
     let name = "scene".parse().expect("a valid name");
     let snapshot = world.snapshot(&name).expect("the stream is in the world");
     let (found, shortfalls) = plan(&snapshot, &Policy::default());

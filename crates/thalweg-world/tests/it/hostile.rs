@@ -51,7 +51,7 @@ fn deep_nesting_is_an_error() {
 
 #[test]
 fn oversized_text_is_rejected_unread() {
-    let text = " ".repeat(thalweg_core::limits::FILE_BYTES_MAX + 1);
+    let text = " ".repeat(thalweg_base::limits::FILE_BYTES_MAX + 1);
     let error = load_str(&text, Format::Toml, "big.toml").expect_err("it is too large");
     assert!(matches!(error, WorldError::TooLarge { .. }), "{error}");
 }

@@ -1,13 +1,13 @@
 //! Proves that a world written as TOML or as JSON is read back as the same world.
 
 use proptest::prelude::*;
-use thalweg_core::model::{
+use thalweg_base::needs::Needs;
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize, Ratio};
+use thalweg_planner::model::{
     AdapterName, Change, Declaration, Edge, Event, Layer, Link, LinkChange, Node, NodeAction,
     NodeName, Stream, Traffic, World,
 };
-use thalweg_core::needs::Needs;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize, Ratio};
 use thalweg_world::{Format, load_str, to_json};
 
 fn name(number: usize) -> NodeName {

@@ -1,8 +1,8 @@
 //! Proves that each world breaks the path that the plan takes and leaves another, and that notes and
 //! logs are parsed.
 
-use thalweg_core::model::NodeName;
-use thalweg_core::planner::{Policy, plan};
+use thalweg_planner::model::NodeName;
+use thalweg_planner::planner::{Policy, plan};
 use thalweg_testbed::role::note::Note;
 use thalweg_world::{Format, load_str};
 

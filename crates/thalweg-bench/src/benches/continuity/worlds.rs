@@ -1,6 +1,6 @@
 //! The worlds: a diamond in which the upper path breaks.
 
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
 
 /// The nodes in the order of their names, which is that of their logs; the source is the first.
 pub(super) const NAMES: [&str; 4] = ["cam", "desk", "lower", "upper"];

@@ -36,7 +36,7 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use thalweg_core::needs::Reliability;
+use thalweg_base::needs::Reliability;
 use tokio::task::JoinSet;
 
 use self::batch::{Batch, Load, Loss, Taken};

@@ -10,18 +10,18 @@ use std::time::Duration as StdDuration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
-use thalweg_core::limits::ADAPTERS_PER_NODE_MAX;
-use thalweg_core::model::Layer;
-use thalweg_core::needs::{Needs, Order, Reliability};
-use thalweg_core::session::Part;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Flags, Importance, MediaTime};
+use thalweg_base::limits::ADAPTERS_PER_NODE_MAX;
+use thalweg_base::needs::{Needs, Order, Reliability};
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
+use thalweg_control::session::Part;
 use thalweg_net::Identity;
 use thalweg_node::config::{Config, Peer};
 use thalweg_node::{
     Handle, Node, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
+use thalweg_planner::model::Layer;
 use tokio::task::JoinSet;
 
 use super::way::{self, Message};

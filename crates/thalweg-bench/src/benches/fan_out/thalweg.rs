@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
-use thalweg_core::model::Layer;
-use thalweg_core::needs::{Needs, Reliability};
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Flags, Importance, MediaTime};
+use thalweg_base::needs::{Needs, Reliability};
+use thalweg_base::units::Bitrate;
 use thalweg_net::Identity;
 use thalweg_node::config::{Config, Peer};
 use thalweg_node::program::LOG;
 use thalweg_node::{Node, Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+use thalweg_planner::model::Layer;
 use thalweg_testbed::system::clock;
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
@@ -218,7 +218,7 @@ fn publication() -> anyhow::Result<Publication> {
         name: STREAM.parse()?,
         needs: Needs {
             reliability: Reliability::UntilDeadline,
-            deadline: thalweg_core::time::Duration::from_millis(deadline),
+            deadline: thalweg_base::time::Duration::from_millis(deadline),
             ..Needs::default()
         },
         layers: vec![Layer {

@@ -6,10 +6,10 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
-use thalweg_core::model::{Link, Node, NodeName, World};
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_planner::model::{Link, Node, NodeName, World};
 use thalweg_testbed::fabric::Fabric;
 use thalweg_testbed::network::{Network, addresses_of};
 use thalweg_testbed::system::program;

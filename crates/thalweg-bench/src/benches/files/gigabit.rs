@@ -15,9 +15,9 @@ use std::process::Command;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use anyhow::{Context as _, bail};
-use thalweg_core::model::NodeName;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_planner::model::NodeName;
 use thalweg_testbed::network::{Network, addresses_of};
 use thalweg_testbed::system::program;
 

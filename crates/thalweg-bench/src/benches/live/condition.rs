@@ -3,9 +3,9 @@
 //! The rate is always 10 Mbit/s in both directions. The drop-tail queue is sized in bandwidth-delay
 //! products, the usual rule for routers: with five of them a full queue adds five round trips.
 
-use thalweg_core::model::{Link, Node, NodeName, World};
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_planner::model::{Link, Node, NodeName, World};
 
 /// Rate of the line in each direction: spec §3(b).
 pub(super) const RATE: Bitrate = Bitrate::from_kbps(10_000);

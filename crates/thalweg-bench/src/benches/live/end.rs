@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 use thalweg_testbed::system::clock;
 
 use super::recording::Arrivals;

@@ -22,7 +22,7 @@
 //!
 //! *Sources.* spec PL-15 to PL-17, BM-L3; Jain, Chiu and Hawe 1984.
 
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 use thalweg_testbed::system::privilege;
 
 use super::condition::{Condition, RATE};

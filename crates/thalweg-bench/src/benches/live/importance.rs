@@ -10,7 +10,7 @@
 //!
 //! *Sources.* spec B2.2 and BM-L2; PL-23, PL-24.
 
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
 
 use super::condition::Condition;
 use super::recorded::{Recorded, recorded};

@@ -9,9 +9,9 @@ use std::process::Command;
 use std::sync::{Mutex, Once};
 
 use anyhow::Context as _;
-use thalweg_core::line::{Impairment, LineCounters};
-use thalweg_core::model::{NodeName, World};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_netem::{Impairment, LineCounters};
+use thalweg_planner::model::{NodeName, World};
 use thalweg_testbed::network::{Network, addresses_of};
 use thalweg_testbed::system::owner::Owner;
 use thalweg_testbed::system::{clock, inside, leftovers, privilege};

@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use anyhow::bail;
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
 use thalweg_testbed::system::privilege;
 
 use super::condition::Condition;

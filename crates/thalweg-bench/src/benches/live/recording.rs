@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
-use thalweg_core::line::LineCounters;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_netem::LineCounters;
 use thalweg_testbed::system::clock;
 
 use super::end::{self, UP};

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 
 /// Bytes of the number in a payload.
 pub(super) const NUMBER_BYTES: usize = 4;

@@ -15,9 +15,9 @@
 //!
 //! *Sources.* spec PL-13, BM-L4.
 
-use thalweg_core::line::Impairment;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Ratio;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Ratio;
+use thalweg_netem::Impairment;
 use thalweg_testbed::system::privilege;
 
 use super::condition::Condition;

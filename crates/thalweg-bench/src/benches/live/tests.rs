@@ -1,7 +1,7 @@
 //! Proves, without a network, the evaluation of recordings.
 
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::Ratio;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::Ratio;
 
 use super::condition::Condition;
 use super::fairness::{goodput_bps, jain, share_vs_fair};

@@ -7,7 +7,7 @@
 //!
 //! *Sources.* spec B2.1 and BM-L1; PL-18 to PL-21.
 
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
 
 use super::condition::Condition;
 use super::recorded::{Recorded, recorded};

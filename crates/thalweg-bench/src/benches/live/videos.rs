@@ -15,11 +15,11 @@
 //!
 //! *Sources.* spec B2.1, PL-18 to PL-20.
 
-use thalweg_core::adu::AdaptationPolicy;
-use thalweg_core::model::{Layer, Stream, Traffic};
-use thalweg_core::needs::Needs;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::AdaptationPolicy;
+use thalweg_base::needs::Needs;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
+use thalweg_planner::model::{Layer, Stream, Traffic};
 use thalweg_sim::film::{Film, Shown};
 use thalweg_sim::traffic::Producer;
 

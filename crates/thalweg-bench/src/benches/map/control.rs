@@ -11,11 +11,11 @@
 //! off, and all of them are full. The baseline is a node that announces measurements as often as OSPF
 //! lets it, every 5 s (RFC 2328, `MinLSInterval`).
 
-use thalweg_core::random::SplitMix;
-use thalweg_core::routing::cadence;
-use thalweg_core::routing::gauge::{SAMPLE_EVERY, Sample};
-use thalweg_core::time::Duration;
-use thalweg_core::units::{DataSize, Ratio};
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Duration;
+use thalweg_base::units::{DataSize, Ratio};
+use thalweg_control::routing::cadence;
+use thalweg_link::gauge::{SAMPLE_EVERY, Sample};
 use thalweg_sim::flood::{Flood, Shape};
 
 use super::network::{RATE, SLOW, frames_of_flood};

@@ -12,13 +12,13 @@
 //! baseline is the records' bytes.
 
 use anyhow::Context as _;
-use thalweg_core::control::Publication;
-use thalweg_core::id::{NodeId, StreamName};
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::Bitrate;
+use thalweg_base::id::{NodeId, StreamName};
+use thalweg_base::needs::Needs;
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::Bitrate;
+use thalweg_control::control::Publication;
+use thalweg_planner::model::Layer;
 use thalweg_sim::flood::{Flood, Shape};
 
 use super::network::{RATE, distances, frames_of_flood};
@@ -227,9 +227,9 @@ impl<'s> Lab<'s> {
     fn until_moved(
         &mut self,
         source: usize,
-        stream: thalweg_core::id::StreamId,
-        before: &[thalweg_core::id::Epoch],
-    ) -> anyhow::Result<(Instant, Vec<thalweg_core::id::Epoch>)> {
+        stream: thalweg_base::id::StreamId,
+        before: &[thalweg_base::id::Epoch],
+    ) -> anyhow::Result<(Instant, Vec<thalweg_base::id::Epoch>)> {
         let give_up = self.flood.now() + GIVEN;
         loop {
             let active = self.flood.active(source, stream).context("it is planned")?;

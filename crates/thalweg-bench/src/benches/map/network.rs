@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_sim::flood::Shape;
 
 /// Rate of the wires in all networks here: twenty times the reference link's, so that nodes that all

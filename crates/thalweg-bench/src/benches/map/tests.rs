@@ -1,7 +1,7 @@
 //! Proves that the computed number of frames is what a run gives.
 
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_sim::flood::{Flood, Shape};
 
 use super::network::{distances, frames_of_flood};
@@ -14,10 +14,10 @@ fn flood_matches_computed_frames() {
         flood.pass(Duration::from_secs(3));
         let begun = flood.traffic_of_all().frames;
         // Publishing a stream makes one record.
-        let publication = thalweg_core::control::Publication {
+        let publication = thalweg_control::control::Publication {
             name: "cam".parse().expect("a name"),
-            needs: thalweg_core::needs::Needs::default(),
-            layers: vec![thalweg_core::model::Layer {
+            needs: thalweg_base::needs::Needs::default(),
+            layers: vec![thalweg_planner::model::Layer {
                 rate: Bitrate::from_kbps(100),
                 utility: 1.0,
             }],

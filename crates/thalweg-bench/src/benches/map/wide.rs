@@ -10,11 +10,11 @@ use std::collections::BinaryHeap;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use thalweg_core::id::NodeId;
-use thalweg_core::routing::{Directory, News, Signed, cadence};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::DataSize;
-use thalweg_core::wire::record::{self, Neighbour, Record};
+use thalweg_base::id::NodeId;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::DataSize;
+use thalweg_base::wire::record::{self, Neighbour, Record};
+use thalweg_control::routing::{Directory, News, Signed, cadence};
 use thalweg_sim::flood::Shape;
 
 use super::network::{RATE, SLOW, distances, frames_of_flood};

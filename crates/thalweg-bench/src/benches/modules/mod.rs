@@ -18,7 +18,7 @@
 
 mod model;
 
-use thalweg_lift::packet::Pool;
+use thalweg_dataplane::packet::Pool;
 
 use self::model::{CHAINS, Costs, Line};
 use crate::feed::{self, Inputs};

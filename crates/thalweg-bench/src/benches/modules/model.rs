@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_lift::packet::Pool;
+use thalweg_dataplane::packet::Pool;
 
 use super::{ID, LENGTH_BYTES, MEASURED, nanos};
 use crate::feed;

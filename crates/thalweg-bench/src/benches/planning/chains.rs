@@ -7,10 +7,10 @@
 //! Adapters are counted before any optimisation, pairs as two.
 
 use anyhow::ensure;
-use thalweg_core::model::{Edge, Layer, NodeName, Snapshot, Stream, Topology, Traffic, Weights};
-use thalweg_core::needs::Needs;
-use thalweg_core::planner::Planner;
-use thalweg_core::units::Bitrate;
+use thalweg_base::needs::Needs;
+use thalweg_base::units::Bitrate;
+use thalweg_planner::model::{Edge, Layer, NodeName, Snapshot, Stream, Topology, Traffic, Weights};
+use thalweg_planner::planner::Planner;
 
 use super::rng::Rng;
 use super::timed;
@@ -69,7 +69,7 @@ fn chain(seed: u64) -> anyhow::Result<(Snapshot, usize)> {
         topology.add_node(name(at)?, rng.below(9) as u32, true);
     }
     for at in 1..count {
-        let ends = [at - 1, at].map(|end| thalweg_core::model::NodeIndex(end as u32));
+        let ends = [at - 1, at].map(|end| thalweg_planner::model::NodeIndex(end as u32));
         let kbps = rng.pick(&[10_000, 2_000, 100]);
         let mut edge = Edge::new(ends, Bitrate::from_kbps(kbps));
         edge.secure = rng.chance(50);

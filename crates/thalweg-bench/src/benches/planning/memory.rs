@@ -9,7 +9,7 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use thalweg_core::planner::Planner;
+use thalweg_planner::planner::Planner;
 
 use super::scale::{ID, KINDS, world};
 use super::timed;

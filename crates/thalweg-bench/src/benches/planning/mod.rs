@@ -17,8 +17,8 @@ pub(crate) mod scale;
 
 use std::time::Instant;
 
-use thalweg_core::model::Snapshot;
-use thalweg_core::planner::{Plan, Planner, Policy, plan};
+use thalweg_planner::model::Snapshot;
+use thalweg_planner::planner::{Plan, Planner, Policy, plan};
 
 /// Plans, and returns the plan with the time in microseconds.
 fn timed(snapshot: &Snapshot, planner: Planner) -> (Plan, f64) {

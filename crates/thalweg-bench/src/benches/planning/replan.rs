@@ -10,10 +10,10 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
-use thalweg_core::model::{LinkIndex, Snapshot};
-use thalweg_core::planner::{Plan, Planner, Policy, Replanner};
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
+use thalweg_planner::model::{LinkIndex, Snapshot};
+use thalweg_planner::planner::{Plan, Planner, Policy, Replanner};
 
 use super::rng::Rng;
 use super::scale::{ID, KINDS, world};

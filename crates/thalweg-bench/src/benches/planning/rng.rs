@@ -1,6 +1,6 @@
 //! A portable random generator for generated worlds.
 
-use thalweg_core::random::SplitMix;
+use thalweg_base::random::SplitMix;
 
 /// The generator.
 pub(super) struct Rng(SplitMix);

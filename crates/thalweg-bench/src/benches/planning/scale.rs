@@ -11,11 +11,13 @@
 
 use std::time::Instant;
 
-use thalweg_core::model::{Edge, Layer, NodeIndex, Snapshot, Stream, Topology, Traffic, Weights};
-use thalweg_core::needs::Needs;
-use thalweg_core::planner::{Planner, Policy, Sink, plan_tree};
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::needs::Needs;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
+use thalweg_planner::model::{
+    Edge, Layer, NodeIndex, Snapshot, Stream, Topology, Traffic, Weights,
+};
+use thalweg_planner::planner::{Planner, Policy, Sink, plan_tree};
 
 use super::rng::Rng;
 use super::timed;

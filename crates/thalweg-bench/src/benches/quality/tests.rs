@@ -1,6 +1,6 @@
 //! Proves that every case's world is valid and treats the stream as its name says.
 
-use thalweg_core::planner::{Policy, plan};
+use thalweg_planner::planner::{Policy, plan};
 use thalweg_world::{Format, load_str};
 
 use super::worlds::{Case, RATES_KBPS, text};

@@ -1,7 +1,7 @@
 //! Proves that plans take the middle node and that there is another path; checks the evaluation by hand.
 
-use thalweg_core::model::NodeName;
-use thalweg_core::planner::{Policy, plan};
+use thalweg_planner::model::NodeName;
+use thalweg_planner::planner::{Policy, plan};
 use thalweg_testbed::role::note::Note;
 use thalweg_world::{Format, load_str};
 

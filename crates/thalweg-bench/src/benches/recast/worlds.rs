@@ -1,7 +1,7 @@
 //! The worlds: three nodes, and around the middle one a path with a lower rate on which a picture takes
 //! equally long.
 
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
 use thalweg_sim::report::{LinkReport, Report};
 
 use crate::benches::continuity::diamond;

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
-use thalweg_core::model::Layer;
-use thalweg_core::needs::{Needs, Reliability};
-use thalweg_core::session::Part;
-use thalweg_core::units::Bitrate;
+use thalweg_base::adu::{Flags, Importance, MediaTime};
+use thalweg_base::needs::{Needs, Reliability};
+use thalweg_base::units::Bitrate;
+use thalweg_control::session::Part;
 use thalweg_net::Identity;
 use thalweg_node::config::{Config, Peer};
 use thalweg_node::{
     Handle, Node, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
+use thalweg_planner::model::Layer;
 use tokio::runtime::Runtime;
 
 use super::load;
@@ -29,7 +29,7 @@ use crate::peers::process::Process;
 pub(crate) const RELAY: &str = "relay-node";
 
 /// Far above any ADU's latency, so that none expires.
-const DEADLINE: thalweg_core::time::Duration = thalweg_core::time::Duration::from_secs(60);
+const DEADLINE: thalweg_base::time::Duration = thalweg_base::time::Duration::from_secs(60);
 
 /// The stream.
 const STREAM: &str = "bench/relay";

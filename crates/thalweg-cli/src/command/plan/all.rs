@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use serde::Serialize;
-use thalweg_core::id::StreamName;
-use thalweg_core::model::{NodeName, Snapshot, World};
-use thalweg_core::planner::report::Report;
-use thalweg_core::planner::{self, Plan, Policy, Shared, SharedLink};
-use thalweg_core::time::Duration;
+use thalweg_base::id::StreamName;
+use thalweg_base::time::Duration;
+use thalweg_planner::model::{NodeName, Snapshot, World};
+use thalweg_planner::planner::report::Report;
+use thalweg_planner::planner::{self, Plan, Policy, Shared, SharedLink};
 
 use super::picture::Drawn;
 use super::prose::folded;

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use thalweg_core::model::Snapshot;
-use thalweg_core::planner::report::Report;
-use thalweg_core::planner::{self, Bounded, Policy};
+use thalweg_planner::model::Snapshot;
+use thalweg_planner::planner::report::Report;
+use thalweg_planner::planner::{self, Bounded, Policy};
 
 /// What was planned within a budget, as it is printed.
 #[derive(Debug, Serialize)]

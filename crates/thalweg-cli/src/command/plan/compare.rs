@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use thalweg_core::model::{NodeName, Snapshot};
-use thalweg_core::planner::report::Report;
-use thalweg_core::planner::{self, Planner, Policy};
+use thalweg_planner::model::{NodeName, Snapshot};
+use thalweg_planner::planner::report::Report;
+use thalweg_planner::planner::{self, Planner, Policy};
 
 use super::prose::folded;
 use crate::table;

@@ -5,10 +5,10 @@ use std::str::FromStr as _;
 use std::time::Instant;
 
 use clap::Args;
-use thalweg_core::id::StreamName;
-use thalweg_core::model::{Snapshot, World};
-use thalweg_core::planner::report::Report;
-use thalweg_core::planner::{self, Planner, Policy};
+use thalweg_base::id::StreamName;
+use thalweg_planner::model::{Snapshot, World};
+use thalweg_planner::planner::report::Report;
+use thalweg_planner::planner::{self, Planner, Policy};
 
 use crate::exit::{Code, Failure, Outcome, fail};
 use crate::input::{self, Offering, whole};

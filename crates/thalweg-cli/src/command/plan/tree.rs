@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use serde::Serialize;
-use thalweg_core::model::{NodeName, Snapshot};
-use thalweg_core::planner::report::{Lack, Parts, Report};
-use thalweg_core::planner::{self, Branch, LeftOut, Plan, Policy, Sink, Tree};
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
+use thalweg_planner::model::{NodeName, Snapshot};
+use thalweg_planner::planner::report::{Lack, Parts, Report};
+use thalweg_planner::planner::{self, Branch, LeftOut, Plan, Policy, Sink, Tree};
 
 use super::prose::folded;
 use super::view;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use thalweg_core::model::{AdapterName, NodeName, Snapshot, Topology};
-use thalweg_core::planner::report::{Lack, Report};
-use thalweg_core::planner::{LinkUse, Plan};
-use thalweg_core::units::Bitrate;
+use thalweg_base::units::Bitrate;
+use thalweg_planner::model::{AdapterName, NodeName, Snapshot, Topology};
+use thalweg_planner::planner::report::{Lack, Report};
+use thalweg_planner::planner::{LinkUse, Plan};
 
 use super::prose::folded;
 use crate::table;

@@ -13,8 +13,8 @@ use std::sync::mpsc::channel;
 use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
 use thalweg_node::transfer::{self, CodeOptions, Event, SendOptions, Sent, TransferError};
 
 use super::invite::{parse_span, parse_uses};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::time::Rough;
+use thalweg_base::time::Rough;
 
 pub use crate::table::width;
 

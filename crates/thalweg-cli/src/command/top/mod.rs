@@ -26,8 +26,8 @@ use std::io::{self, IsTerminal as _};
 use anyhow::bail;
 use clap::Args;
 use ratatui::crossterm::terminal::size;
-use thalweg_core::time::Duration;
-use thalweg_core::units::parse_duration;
+use thalweg_base::time::Duration;
+use thalweg_base::units::parse_duration;
 
 use self::feed::Feed;
 use self::frame::Frame;

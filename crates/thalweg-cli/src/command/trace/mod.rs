@@ -6,8 +6,8 @@ mod tests;
 
 use clap::Args;
 use serde_json::json;
-use thalweg_core::id::StreamName;
-use thalweg_core::time::Duration;
+use thalweg_base::id::StreamName;
+use thalweg_base::time::Duration;
 use thalweg_node::TraceEvent;
 use thalweg_node::local::{LocalError, LocalTracer};
 

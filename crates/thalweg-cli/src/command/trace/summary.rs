@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use thalweg_core::id::StreamName;
+use thalweg_base::id::StreamName;
 use thalweg_node::{HopCost, TracedAdu};
 
 use crate::table;

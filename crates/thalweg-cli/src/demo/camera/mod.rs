@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use thalweg_core::units::Bitrate;
+use thalweg_base::units::Bitrate;
 use thalweg_media::layered::{BASE_BYTES_MIN, Encoder};
 use thalweg_media::picture::Yuv420;
 use thalweg_media::scene;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
-use thalweg_core::model::{Link, Stream, World};
-use thalweg_core::planner::report::Report;
+use thalweg_planner::model::{Link, Stream, World};
+use thalweg_planner::planner::report::Report;
 
 use super::super::camera::FPS;
 use super::super::score::Percentiles;
@@ -198,7 +198,7 @@ impl LinkFacts {
 }
 
 /// Returns the ends of a link in the direction of the stream.
-pub fn along<'a>(link: &'a Link, plan: &Report) -> [&'a thalweg_core::model::NodeName; 2] {
+pub fn along<'a>(link: &'a Link, plan: &Report) -> [&'a thalweg_planner::model::NodeName; 2] {
     let [a, b] = &link.ends;
     let against = plan
         .path

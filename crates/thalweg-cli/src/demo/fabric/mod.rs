@@ -19,12 +19,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use thalweg_core::model::{Link, NodeName, Stream, World};
-use thalweg_core::units::Bitrate;
+use thalweg_base::units::Bitrate;
 use thalweg_net::shaper::Direction;
 use thalweg_net::{Identity, Impairment, Shaper, ShaperOptions};
 use thalweg_node::config::Peer;
 use thalweg_node::{Config, Handle, Node, Publication, Publisher, SubscribeOptions, Subscriber};
+use thalweg_planner::model::{Link, NodeName, Stream, World};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 

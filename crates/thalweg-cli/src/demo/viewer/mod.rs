@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use thalweg_core::adu::{Adu, MediaTime};
+use thalweg_base::adu::{Adu, MediaTime};
 use thalweg_media::layered;
 use thalweg_media::picture::Yuv420;
 use tokio::sync::watch;

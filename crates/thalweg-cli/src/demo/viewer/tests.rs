@@ -1,7 +1,7 @@
 //! Proves what a viewer shows: the unbroken prefix that came in time, and that a frame's time names the frame.
 
-use thalweg_core::adu::Header;
-use thalweg_core::id::{Sequence, StreamId};
+use thalweg_base::adu::Header;
+use thalweg_base::id::{Sequence, StreamId};
 
 use super::*;
 

@@ -131,7 +131,7 @@ async fn garbage_gives_nothing_and_says_so() {
 
 #[tokio::test]
 async fn a_picture_larger_than_an_adu_is_told() {
-    let at_most = thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX - 128;
+    let at_most = thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX - 128;
     for (bytes, is_told) in [(at_most, false), (at_most + 256, true)] {
         let (mut feed, _folder) = feed(
             &clip_of([(0, 400), (1, bytes), (2, 400)].into_iter()),

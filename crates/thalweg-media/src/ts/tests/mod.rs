@@ -10,7 +10,7 @@ mod options;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use thalweg_core::adu::{Flags, Importance};
+use thalweg_base::adu::{Flags, Importance};
 
 use super::packet::{NULL_PID, SYNC};
 use super::unit::UnitError;

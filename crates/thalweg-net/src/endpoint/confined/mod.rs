@@ -44,7 +44,7 @@ use iroh_base::CustomAddr;
 use n0_watcher::{Direct, Watchable};
 use noq_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket as RawSocket, Type};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 

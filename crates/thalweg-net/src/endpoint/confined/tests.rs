@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use iroh_base::CustomAddr;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 
 use super::{KIND, Known, STRANGER_EVERY, STRANGERS_MAX, unwrapped, wrapped};
 

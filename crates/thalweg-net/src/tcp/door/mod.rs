@@ -14,11 +14,11 @@ mod tests;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use thalweg_core::hop::CloseCode;
-use thalweg_core::id::NodeId;
-use thalweg_core::limits::DOOR_BYTES_MAX;
-use thalweg_core::outbox::CHUNK_BYTES_MAX;
-use thalweg_core::pace::{Decoder, Frame, StreamNumber};
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::DOOR_BYTES_MAX;
+use thalweg_link::hop::CloseCode;
+use thalweg_link::outbox::CHUNK_BYTES_MAX;
+use thalweg_link::tcp_mux::{Decoder, Frame, StreamNumber};
 use tokio::time::timeout;
 
 use super::ALPN_DOOR;

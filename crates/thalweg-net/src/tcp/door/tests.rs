@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use thalweg_core::pace::{Out, Pacing, SessionId};
+use thalweg_link::tcp_mux::{Out, Pacing, SessionId};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 

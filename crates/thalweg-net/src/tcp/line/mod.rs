@@ -22,10 +22,10 @@ use std::sync::Arc;
 
 use rustls::Connection;
 use rustls::pki_types::CertificateDer;
-use thalweg_core::hop::{CloseCode, settings::REASON_CHARS_MAX};
-use thalweg_core::id::NodeId;
-use thalweg_core::pace::{Decoder, Frame, Out};
-use thalweg_core::wire::WireError;
+use thalweg_base::id::NodeId;
+use thalweg_base::wire::WireError;
+use thalweg_link::hop::{CloseCode, settings::REASON_CHARS_MAX};
+use thalweg_link::tcp_mux::{Decoder, Frame, Out};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 

@@ -5,7 +5,7 @@
 use std::io::{self, BufRead as _, IoSlice, Read as _, Write as _};
 
 use rustls::Connection;
-use thalweg_core::pace::Out;
+use thalweg_link::tcp_mux::Out;
 
 use super::LineError;
 use super::pipe::{Pipe, now};

@@ -28,9 +28,9 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-use thalweg_core::pace::KernelPath;
-use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_base::time::Duration;
+use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_link::tcp_mux::KernelPath;
 
 use super::Reading;
 

@@ -21,9 +21,9 @@ use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockRef, Socket, Type};
-use thalweg_core::hop::settings::IDLE_TIMEOUT;
-use thalweg_core::pace::KernelPath;
-use thalweg_core::units::DataSize;
+use thalweg_base::units::DataSize;
+use thalweg_link::hop::settings::IDLE_TIMEOUT;
+use thalweg_link::tcp_mux::KernelPath;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 

@@ -29,7 +29,7 @@ fn kernel_reports_unsent_bytes() {
     let full = path(&a).expect("Linux says it");
     assert!(full.unsent > DataSize::ZERO, "{full:?}");
     b.read_exact(&mut [0; 16_384]).expect("it was sent");
-    assert!(path(&a).expect("Linux says it").rtt > thalweg_core::time::Duration::ZERO);
+    assert!(path(&a).expect("Linux says it").rtt > thalweg_base::time::Duration::ZERO);
 }
 
 #[test]

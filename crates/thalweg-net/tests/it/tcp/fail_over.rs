@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use thalweg_core::hop::{CloseCode, DownCause};
-use thalweg_core::pace::CarrierNumber;
+use thalweg_link::hop::{CloseCode, DownCause};
+use thalweg_link::tcp_mux::CarrierNumber;
 
 use super::proxy::{Proxy, Way};
 use super::*;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use thalweg_core::id::Epoch;
-use thalweg_core::time::Duration;
+use thalweg_base::id::Epoch;
+use thalweg_base::time::Duration;
 use thalweg_net::{
     Addresses, BodyError, Carriage, CloseCode, DownCause, Link, LinkEvent, OrderedId, Outcome,
     StreamCode, Transport, Unreachable,
@@ -46,7 +46,7 @@ async fn next_link(node: &Node, transport: Transport) -> Link {
 }
 
 const LANE: Carriage = Carriage::Ordered(OrderedId {
-    stream: thalweg_core::id::StreamId(7),
+    stream: thalweg_base::id::StreamId(7),
     epoch: Epoch(1),
 });
 

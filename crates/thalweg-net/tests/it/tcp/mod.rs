@@ -14,7 +14,7 @@ mod streams;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
-use thalweg_core::pace::{Event, Pacing, StreamNumber, Written};
+use thalweg_link::tcp_mux::{Event, Pacing, StreamNumber, Written};
 use thalweg_net::tcp::{Connection, Events, Listener, Options, dial};
 use thalweg_net::{Admission, Clock, Identity};
 

@@ -3,13 +3,13 @@
 //! The driver below does all that a link must do to send over TCP: pump, pass on each event, pump
 //! again.
 
-use thalweg_core::adu::Importance;
-use thalweg_core::hop::sender::{self, Sender};
-use thalweg_core::hop::{Carriage, Outcome, SendOptions, StreamCode};
-use thalweg_core::id::Sequence;
-use thalweg_core::outbox::Settings;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::wire::adu::decode_header;
+use thalweg_base::adu::Importance;
+use thalweg_base::id::Sequence;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::wire::adu::decode_header;
+use thalweg_link::hop::sender::{self, Sender};
+use thalweg_link::hop::{Carriage, Outcome, SendOptions, StreamCode};
+use thalweg_link::outbox::Settings;
 use thalweg_net::tcp::Sending;
 
 use super::proxy::{Proxy, Way};
@@ -155,6 +155,6 @@ async fn expired_half_sent_adu_is_reset() {
     assert_eq!(driver.outcomes[1], (1, Outcome::Acknowledged));
     let given_up = bounded(b.accept()).await.expect("the session lives");
     let end = bounded(given_up.collect(1 << 23)).await;
-    let expired = thalweg_core::hop::BodyError::Reset(StreamCode::Expired);
+    let expired = thalweg_link::hop::BodyError::Reset(StreamCode::Expired);
     assert_eq!(end, Err(expired));
 }

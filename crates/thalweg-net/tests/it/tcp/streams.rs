@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::hop::{BodyError, CloseCode, DownCause, StreamCode};
-use thalweg_core::pace::settings::STREAM_WINDOW_BYTES;
+use thalweg_link::hop::{BodyError, CloseCode, DownCause, StreamCode};
+use thalweg_link::tcp_mux::settings::STREAM_WINDOW_BYTES;
 
 use super::proxy::{Proxy, Way};
 use super::*;

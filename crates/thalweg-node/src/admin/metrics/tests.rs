@@ -1,7 +1,7 @@
 //! Proves that a link's outbox is on the metrics page in base units, that a link without one has no
 //! samples, and that ended streams are on the page like others.
 
-use thalweg_core::id::NodeId;
+use thalweg_base::id::NodeId;
 
 use super::*;
 use crate::forward::Exposure;

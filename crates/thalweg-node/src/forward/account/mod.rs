@@ -3,7 +3,7 @@
 //!
 //! *The idea.* The data path counts without a lock. Now and then the control task reads what has
 //! changed and hands it to the control plane, which reports it to the previous node
-//! ([`thalweg_core::ledger`]). The ledger's rule: the last node that had an ADU whole accounts for
+//! ([`thalweg_control::ledger`]). The ledger's rule: the last node that had an ADU whole accounts for
 //! it. So an ADU sent cut-through belongs to the previous node if its rest never arrives, and to
 //! this node once its rest arrives, or once this node gives it up and refuses the rest.
 //!
@@ -16,10 +16,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::adu::{Flags, Header, Mark};
-use thalweg_core::event::DropCause;
-use thalweg_core::ledger::{BANDS, Band, Counts};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::{Flags, Header, Mark};
+use thalweg_base::event::DropCause;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::ledger::{BANDS, Band, Counts};
 use thalweg_net::link::Rest;
 use thalweg_net::{Outcome, Payload, StreamCode};
 use tokio::sync::Notify;

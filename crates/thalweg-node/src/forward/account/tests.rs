@@ -1,11 +1,11 @@
 //! Proves which node accounts for an ADU: the last one that had it whole.
 
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Header, Importance, Mark};
-use thalweg_core::event::DropCause;
-use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::ledger::{Band, Counts};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::{Flags, Header, Importance, Mark};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Sequence, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::ledger::{Band, Counts};
 use thalweg_net::link::Body;
 use thalweg_net::{Outcome, Payload, StreamCode};
 

@@ -13,17 +13,17 @@
 //!                      └─► route e3 ─► mailbox: last, since it may have to wait for room
 //! ```
 //!
-//! *What it does not do.* It does not choose grafts; `thalweg_core::session` does. A branch's copy
+//! *What it does not do.* It does not choose grafts; `thalweg_control::session` does. A branch's copy
 //! is not cast again here.
 //!
 //! *Sources.* docs/concepts/recast.md.
 
 use std::sync::Arc;
 
-use thalweg_core::adu::Adu;
-use thalweg_core::id::{Epoch, Sequence, StreamId};
-use thalweg_core::session::Feed;
-use thalweg_core::trace::Trace;
+use thalweg_base::adu::Adu;
+use thalweg_base::id::{Epoch, Sequence, StreamId};
+use thalweg_base::trace::Trace;
+use thalweg_control::session::Feed;
 use tokio::sync::watch;
 
 use super::{Forwarder, Route, Table, read, write};

@@ -4,11 +4,11 @@
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
-use thalweg_core::control::{Installation, Secrets};
-use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId};
-use thalweg_core::needs::{Order, Reliability};
-use thalweg_core::session::Feed;
-use thalweg_lift::packet::Pool;
+use thalweg_base::id::{Epoch, NodeId, Sequence, StreamId};
+use thalweg_base::needs::{Order, Reliability};
+use thalweg_control::control::{Installation, Secrets};
+use thalweg_control::session::Feed;
+use thalweg_dataplane::packet::Pool;
 
 use super::super::{Forwarder, Route};
 

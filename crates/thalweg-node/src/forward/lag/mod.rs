@@ -8,13 +8,13 @@
 //! *What it does not do.* It drops nothing ([`Forwarder::handle_adu`](super::Forwarder::handle_adu)
 //! does), and costs nothing on a node that forwards nothing.
 //!
-//! *Sources.* [`thalweg_core::hop::lag`].
+//! *Sources.* [`thalweg_link::hop::lag`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::adu::{Flags, Header};
-use thalweg_core::hop::lag::Lag;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::{Flags, Header};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_link::hop::lag::Lag;
 use tokio::sync::Notify;
 
 use super::Forwarder;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use thalweg_core::adu::{Flags, Header, Importance};
-use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_lift::packet::Pool;
+use thalweg_base::adu::{Flags, Header, Importance};
+use thalweg_base::id::{Sequence, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_dataplane::packet::Pool;
 
 use super::super::Forwarder;
 use super::{LagMeter, measure};

@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
-use thalweg_core::event::DropCause;
-use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
-use thalweg_core::ledger::Reading;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::event::DropCause;
+use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::ledger::Reading;
 use thalweg_net::Outcome;
 use tokio::sync::Notify;
 

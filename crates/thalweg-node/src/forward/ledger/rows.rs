@@ -11,9 +11,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use thalweg_core::id::{StreamId, StreamName};
-use thalweg_core::ledger::Reading;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::id::{StreamId, StreamName};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::ledger::Reading;
 
 use super::super::{Map, Table, read, write};
 use super::{StreamCounts, StreamReading};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_core::id::{StreamId, StreamName};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::id::{StreamId, StreamName};
+use thalweg_base::time::{Duration, Instant};
 use thalweg_net::Outcome;
 
 use super::rows::{KEPT, OVER_MAX};

@@ -10,10 +10,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-use thalweg_core::adu::Header;
-use thalweg_core::event::DropCause;
-use thalweg_core::mailbox::{Coming, Refusal};
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::Header;
+use thalweg_base::event::DropCause;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_dataplane::mailbox::{Coming, Refusal};
 
 use crate::forward::{Account, Route, StreamCounts};
 

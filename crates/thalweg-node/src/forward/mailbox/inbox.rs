@@ -1,6 +1,6 @@
 //! The two ends of a subscriber's mailbox: the node puts ADUs in, the subscriber takes them out.
 //!
-//! *The idea.* `thalweg_core::mailbox::Mailbox` decides; this adds a lock, a wake-up for the
+//! *The idea.* `thalweg_dataplane::mailbox::Mailbox` decides; this adds a lock, a wake-up for the
 //! subscriber, and the mailbox's share of the node's memory.
 //!
 //! *What it does not do.* It reads no clock and never waits: an ADU is put in at once, or refused.
@@ -8,12 +8,12 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::adu::Adu;
-use thalweg_core::id::{NodeId, Sequence, StreamId};
-use thalweg_core::limits::{MAILBOX_SHARE_BYTES, MAILBOXES_BYTES_MAX};
-use thalweg_core::mailbox::{self, Refusal};
-use thalweg_core::needs::Reliability;
-use thalweg_core::time::Instant;
+use thalweg_base::adu::Adu;
+use thalweg_base::id::{NodeId, Sequence, StreamId};
+use thalweg_base::limits::{MAILBOX_SHARE_BYTES, MAILBOXES_BYTES_MAX};
+use thalweg_base::needs::Reliability;
+use thalweg_base::time::Instant;
+use thalweg_dataplane::mailbox::{self, Refusal};
 use tokio::sync::Notify;
 
 use super::delivery::{Delivery, MailboxOutcome};

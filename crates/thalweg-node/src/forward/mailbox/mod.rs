@@ -5,7 +5,7 @@
 //! stream may lose nothing, a mailbox that is too full *blocks* it: a local publisher waits for the
 //! mailbox, and a stream from elsewhere is acknowledged no further, which slows its source down.
 //!
-//! *What it does not do.* It decides nothing; `thalweg_core::mailbox::Mailbox` does.
+//! *What it does not do.* It decides nothing; `thalweg_dataplane::mailbox::Mailbox` does.
 
 mod delivery;
 mod inbox;
@@ -14,10 +14,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use thalweg_core::adu::Adu;
-use thalweg_core::id::{NodeId, Sequence, StreamId};
-use thalweg_core::needs::Reliability;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::Adu;
+use thalweg_base::id::{NodeId, Sequence, StreamId};
+use thalweg_base::needs::Reliability;
+use thalweg_base::time::{Duration, Instant};
 use thalweg_net::Clock;
 
 use super::{Table, read, write};

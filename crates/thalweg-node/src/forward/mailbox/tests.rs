@@ -2,10 +2,10 @@
 //! memory they take.
 
 use bytes::Bytes;
-use thalweg_core::adu::Header;
-use thalweg_core::id::Sequence;
-use thalweg_core::limits::{MAILBOX_ADUS_MAX, MAILBOX_BYTES_MAX};
-use thalweg_core::mailbox::{PATIENCE_ONCE, START_PATIENCE, TAKE_GRACE};
+use thalweg_base::adu::Header;
+use thalweg_base::id::Sequence;
+use thalweg_base::limits::{MAILBOX_ADUS_MAX, MAILBOX_BYTES_MAX};
+use thalweg_dataplane::mailbox::{PATIENCE_ONCE, START_PATIENCE, TAKE_GRACE};
 
 use super::*;
 use crate::forward::{Account, StreamCounts};

@@ -11,12 +11,12 @@ use std::time::Duration as StdDuration;
 
 use aws_lc_rs::rand;
 use bytes::Bytes;
-use thalweg_core::adu::Adu;
-use thalweg_core::id::{NodeId, StreamId, StreamName};
-use thalweg_core::needs::WEIGHT_USUAL;
-use thalweg_core::transfer::TransferId;
-use thalweg_core::transfer::meeting::{Answer, Ask, Refusal, Said};
-use thalweg_core::transfer::name;
+use thalweg_base::adu::Adu;
+use thalweg_base::id::{NodeId, StreamId, StreamName};
+use thalweg_base::needs::WEIGHT_USUAL;
+use thalweg_transfer::TransferId;
+use thalweg_transfer::meeting::{Answer, Ask, Refusal, Said};
+use thalweg_transfer::name;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;

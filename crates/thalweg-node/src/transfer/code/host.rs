@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 
 use aws_lc_rs::rand;
 use bytes::Bytes;
-use thalweg_core::adu::Adu;
-use thalweg_core::id::{NodeId, StreamId, StreamName};
-use thalweg_core::needs::WEIGHT_USUAL;
-use thalweg_core::time::Duration;
-use thalweg_core::transfer::meeting::{Answer, Ask, Refusal, Said};
-use thalweg_core::transfer::{TransferId, name};
+use thalweg_base::adu::Adu;
+use thalweg_base::id::{NodeId, StreamId, StreamName};
+use thalweg_base::needs::WEIGHT_USUAL;
+use thalweg_base::time::Duration;
 use thalweg_net::Clock;
+use thalweg_transfer::meeting::{Answer, Ask, Refusal, Said};
+use thalweg_transfer::{TransferId, name};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 

@@ -14,10 +14,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use thalweg_core::id::{NodeId, StreamId};
-use thalweg_core::time::Instant;
-use thalweg_core::transfer::TransferId;
-use thalweg_core::transfer::meeting::{Ask, PAKE_BYTES, PROOF_BYTES, Refusal, Said};
+use thalweg_base::id::{NodeId, StreamId};
+use thalweg_base::time::Instant;
+use thalweg_transfer::TransferId;
+use thalweg_transfer::meeting::{Ask, PAKE_BYTES, PROOF_BYTES, Refusal, Said};
 
 use super::Phrase;
 use super::proof::{Half, Keys, Pair, Sealer};

@@ -22,9 +22,9 @@
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use bytes::Bytes;
 use spake2::{Ed25519Group, Identity, Password, Spake2};
-use thalweg_core::id::{NodeId, StreamId};
-use thalweg_core::transfer::TransferId;
-use thalweg_core::transfer::meeting::{PAKE_BYTES, PROOF_BYTES, SEALED_BYTES};
+use thalweg_base::id::{NodeId, StreamId};
+use thalweg_transfer::TransferId;
+use thalweg_transfer::meeting::{PAKE_BYTES, PROOF_BYTES, SEALED_BYTES};
 
 use super::Phrase;
 

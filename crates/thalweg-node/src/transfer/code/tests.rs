@@ -4,10 +4,10 @@
 //! receiver is tried by others.
 
 use strsim::levenshtein;
-use thalweg_core::id::{NodeId, StreamId};
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::transfer::TransferId;
-use thalweg_core::transfer::meeting::{Ask, Refusal, Said};
+use thalweg_base::id::{NodeId, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_transfer::TransferId;
+use thalweg_transfer::meeting::{Ask, Refusal, Said};
 
 use super::Phrase;
 use super::keeper::{Admitted, Keeper, WRONG_MAX};

@@ -27,8 +27,8 @@ use std::os::unix::fs::{
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use thalweg_core::limits::TRANSFER_MANIFEST_BYTES_MAX;
-use thalweg_core::transfer::{Have, Manifest, Place, TransferId};
+use thalweg_base::limits::TRANSFER_MANIFEST_BYTES_MAX;
+use thalweg_transfer::{Have, Manifest, Place, TransferId};
 
 use super::{Event, TransferError};
 
@@ -247,7 +247,7 @@ impl Disk {
     fn set_metadata(
         &self,
         part: &File,
-        file: &thalweg_core::transfer::File,
+        file: &thalweg_transfer::File,
         allowed: u32,
     ) -> io::Result<()> {
         if !self.keeps_modes {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use thalweg_core::transfer::manifest::Mode;
-use thalweg_core::transfer::{File, FileName, Manifest, tree};
+use thalweg_transfer::manifest::Mode;
+use thalweg_transfer::{File, FileName, Manifest, tree};
 
 use super::*;
 

@@ -17,9 +17,9 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_core::id::{NodeId, StreamId};
-use thalweg_core::needs::WEIGHT_USUAL;
-use thalweg_core::transfer::TransferId;
+use thalweg_base::id::{NodeId, StreamId};
+use thalweg_base::needs::WEIGHT_USUAL;
+use thalweg_transfer::TransferId;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::super::map::{Map, Stream};

@@ -7,8 +7,8 @@
 //!
 //! *What it does not do.* It receives one transfer at a time.
 
-use thalweg_core::id::{NodeId, StreamId, StreamName};
-use thalweg_core::transfer::TransferId;
+use thalweg_base::id::{NodeId, StreamId, StreamName};
+use thalweg_transfer::TransferId;
 
 use super::super::code::guest;
 use super::super::map::{Map, Stream};

@@ -17,12 +17,12 @@ use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use thalweg_core::adu::Adu;
-use thalweg_core::id::{NodeId, StreamId, StreamName};
-use thalweg_core::needs::WEIGHT_USUAL;
-use thalweg_core::time::{Duration, Instant};
-use thalweg_core::transfer::{Have, Receiver, Taken, TransferId};
+use thalweg_base::adu::Adu;
+use thalweg_base::id::{NodeId, StreamId, StreamName};
+use thalweg_base::needs::WEIGHT_USUAL;
+use thalweg_base::time::{Duration, Instant};
 use thalweg_net::Clock;
+use thalweg_transfer::{Have, Receiver, Taken, TransferId};
 use tokio::sync::watch;
 
 pub use self::inbox::Inbox;
@@ -329,7 +329,7 @@ impl<'a> Transfer<'a> {
         if let Some((_, why)) = text.split_once(&format!("cannot serve `{}` now: ", self.name)) {
             let sender = &self.sender.1;
             events(Event::Notice(format!("{sender} cannot send now: {why}")));
-        } else if text == thalweg_core::control::Notice::CutOff.sentence(&self.name) {
+        } else if text == thalweg_control::control::Notice::CutOff.sentence(&self.name) {
             self.report_stop(events);
         } else {
             tracing::debug!(%text, "files");
@@ -527,7 +527,7 @@ impl<'a> Transfer<'a> {
 
     fn report(&self) -> Received {
         let manifest = self.receiver.manifest().expect("what is whole has one");
-        let place = |file: &thalweg_core::transfer::File| {
+        let place = |file: &thalweg_transfer::File| {
             self.options
                 .folder
                 .join(OsStr::from_bytes(file.name.as_bytes()))

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use thalweg_core::transfer::manifest::{self, Layout, Mode};
-use thalweg_core::transfer::{FileName, Manifest, tree};
-use thalweg_core::units::DataSize;
+use thalweg_base::units::DataSize;
+use thalweg_transfer::manifest::{self, Layout, Mode};
+use thalweg_transfer::{FileName, Manifest, tree};
 
 use super::{Event, TransferError};
 

@@ -7,9 +7,9 @@
 
 use std::path::{Path, PathBuf};
 
-use thalweg_core::adu::Adu;
-use thalweg_core::id::{NodeId, StreamName};
-use thalweg_core::transfer::{Receipt, TransferId};
+use thalweg_base::adu::Adu;
+use thalweg_base::id::{NodeId, StreamName};
+use thalweg_transfer::{Receipt, TransferId};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 

@@ -26,8 +26,8 @@ mod thalweg;
 use std::any::Any;
 
 use anyhow::{Context as _, bail};
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::pace::Pacing;
+use thalweg_link::congestion::Algorithm;
+use thalweg_link::tcp_mux::Pacing;
 
 use super::end::{Inlet, Outlet};
 use tcp::{Order, Tcp};

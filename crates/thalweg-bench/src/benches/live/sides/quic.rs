@@ -17,7 +17,7 @@ use anyhow::{Context as _, bail};
 use quinn::{ClientConfig, Connection, Endpoint, RecvStream, ServerConfig, TransportConfig};
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
+use thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX;
 use thalweg_testbed::system::clock;
 use tokio::task::JoinSet;
 

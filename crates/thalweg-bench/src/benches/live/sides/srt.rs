@@ -20,7 +20,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, anyhow};
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
 use thalweg_testbed::system::clock;
 
 use super::super::end::{Inlet, Outlet, READY, send_line, sleep_until, wait_for_begin};

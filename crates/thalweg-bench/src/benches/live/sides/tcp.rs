@@ -22,8 +22,8 @@ use std::os::fd::AsFd as _;
 use anyhow::{Context as _, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_tcp_congestion;
-use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
-use thalweg_core::time::Instant;
+use thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX;
+use thalweg_base::time::Instant;
 use thalweg_testbed::system::clock;
 
 use super::super::end::{Inlet, Outlet, READY, TAIL, send_line, sleep_until, wait_for_begin};

@@ -1,6 +1,6 @@
 //! Proves the sides' own decisions: which ADU goes next, and when one received in pieces is whole.
 
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::time::{Duration, Instant};
 
 use super::super::schedule::Due;
 use super::quic::{hex, unhex};

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use thalweg_core::adu::{Header, Importance, MediaTime};
-use thalweg_core::congestion::Algorithm;
-use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::pace::Pacing;
-use thalweg_core::time::{Duration, Instant};
+use thalweg_base::adu::{Header, Importance, MediaTime};
+use thalweg_base::id::{Sequence, StreamId};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_link::congestion::Algorithm;
+use thalweg_link::tcp_mux::Pacing;
 use thalweg_net::{
     Addresses, Admission, Arriving, Carriage, Clock, Endpoint, Identity, Link, LinkEvent, Options,
     Outcome, Receiver, SendOptions,

@@ -18,10 +18,10 @@ mod worlds;
 use std::io::Write as _;
 
 use anyhow::{Context as _, ensure};
-use thalweg_core::model::Snapshot;
-use thalweg_core::planner::report::Report as PlanReport;
-use thalweg_core::planner::{Plan, Planner, Policy, plan};
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
+use thalweg_planner::model::Snapshot;
+use thalweg_planner::planner::report::Report as PlanReport;
+use thalweg_planner::planner::{Plan, Planner, Policy, plan};
 use thalweg_world::{Format, load_str};
 
 use super::timed;

@@ -1,7 +1,7 @@
 //! Proves that the oracle's worlds are valid, reproducible, and of the promised kinds.
 
-use thalweg_core::planner::{Policy, plan};
-use thalweg_core::time::Duration;
+use thalweg_base::time::Duration;
+use thalweg_planner::planner::{Policy, plan};
 
 use super::{world, worlds};
 

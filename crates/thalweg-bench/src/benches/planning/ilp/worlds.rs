@@ -10,11 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::model::{Layer, Link, Node, NodeName, Stream, Traffic, Weights, World};
-use thalweg_core::needs::Needs;
-use thalweg_core::random::SplitMix;
-use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_base::needs::Needs;
+use thalweg_base::random::SplitMix;
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
+use thalweg_planner::model::{Layer, Link, Node, NodeName, Stream, Traffic, Weights, World};
 
 /// Separates this generator from others with the same seed.
 const GENERATOR: u64 = 0x6f72_6163_6c65_3330;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use thalweg_core::model::{Edge, Topology};
-use thalweg_core::planner::LinkUse;
+use thalweg_planner::model::{Edge, Topology};
+use thalweg_planner::planner::LinkUse;
 
 use super::labels::{Ink, Labels};
 use super::places::Places;

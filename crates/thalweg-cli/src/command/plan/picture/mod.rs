@@ -14,8 +14,8 @@ mod places;
 
 use std::fmt::Write as _;
 
-use thalweg_core::model::{NodeIndex, NodeName, Snapshot};
-use thalweg_core::planner::Plan;
+use thalweg_planner::model::{NodeIndex, NodeName, Snapshot};
+use thalweg_planner::planner::Plan;
 
 use labels::{Ink, Labels};
 use places::Places;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use thalweg_core::model::{NodeIndex, Snapshot, Topology};
+use thalweg_planner::model::{NodeIndex, Snapshot, Topology};
 
 use super::Drawn;
 

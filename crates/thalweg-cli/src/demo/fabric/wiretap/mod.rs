@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* It does not look into packets: on the line they are QUIC's, encrypted in any case.
 
-use thalweg_core::model::{Link, World};
+use thalweg_planner::model::{Link, World};
 
 use super::Fabric;
 

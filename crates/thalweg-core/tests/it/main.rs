@@ -1,4 +1,0 @@
-//! The integration tests of the core, one binary.
-
-mod line;
-mod planner;

@@ -1,0 +1,3 @@
+//! The integration tests of the planner, one binary.
+
+mod planner;
