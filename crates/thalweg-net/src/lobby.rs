@@ -30,8 +30,8 @@ const PLACES: usize = 64;
 /// Maximum number of queued connections; beyond it, the host that has the most loses its oldest.
 const QUEUED_MAX: usize = 256;
 
-/// Bits of an IPv6 address that identify its owner: a site has every address with that prefix (RFC
-/// 6177).
+/// Bits of an IPv6 address that identify its owner: a site has every address with that prefix
+/// (RFC 4291 §2.5.4).
 const SITE_BITS: u32 = 64;
 
 /// The host that a connection counts for.
