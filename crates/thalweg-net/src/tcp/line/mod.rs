@@ -248,7 +248,7 @@ impl Line {
 }
 
 /// Advances the handshake until it is complete or more bytes are needed; bytes after it stay in
-/// `behind`.
+/// `after`.
 fn handshake(
     encrypted: &mut Encrypted,
     mut pipe: &Pipe,
