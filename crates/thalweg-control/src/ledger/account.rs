@@ -29,7 +29,7 @@ use thalweg_base::wire::account::{Made, Report, Statement};
 
 use super::disbelief::Disbelief;
 use super::entries::Entries;
-use super::hop::{Hop, NextReport, Turn};
+use super::hop::{Hop, MarkTurn, NextReport};
 use super::passage::Passage;
 use super::{ALL_COPIED, BANDS, Band, Counts, Marked, What};
 
@@ -108,7 +108,7 @@ pub struct Account {
     /// This node's clock minus the next node's, plus the transit time of the fastest report.
     clock_offset: Option<Made>,
     /// The mark of the ADUs that arrive now.
-    turn: Turn,
+    turn: MarkTurn,
     /// When marked ADUs last arrived, and when to check for more: never after [`QUIET`] without any.
     last_arrival: Instant,
     look: Instant,
@@ -149,7 +149,7 @@ impl Account {
             is_heard: false,
             next_open: Mark::NONE,
             clock_offset: None,
-            turn: Turn::new(),
+            turn: MarkTurn::new(),
             last_arrival: now,
             look: Instant::NEVER,
             ended_at: Instant::NEVER,

@@ -38,7 +38,7 @@ use thalweg_base::time::{Duration, Instant};
 use thalweg_link::pulse;
 
 use super::account::{EVERY, SLACK, STATUS_EVERY, next_tick};
-use super::past::Past;
+use super::past::History;
 use super::{BANDS, Band, Counts, Marked};
 
 /// How long an acknowledged ADU may be absent from a report; twice as long without one.
@@ -65,14 +65,14 @@ const LONG_PAST_GRAIN: u64 = 24;
 
 /// The mark in use and since when, as far as the counters show.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct MarkTurn {
     pub(super) current: Mark,
     pub(super) began: Instant,
 }
 
 /// What had left: at an instant, at least one step earlier, and at least two steps earlier.
 #[derive(Clone, Debug)]
-struct Ages {
+struct LeftByAge {
     young: (Instant, Marked),
     aged: Marked,
     old: Marked,
@@ -99,16 +99,16 @@ pub(super) struct Hop {
     /// Recent time from the turn of a mark to the next node's report of the previous one, with a
     /// margin.
     lag: Option<Duration>,
-    turn: Turn,
+    turn: MarkTurn,
     /// History as long as a report's age, and as long as the longest time that a report takes.
-    past: Past,
-    long_past: Past,
+    past: History,
+    long_past: History,
     /// The next node is silent although ADUs leave.
     silence: Option<Silence>,
     /// When the last ADU of each mark left.
     last_left: [Instant; Mark::COUNT],
     /// What left with acknowledgements, in steps of [`GRACE`].
-    slow: Ages,
+    slow: LeftByAge,
     /// When to sample once more what has left.
     trail: Instant,
     /// When to check again for missing arrivals.
@@ -128,7 +128,7 @@ pub(super) struct NextReport<'a> {
     pub(super) is_all: bool,
 }
 
-impl Turn {
+impl MarkTurn {
     pub(super) const fn new() -> Self {
         Self {
             current: Mark::NONE,
@@ -172,7 +172,7 @@ impl Silence {
     }
 }
 
-impl Ages {
+impl LeftByAge {
     fn new(now: Instant) -> Self {
         Self {
             young: (now, Marked::default()),
@@ -198,12 +198,12 @@ impl Hop {
             returned: Marked::default(),
             rtt: None,
             lag: None,
-            turn: Turn::new(),
-            past: Past::new(PAST_GRAIN),
-            long_past: Past::new(LONG_PAST_GRAIN),
+            turn: MarkTurn::new(),
+            past: History::new(PAST_GRAIN),
+            long_past: History::new(LONG_PAST_GRAIN),
             silence: None,
             last_left: [now; Mark::COUNT],
-            slow: Ages::new(now),
+            slow: LeftByAge::new(now),
             trail: Instant::NEVER,
             overdue: Instant::NEVER,
         }
@@ -258,7 +258,7 @@ impl Hop {
     }
 
     /// Returns the mark that leaves now.
-    pub(super) const fn turn(&self) -> Turn {
+    pub(super) const fn turn(&self) -> MarkTurn {
         self.turn
     }
 

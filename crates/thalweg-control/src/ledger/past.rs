@@ -17,13 +17,13 @@ const GRID: Duration = Duration::from_millis(20);
 
 /// Samples of how much had left, the oldest first.
 #[derive(Clone, Debug)]
-pub(super) struct Past {
+pub(super) struct History {
     samples: VecDeque<(Instant, Marked)>,
     /// Number of samples within the reach.
     grain: u64,
 }
 
-impl Past {
+impl History {
     /// Returns an empty history of `grain` samples.
     pub(super) const fn new(grain: u64) -> Self {
         Self {

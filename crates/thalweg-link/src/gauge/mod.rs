@@ -25,10 +25,10 @@
 //! ```
 //!
 //! A link announced as slow is avoided, so no traffic can show its recovery. Without a filled
-//! window for [`DOUBT`] its former capacity is announced again, and after each refutation the wait
+//! window for [`DOUBT`] the operator's rate is announced again, and after each refutation the wait
 //! doubles. The next stream is the probe; a link that stays bad is probed at most five times in the
-//! first quarter of an hour and four times an hour later. Without an operator's rate the former
-//! capacity is the largest ever measured. If that is no larger, or is not refuted within another
+//! first quarter of an hour and four times an hour later. Without an operator's rate, the largest
+//! rate ever measured is announced. If that is no larger, or is not refuted within another
 //! [`DOUBT`], the capacity is **unknown** again, as for a link that was never full: the measurement
 //! is too old.
 //!

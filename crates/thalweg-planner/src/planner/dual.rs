@@ -23,7 +23,7 @@ use super::effort::{Stop, never};
 use super::exact::Watch;
 use super::potential::{Alive, Potential, Prices, Sums, Values};
 use super::problem::{Arc, Problem};
-use super::reach::{Near, Reach};
+use super::reach::{NodeSums, Reach};
 
 /// Maximum number of prices tried per sum: each costs a sweep, and the gap seldom closes further.
 const PRICES_MAX: usize = 10;
@@ -51,7 +51,7 @@ pub(super) struct Guides<'p, 'a> {
 
 /// The bounds without the problem, kept from one snapshot to the next.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct SavedBounds {
     plain: Values,
     priced: Option<(Prices, Values, Cost)>,
     quickest: Option<Values>,
@@ -166,8 +166,8 @@ impl<'p, 'a> Guides<'p, 'a> {
     pub(super) fn resume(
         problem: &'p Problem<'a>,
         reach: &'p Reach,
-        kept: Kept,
-        before: &BTreeMap<u32, Near>,
+        kept: SavedBounds,
+        before: &BTreeMap<u32, NodeSums>,
         changed: &[u32],
         stop: Stop<'p>,
     ) -> Option<Self> {
@@ -217,9 +217,9 @@ impl<'p, 'a> Guides<'p, 'a> {
     }
 
     /// Returns the bounds without the problem.
-    pub(super) fn into_kept(self) -> Kept {
+    pub(super) fn into_kept(self) -> SavedBounds {
         let priced = self.priced;
-        Kept {
+        SavedBounds {
             plain: self.plain.into_values(),
             priced: priced.map(|(prices, priced, worth)| (prices, priced.into_values(), worth)),
             quickest: self.quickest.map(Potential::into_values),

@@ -29,7 +29,7 @@ pub(super) struct Effort<'s> {
 }
 
 /// A search that ended early.
-pub(super) struct Cut {
+pub(super) struct EarlyEnd {
     /// Labels that it kept.
     pub(super) labels: u32,
     /// Lower bound on the cost of any plan.
@@ -49,7 +49,7 @@ impl Effort<'static> {
     }
 }
 
-impl Cut {
+impl EarlyEnd {
     /// Raises the bound to another valid one.
     pub(super) fn raised(mut self, bound: Cost) -> Self {
         self.bound = self.bound.max(bound);
@@ -62,8 +62,8 @@ pub(super) fn never() -> bool {
     false
 }
 
-impl From<Cut> for Exhausted {
-    fn from(cut: Cut) -> Self {
+impl From<EarlyEnd> for Exhausted {
+    fn from(cut: EarlyEnd) -> Self {
         Self { labels: cut.labels }
     }
 }

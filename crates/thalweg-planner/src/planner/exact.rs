@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use super::cost::Cost;
 use super::dual::Guides;
-use super::effort::{Cut, Effort};
+use super::effort::{EarlyEnd, Effort};
 use super::problem::{Exhausted, Move, Problem, Route};
 use super::reach::Reach;
 use super::search::{self, Seed, Walk};
@@ -65,7 +65,7 @@ pub(super) fn solve(problem: &Problem<'_>, labels_max: u32) -> Result<Option<Rou
 pub(super) fn solve_within(
     problem: &Problem<'_>,
     effort: Effort<'_>,
-) -> Result<Option<Route>, Cut> {
+) -> Result<Option<Route>, EarlyEnd> {
     let reach = Reach::of(problem, problem.source);
     let Some(mut guides) = Guides::new(problem, &reach, effort.stop) else {
         return Ok(None);
@@ -81,7 +81,7 @@ pub(super) fn tighten<'p, 'a>(
     guides: &mut Guides<'p, 'a>,
     watch: &mut Watch,
     effort: Effort<'_>,
-) -> Result<Option<Walk>, Cut> {
+) -> Result<Option<Walk>, EarlyEnd> {
     let seeds = [Seed::source(problem)];
     // A sum that the cheapest walk without slots exceeds, the cheapest with slots most likely
     // exceeds too.

@@ -26,7 +26,7 @@ use core::cmp::Reverse;
 use super::cost::Cost;
 use super::effort::{STEPS_BETWEEN, Stop};
 use super::problem::{self, Problem};
-use super::reach::{Near, Reach};
+use super::reach::{NodeSums, Reach};
 
 /// Prices of a path's sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +175,7 @@ impl<'p, 'a> Potential<'p, 'a> {
     }
 
     /// Returns a lower bound from the source to a node with these sums, in a state.
-    fn guide_of(&self, near: Near, state: u16) -> Cost {
+    fn guide_of(&self, near: NodeSums, state: u16) -> Cost {
         if near.hops == u32::MAX {
             return Cost::MAX;
         }
@@ -234,7 +234,7 @@ impl<'p, 'a> Potential<'p, 'a> {
     /// have fallen from `before`.
     ///
     /// Cost    O(states · (links at `changed` + nodes that fell)); values are settled again on demand
-    pub(super) fn repair(&mut self, before: &BTreeMap<u32, Near>, changed: &[u32]) {
+    pub(super) fn repair(&mut self, before: &BTreeMap<u32, NodeSums>, changed: &[u32]) {
         let states = self.problem.states.count() as u16;
         let level = self.values.level;
         for (node, near) in before {

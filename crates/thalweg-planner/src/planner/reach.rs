@@ -29,7 +29,7 @@ pub(super) struct Reach {
 
 /// A node's sums.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Near {
+pub(super) struct NodeSums {
     pub(super) slowness: f64,
     pub(super) delay_ns: u64,
     pub(super) hops: u32,
@@ -65,9 +65,9 @@ impl Reach {
     }
 
     /// Returns a node's sums.
-    pub(super) fn near(&self, node: u32) -> Near {
+    pub(super) fn near(&self, node: u32) -> NodeSums {
         let at = node as usize;
-        Near {
+        NodeSums {
             slowness: self.slowness[at],
             delay_ns: self.delays[at],
             hops: self.hops[at],
@@ -82,7 +82,7 @@ impl Reach {
         &mut self,
         problem: &Problem<'_>,
         changed: &[u32],
-    ) -> Option<BTreeMap<u32, Near>> {
+    ) -> Option<BTreeMap<u32, NodeSums>> {
         let mut before = BTreeMap::new();
         let mut queue: VecDeque<u32> = changed.iter().copied().collect();
         while let Some(node) = queue.pop_front() {

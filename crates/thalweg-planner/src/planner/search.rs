@@ -25,7 +25,7 @@ use thalweg_base::time::Duration;
 
 use super::cost::Cost;
 use super::dual::Guides;
-use super::effort::{Cut, Effort, STEPS_BETWEEN};
+use super::effort::{EarlyEnd, Effort, STEPS_BETWEEN};
 use super::exact::{Watch, visited_twice};
 use super::potential::Sums;
 use super::problem::{Move, Problem, Route};
@@ -145,7 +145,7 @@ pub(super) fn best_walk<'p, 'a>(
     watch: &Watch,
     seeds: &[Seed],
     effort: Effort<'_>,
-) -> Result<Option<Walk>, Cut> {
+) -> Result<Option<Walk>, EarlyEnd> {
     let words = watch.once_count.div_ceil(64) as usize;
     let places = problem.topology().nodes().len() * problem.states.count();
     let mut search = Search {
@@ -449,7 +449,7 @@ impl Search<'_, '_, '_> {
     }
 
     /// Returns the state of a search that had to stop.
-    fn cut(&self, bound: Cost) -> Cut {
+    fn cut(&self, bound: Cost) -> EarlyEnd {
         let problem = self.problem;
         let mut best: Option<(Cost, Route)> = None;
         for (index, label) in self.labels.iter().enumerate() {
@@ -466,7 +466,7 @@ impl Search<'_, '_, '_> {
                 best = Some((label.cost, route));
             }
         }
-        Cut {
+        EarlyEnd {
             labels: self.labels.len() as u32,
             bound,
             best,

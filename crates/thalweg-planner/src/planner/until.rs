@@ -17,7 +17,7 @@ use core::cell::{Cell, RefCell};
 
 use super::chain;
 use super::cost::Cost;
-use super::effort::{Cut, Effort, Stop};
+use super::effort::{EarlyEnd, Effort, Stop};
 use super::problem::{Exhausted, Problem, Relaxation, Route};
 use super::product::Plan;
 use super::shortfall::{self, Shortfall};
@@ -146,7 +146,7 @@ fn none(plan: Plan, shortfalls: Vec<Shortfall>) -> Bounded {
 }
 
 /// Returns the result of a search that had to stop.
-fn so_far(snapshot: &Snapshot, first: Option<Plan>, cut: Cut) -> Bounded {
+fn so_far(snapshot: &Snapshot, first: Option<Plan>, cut: EarlyEnd) -> Bounded {
     let mut held = first;
     if let Some((_, route)) = &cut.best {
         keep_cheaper(&mut held, snapshot, route);

@@ -8,7 +8,7 @@ use thalweg_base::adu::Mark;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::wire::account::{Made, Report};
 
-use super::super::past::Past;
+use super::super::past::History;
 use super::super::{Account, BANDS, Book, Counts, Place, What};
 use super::{EPOCH, STREAM, at, band, node, report, statement};
 
@@ -185,7 +185,7 @@ fn high_round_trip_decays_slowly() {
 #[test]
 fn past_samples_are_few_and_never_exceed_truth() {
     for reach_ms in [50, 200, 800, 2_500] {
-        let mut past = Past::new(8);
+        let mut past = History::new(8);
         for millis in 1..20_000 {
             // One leaves each millisecond.
             past.note(at(millis), &[[millis; BANDS]; Mark::COUNT], ms(reach_ms));

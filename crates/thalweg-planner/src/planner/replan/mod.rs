@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 
 use self::change::Change;
-use super::dual::{Guides, Kept as Bounds};
+use super::dual::{Guides, SavedBounds};
 use super::effort::{Effort, STEPS_BETWEEN, never};
 use super::exact::{self, Watch};
 use super::problem::{Exhausted, Problem, Relaxation, Tables};
@@ -62,7 +62,7 @@ struct Kept {
     snapshot: Snapshot,
     tables: Tables,
     reach: Reach,
-    bounds: Bounds,
+    bounds: SavedBounds,
     watch: Watch,
     plan: Plan,
     /// How often a search may poll `stop`: where the bounds have become loose, it ends after about

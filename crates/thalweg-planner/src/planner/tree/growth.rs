@@ -50,7 +50,7 @@ struct Goal {
 }
 
 /// The sinks, and each one's route alone.
-pub(super) struct Growth<'a> {
+pub(super) struct TreeBuilder<'a> {
     snapshot: &'a Snapshot,
     labels_max: u32,
     /// Remaining number of attachments.
@@ -64,7 +64,7 @@ pub(super) struct Growth<'a> {
     shortfalls: Vec<Vec<Shortfall>>,
 }
 
-impl<'a> Growth<'a> {
+impl<'a> TreeBuilder<'a> {
     /// Plans each sink as if it were alone.
     pub(super) fn new(snapshot: &'a Snapshot, sinks: &[Sink], labels_max: u32) -> Self {
         let size = snapshot.topology.nodes().len() + snapshot.topology.links().len();

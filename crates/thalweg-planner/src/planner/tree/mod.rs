@@ -33,7 +33,7 @@ use super::shortfall::Shortfall;
 use crate::model::{NodeName, Snapshot, Stream};
 
 pub use branch::Branch;
-use growth::Growth;
+use growth::TreeBuilder;
 
 /// A receiver of a stream, with its own needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl Tree {
 ///         where that is within the policy's labels
 /// Source  docs/concepts/planner.md §9
 pub fn plan_tree(snapshot: &Snapshot, sinks: &[Sink], policy: &Policy) -> (Tree, Vec<LeftOut>) {
-    let (tree, left_out) = Growth::new(snapshot, sinks, policy.labels_max).tree();
+    let (tree, left_out) = TreeBuilder::new(snapshot, sinks, policy.labels_max).tree();
     if policy.strict && !left_out.is_empty() {
         return (Tree::default(), left_out);
     }
