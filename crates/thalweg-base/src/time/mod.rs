@@ -205,7 +205,7 @@ impl fmt::Display for Instant {
 }
 
 impl fmt::Display for Duration {
-    /// Prints in the largest unit with at most three digits before the point: `300 ms`, `1.5 s`, `42 µs`, or `never`.
+    /// Prints in the unit with one to three digits before the point: `300 ms`, `1.5 s`, `42 µs`, or `never`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, per_unit) = match self.0 {
             u64::MAX => return f.write_str("never"),
