@@ -23,7 +23,7 @@ use core::ops::Range;
 
 use thalweg_base::adu::{Adu, Flags};
 use thalweg_base::id::Epoch;
-use thalweg_base::limits::MAILBOX_ADUS_MAX;
+use thalweg_base::limits::KEEP_ADUS_MAX;
 use thalweg_base::time::{Duration, Instant};
 
 mod ending;
@@ -221,7 +221,8 @@ impl Resequencer {
 
     /// Returns whether ADUs that are missing before a waiting one may still arrive in time.
     fn may_still_arrive(&self, missing: Range<u64>, first: &Waiting, now: Instant) -> bool {
-        let is_full = self.waiting.len() > MAILBOX_ADUS_MAX;
+        // A source resends by importance, so what waits here may be all that it keeps.
+        let is_full = self.waiting.len() > KEEP_ADUS_MAX;
         !is_full && self.patience(first) > now && !self.is_gone(missing)
     }
 

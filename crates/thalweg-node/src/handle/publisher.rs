@@ -277,7 +277,9 @@ impl Publisher {
             Reliability::Full => DRAIN_FULL_MAX,
             Reliability::None | Reliability::UntilDeadline | Reliability::Repaired => DRAIN_MAX,
         };
-        usual.max(self.needs.hold)
+        // What a stream promises to deliver is kept for its sinks that long, also past its end.
+        let promised = self.needs.waits().unwrap_or(Duration::ZERO);
+        usual.max(promised).max(self.needs.hold)
     }
 
     /// Returns the number of leading ADUs that need not be published again if the node is lost now:

@@ -115,7 +115,8 @@ impl Publisher {
             Reliability::Full => FINISH_MAX,
             Reliability::None | Reliability::UntilDeadline | Reliability::Repaired => DRAIN_MAX,
         };
-        usual.max(needs.hold)
+        let promised = needs.waits().unwrap_or(Duration::ZERO);
+        usual.max(promised).max(needs.hold)
     }
 
     /// Returns when it keeps nothing more for its sinks, unless they acknowledge everything sooner.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use thalweg_base::adu::{Adu, Flags};
 use thalweg_base::event::DropCause;
 use thalweg_base::id::{Sequence, StreamId};
-use thalweg_base::limits::MAILBOX_ADUS_MAX;
+use thalweg_base::limits::KEEP_ADUS_MAX;
 use thalweg_base::needs::{Order, Reliability};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_control::control::EndCause;
@@ -223,7 +223,7 @@ impl Host {
                     watch.delivered(self.place, copy, &adu.payload);
                 }
             }
-            if reader.waiting.len() > MAILBOX_ADUS_MAX + 1 {
+            if reader.waiting.len() > KEEP_ADUS_MAX + 1 {
                 let what = format!("{} ADUs wait in the resequencer", reader.waiting.len());
                 watch.add_violation(self.place, None, what);
             }

@@ -39,9 +39,10 @@ pub use accounts::Ledgers;
 pub use heed::LossDelays;
 use queue::{Event, Queue};
 
-/// Maximum time after its end for a world to settle: a dead link is detected after 8 s, a publisher
-/// waits twice 30 s for its end, and a subscriber 120 s for what may be behind the rest.
-const SETTLE_MAX: Duration = Duration::from_secs(180);
+/// Maximum time after its end for a world to settle: a publisher keeps what it promised to deliver
+/// for a sink out of reach for 10 min, waits twice 30 s for its end, and a subscriber 120 s for what
+/// may be behind the rest.
+const SETTLE_MAX: Duration = Duration::from_secs(780);
 
 /// Maximum time for the last reports to reach the sources: a report follows within a second, a lost one
 /// up to four seconds later, plus the path. A loss burst is measured in packets, so on a quiet line it

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_base::adu::{Flags, Header};
 use thalweg_base::id::{Epoch, NodeId, Sequence, StreamId};
-use thalweg_base::limits::MAILBOX_ADUS_MAX;
+use thalweg_base::limits::KEEP_ADUS_MAX;
 use thalweg_base::needs::Reliability;
 use thalweg_base::time::Instant;
 use thalweg_control::control::Installation;
@@ -281,7 +281,7 @@ impl Turns {
                 None => sequence == 0,
             };
             let is_joining = self.given.is_empty();
-            let may_go = if is_next || self.waiting.len() > MAILBOX_ADUS_MAX && !is_joining {
+            let may_go = if is_next || self.waiting.len() > KEEP_ADUS_MAX && !is_joining {
                 true
             } else if is_joining {
                 self.start.is_some_and(|start| start <= now)
