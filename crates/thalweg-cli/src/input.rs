@@ -1,4 +1,4 @@
-//! Reading worlds from files and values from the command line, with one sentence for whatever is wrong.
+//! Reads worlds from files and values from the command line; every error is one sentence.
 
 use std::ffi::OsStr;
 use std::ops::RangeInclusive;
@@ -13,7 +13,7 @@ use thalweg_world::Format;
 
 use crate::exit::{Code, Failure, OrCode as _};
 
-/// Reads a text file that is no larger than a world or a configuration may be.
+/// Reads a text file, up to the size limit of a world or configuration.
 pub fn read_text(file: &Path) -> Result<String, Failure> {
     let name = file.display();
     let read = || -> anyhow::Result<String> {
@@ -25,7 +25,7 @@ pub fn read_text(file: &Path) -> Result<String, Failure> {
         .or_code(Code::BadInput)
 }
 
-/// Reads a rate of the command line; none at all would let nothing through, for ever.
+/// Parses a rate from the command line. Zero is refused: it would let nothing through, for ever.
 pub fn parse_rate(text: &str) -> Result<Bitrate, String> {
     let rate: Bitrate = text
         .parse()
@@ -36,7 +36,7 @@ pub fn parse_rate(text: &str) -> Result<Bitrate, String> {
     Ok(rate)
 }
 
-/// Reads a time of the command line that is not over when it begins.
+/// Parses a time from the command line. Zero is refused.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
     if time == Duration::ZERO {
@@ -45,7 +45,7 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-/// Returns what reads a whole number of the command line within bounds, and says which is wanted where it is none.
+/// Returns a parser for whole numbers within `bounds`; its error states the bounds.
 pub fn whole<T: TryFrom<u64>>(
     bounds: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
@@ -59,7 +59,7 @@ pub fn whole<T: TryFrom<u64>>(
     }
 }
 
-/// Reads a value by a parser of its own, and has a shell offer these words where it completes one.
+/// A value parser with words that a shell's completion offers.
 #[derive(Clone)]
 pub struct Offering<P> {
     parser: P,
@@ -67,7 +67,7 @@ pub struct Offering<P> {
 }
 
 impl<P> Offering<P> {
-    /// Returns what reads by this parser and offers these words.
+    /// Wraps `parser` and offers `words` for completion.
     pub fn new(parser: P, words: impl Iterator<Item = &'static str>) -> Self {
         Self {
             parser,

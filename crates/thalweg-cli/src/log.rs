@@ -1,10 +1,11 @@
 //! Logs on standard error, by `--log` or `THALWEG_LOG`.
 //!
-//! *The idea.* The daemon tells states an operator cares about (`info`), a command only what needs a look (`warn`).
-//! What cannot be written is lost and counted (`thalweg_node::program::stderr`): no log is worth a node.
+//! *The idea.* The daemon logs states that an operator cares about (`info`); a command logs only
+//! what needs attention (`warn`). Lines that cannot be written are dropped and counted
+//! (`thalweg_node::program::stderr`): a full log never blocks a node.
 //!
-//! The QUIC stack below is quiet unless asked for: its warnings are about single packets, and in a command that ends
-//! with a backlog nobody waits for, its errors about that.
+//! The QUIC stack logs nothing by default. Its warnings are about single packets, and its errors in
+//! a command that exits with a backlog are about data that no one needs any more.
 
 use anyhow::Context as _;
 use thalweg_node::program::stderr::Lines;
@@ -16,14 +17,14 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::exit::{Code, Failure, OrCode as _};
 use crate::terminal::Colour;
 
-/// What is logged when nobody says otherwise.
+/// What is logged without `--log` or `THALWEG_LOG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Default {
-    /// A command in the foreground: only what needs a look.
+    /// A command in the foreground: warnings.
     Command,
-    /// The demo, whose nodes stop with a backlog on purpose: only what the demo itself says.
+    /// The demo: only its own warnings, because its nodes stop with a backlog on purpose.
     Demo,
-    /// The daemon: states as well.
+    /// The daemon: states as well as warnings.
     Daemon,
 }
 
@@ -43,7 +44,8 @@ pub fn start(filter: Option<&str>, default: Default) -> Result<(), Failure> {
         .or_code(Code::BadInput)?;
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| Lines)
-        // It would say so on standard error, and panic where that cannot be written.
+        // The subscriber would report write errors on standard error, and panic if that cannot be
+        // written either.
         .log_internal_errors(false)
         .with_ansi(Colour::of_stderr().is_on())
         .with_target(default == Default::Command)

@@ -1,12 +1,12 @@
 //! The one binary, `thalweg`: the daemon and everything a person does with it.
 //!
-//! *The idea.* Each subcommand is one file under `command/`, which reads its arguments, calls a library and
-//! prints. What is worth testing lives in a room of its own: [`ends`] (where media comes from and goes to),
-//! [`feed`] (media units from a source), [`pace`] (when a unit is due), [`lasting`] (what outlives its node),
-//! [`demo`] (two fabrics side by side). A command ends in an [`exit::Code`] or an [`exit::Failure`], which is
-//! one sentence on standard error and a documented exit code.
+//! *The idea.* Each subcommand is one file under `command/`: it reads its arguments, calls a library and
+//! prints. Logic worth testing has its own folder: [`ends`] (media inputs and outputs), [`feed`] (media
+//! units from a source), [`pace`] (when a unit is due), [`lasting`] (publishers that survive a node
+//! restart), [`demo`] (two fabrics side by side). A command returns an [`exit::Code`], or an
+//! [`exit::Failure`]: one sentence on standard error and a documented exit code.
 //!
-//! *What it does not do.* It plans, carries and parses nothing itself: `thalweg-planner`, `thalweg-node`,
+//! *What it does not do.* It does not plan, forward or parse: `thalweg-core`, `thalweg-node` and
 //! `thalweg-media` do.
 
 mod command;

@@ -1,18 +1,18 @@
-//! Signals: asked to end, asked to read the configuration again, and those that say nothing to this program.
+//! Signals: requests to end, requests to reload the configuration, and signals that are ignored.
 //!
-//! *The idea.* A command listens before it starts anything, so that a request is never met by the system's own answer,
-//! which would cut it off. The first request ends the run in good order; a second one does not kill a run that is
-//! putting things away, which takes seconds at most.
+//! *The idea.* A command installs its handlers before it starts anything, so that a signal's
+//! default action never cuts it off. The first request starts an orderly shutdown, which takes
+//! seconds at most; further requests do not kill it.
 //!
 //! | signal | a command | the node |
 //! |---|---|---|
 //! | `INT`, `TERM`, `QUIT`, `XCPU`, `PWR` | ends in good order | ends in good order |
-//! | `HUP` | ends in good order, for the terminal is gone; nothing under `nohup` | reads its configuration again; ends if its terminal is gone |
-//! | `PIPE`, `XFSZ` | the write fails, and that is told | the same |
-//! | `USR1`, `USR2`, `ALRM`, `VTALRM`, `PROF`, `IO`, real-time ones | nothing | nothing |
+//! | `HUP` | ends in good order: no terminal; ignored under `nohup` | reloads its configuration; ends without a terminal |
+//! | `PIPE`, `XFSZ` | the write fails, and the command reports it | the same |
+//! | `USR1`, `USR2`, `ALRM`, `VTALRM`, `PROF`, `IO`, real-time ones | ignored | ignored |
 //!
-//! *What it does not do.* It leaves alone what stops and continues a process, what cannot be caught, and what says that the process
-//! itself is broken (`SEGV`, `ABRT` and the like).
+//! *What it does not do.* It leaves alone the signals that stop and continue a process, those that
+//! cannot be caught, and those that report a broken process (`SEGV`, `ABRT` and the like).
 //!
 //! *Sources.* `signal(7)`; `nohup(1)`; `setrlimit(2)` for `XCPU` and `XFSZ`.
 
@@ -29,7 +29,7 @@ use signal_hook::consts::{
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What asks a process to end. `XCPU` says that its time on the processor is used up: it is killed soon after.
+/// Signals that ask a process to end. `XCPU`: the CPU time limit is reached, and a kill follows soon.
 const ENDING: &[i32] = &[
     SIGINT,
     SIGTERM,
@@ -39,57 +39,58 @@ const ENDING: &[i32] = &[
     SIGPWR,
 ];
 
-/// The power fails, or a container is to stop; by its number in `signal(7)`.
+/// Power failure, or a container is to stop; the number is from `signal(7)`.
 #[cfg(target_os = "linux")]
 const SIGPWR: i32 = 30;
 
-/// What would kill the process and says nothing to it.
+/// Signals that would kill the process by default and mean nothing to it.
 const IGNORED: &[i32] = &[
     SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO,
-    // A write beyond the largest size of a file fails then, and that is told.
+    // A write beyond the file size limit then fails with an error, which is reported.
     SIGXFSZ,
 ];
 
-/// The signals for programs that have agreed on them, as the C library leaves them to programs.
+/// Real-time signals as the C library leaves them to programs; glibc keeps 32 and 33.
 #[cfg(target_os = "linux")]
 const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
 #[cfg(not(target_os = "linux"))]
 const REAL_TIME: std::ops::RangeInclusive<i32> = 1..=0;
 
-/// Hears requests to end; one that comes while nobody waits is kept.
+/// Receives requests to end. A request that arrives while nothing waits is kept.
 #[derive(Debug)]
 pub struct Shutdown {
     ending: Vec<Signal>,
     hangup: Option<Signal>,
-    /// Whether a hangup may be a request to read the configuration again.
+    /// On a node a hangup may mean: reload the configuration.
     is_node: bool,
     had_terminal: bool,
 }
 
-/// What a process is asked for.
+/// A request to the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// To end.
+    /// End.
     End,
-    /// To read its configuration again.
+    /// Reload the configuration.
     Reload,
 }
 
-/// Takes the signals that would kill the process without a word, and says nothing to them.
+/// Ignores the signals of [`IGNORED`] and the real-time ones, whose default action kills the process.
 pub fn ignore_others() {
     for number in IGNORED.iter().copied().chain(REAL_TIME) {
-        // Caught and not ignored: programs that this one starts begin as if nothing were. One that cannot be caught stays as it is.
+        // Caught rather than set to `SIG_IGN`, so that child processes start with the default
+        // action. A signal that cannot be caught keeps its default.
         let _ = signal_hook::flag::register(number, Arc::new(AtomicBool::new(false)));
     }
 }
 
 impl Shutdown {
-    /// Begins to listen, for a command.
+    /// Starts to listen, for a command.
     pub fn listen() -> anyhow::Result<Self> {
         Self::begin(false)
     }
 
-    /// Begins to listen, for a node.
+    /// Starts to listen, for a node.
     pub fn listen_as_node() -> anyhow::Result<Self> {
         Self::begin(true)
     }
@@ -109,12 +110,12 @@ impl Shutdown {
         })
     }
 
-    /// Waits until somebody asks this process to end.
+    /// Waits for a request to end.
     pub async fn asked(&mut self) {
         while self.next().await != Request::End {}
     }
 
-    /// Waits until somebody asks this process for anything.
+    /// Waits for the next request.
     pub async fn next(&mut self) -> Request {
         poll_fn(|context| {
             if self
@@ -143,12 +144,13 @@ impl Shutdown {
     }
 }
 
-/// Returns whether the process has a terminal that is still there.
+/// Returns whether the process still has a terminal.
 fn has_terminal() -> bool {
     stdin().is_terminal() || stdout().is_terminal() || stderr().is_terminal()
 }
 
-/// Returns whether the process was started with this signal ignored, as `nohup` does; where the system does not say, it was not.
+/// Returns whether the process was started with this signal ignored, as `nohup` does; `false` where
+/// `/proc` is absent.
 fn is_ignored(number: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! Which Unix socket leads to the node of this machine.
+//! Finds the Unix socket of this machine's node.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use tokio::time::{Duration, timeout};
 
 use crate::exit::{Code, Failure, OrCode as _, fail};
 
-/// How long a node may take to answer before it counts as gone: a status takes it milliseconds.
+/// How long a node may take to answer before it counts as gone. A status takes it milliseconds.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The option that `ls`, `top`, `route`, `trace`, `publish`, `subscribe`, `send` and `receive` share.
+/// The `--node` option of `ls`, `top`, `route`, `trace`, `publish`, `subscribe`, `send` and `receive`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Socket {
     #[expect(clippy::doc_markdown, reason = "clap prints it as it stands")]
@@ -23,12 +23,12 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Connects with the node.
+    /// Connects to the node.
     pub async fn connect(&self) -> Result<Client, Failure> {
         Client::connect(&self.path()?).await.or_code(Code::NoNode)
     }
 
-    /// Asks the node for its status.
+    /// Asks the node for its status; fails after [`PATIENCE`].
     pub async fn status(&self) -> Result<Value, Failure> {
         let ask = async { Ok(self.connect().await?.status().await?) };
         timeout(PATIENCE, ask).await.unwrap_or_else(|_| {
@@ -40,7 +40,7 @@ impl Socket {
         })
     }
 
-    /// Returns where the node listens.
+    /// Returns the path of the node's socket.
     pub fn path(&self) -> Result<PathBuf, Failure> {
         if let Some(path) = &self.path {
             return Ok(path.clone());

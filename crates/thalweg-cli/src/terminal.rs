@@ -1,9 +1,9 @@
-//! What is printed, and whether in colour.
+//! Output to the terminal, and whether it is coloured.
 //!
-//! *The idea.* Results go to standard output, and a write error is returned rather than a panic, so that a closed pipe
-//! can end the run gracefully. Nothing waits for standard error, and what cannot be written there is lost. Everything said to a person goes to standard error, with what is unseen in it made visible: a
-//! word of a file or of the command line may be somebody else's. Colour appears only on a terminal that knows it and never
-//! with `NO_COLOR`.
+//! *The idea.* Results go to standard output. A write error there is returned, so that a closed pipe ends
+//! the run gracefully. Messages for people go to standard error; they never block, and are dropped if they
+//! cannot be written. Invisible characters are escaped in them, because a word from a file or the command
+//! line may be hostile. Colour is used only on a capable terminal, and never with `NO_COLOR`.
 //!
 //! *Sources.* <https://no-color.org>.
 
@@ -14,46 +14,46 @@ use indicatif::ProgressBar;
 use thalweg_node::program::stderr;
 use thalweg_planner::model::visible;
 
-/// How a heading or a mark is painted.
+/// The style of a heading or a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
     /// Headings.
     Bold,
-    /// What matters less.
+    /// Secondary text.
     Dim,
-    /// What is good.
+    /// Good.
     Green,
-    /// What needs a look.
+    /// Needs attention.
     Yellow,
-    /// What is wrong.
+    /// Wrong.
     Red,
 }
 
-/// A stream of the process, with its answer to "in colour?".
+/// Whether an output stream is coloured.
 #[derive(Clone, Copy, Debug)]
 pub struct Colour(bool);
 
 impl Colour {
     #[cfg(test)]
-    /// Paints nothing.
+    /// No colour.
     pub const NEVER: Self = Self(false);
 
-    /// Returns whether standard output is painted.
+    /// Returns whether standard output is coloured.
     pub fn of_stdout() -> Self {
         Self(wanted(is_drawn_on(&io::stdout())))
     }
 
-    /// Returns whether standard error is painted.
+    /// Returns whether standard error is coloured.
     pub fn of_stderr() -> Self {
         Self(wanted(is_drawn_on(&io::stderr())))
     }
 
-    /// Returns whether anything is painted.
+    /// Returns whether colour is on.
     pub fn is_on(self) -> bool {
         self.0
     }
 
-    /// Returns the text, painted if that is wanted.
+    /// Returns the text, coloured if colour is on.
     pub fn paint(self, paint: Paint, text: &str) -> String {
         if !self.0 {
             return text.to_owned();
@@ -71,27 +71,27 @@ impl Colour {
 
 /// Writes to standard output and flushes it.
 ///
-/// Fails   it cannot be written, and the sentence says that it is that
+/// Fails   standard output cannot be written; the error says so
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.context("cannot write to standard output")
 }
 
-/// Says why the run failed, on standard error.
+/// Prints on standard error why the run failed.
 pub fn complain(sentence: &str) {
     let name = Colour::of_stderr().paint(Paint::Red, "thalweg:");
-    // By the same queue as the log, so that neither overtakes the other, and nobody waits for a terminal that was stopped.
+    // The same queue as the log's: lines keep their order, and a stopped terminal blocks nothing.
     stderr::write(format!("{name} {}\n", visible(sentence)).as_bytes());
 }
 
-/// Tells a person something that is not an error, on standard error.
+/// Prints a message that is not an error on standard error.
 pub fn tell(sentence: &str) {
     let name = Colour::of_stderr().paint(Paint::Dim, "thalweg:");
     stderr::write(format!("{name} {}\n", visible(sentence)).as_bytes());
 }
 
-/// Says it above a line of progress, which is drawn again only when it is said.
+/// Prints a message above a progress bar, which is redrawn only after the message is flushed.
 pub fn tell_above(bar: &ProgressBar, sentence: &str) {
     bar.suspend(|| {
         tell(sentence);
@@ -99,7 +99,7 @@ pub fn tell_above(bar: &ProgressBar, sentence: &str) {
     });
 }
 
-/// Returns whether a stream is a terminal that can be drawn on; one that says it is dumb only prints what comes.
+/// Returns whether a stream is a terminal with cursor control; `TERM=dumb` has none.
 pub fn is_drawn_on(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

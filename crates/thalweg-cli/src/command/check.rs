@@ -1,8 +1,8 @@
-//! `thalweg check FILE`: what is wrong with a configuration or a world, with file, line and key.
+//! `thalweg check FILE`: reports errors in a configuration or a world, with file, line and key.
 //!
-//! *The idea.* A world has nodes, links and streams; a configuration has none of them. So the file tells what it is,
-//! and a file that is neither is read as what the person says it is. The files that a configuration names are
-//! looked into as well, those that a start would make only if they are there.
+//! *The idea.* A world has nodes, links and streams; a configuration has none of them. So the content shows
+//! which of the two a file is, and `--as` decides where it does not. The files that a configuration names
+//! are checked too; those that a start would create are checked only if they exist.
 
 use std::path::{Path, PathBuf};
 
@@ -21,17 +21,17 @@ Examples:
   thalweg check worlds/demo.toml
   thalweg check --as world half-written.toml";
 
-/// Say what is wrong with a configuration or a world: file, line, key and what would be right.
+/// Check a configuration or a world: report file, line, key and how to fix it.
 ///
-/// Of a configuration the files that it names are looked into as well: the key, who vouches for relays, what is kept of the
-/// fabric. None is made, and nothing is started.
+/// For a configuration, the files that it names are checked as well: the key, the certificates that
+/// vouch for relays, the saved state of the fabric. Nothing is created, and nothing is started.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The configuration (TOML) or world (TOML or JSON).
     file: PathBuf,
 
-    /// What the file is, if it does not show.
+    /// What the file is, where the content does not show it.
     #[arg(long = "as", value_name = "KIND")]
     kind: Option<Kind>,
 }
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Ok(Code::Done)
 }
 
-/// Tells worlds from configurations by the tables they begin; `[[peer]]` and `key_file` are a configuration's.
+/// Guesses the kind of a file by its tables; `[[peer]]` and `key_file` mark a configuration.
 pub(super) fn guess(text: &str, file: &Path) -> Kind {
     let json = file
         .extension()
@@ -86,7 +86,7 @@ fn describe(world: &World) -> String {
 }
 
 fn describe_config(text: &str, file: &Path) -> Result<String, Failure> {
-    // Not read anew: a pipe gives what is in it once.
+    // Parsed from the text already read: a pipe can be read only once.
     let config = Config::parse_as(text, file)
         .context("the configuration cannot be used")
         .or_code(Code::BadInput)?;

@@ -1,4 +1,4 @@
-//! `thalweg completions SHELL`: what to source so that the shell completes commands and options.
+//! `thalweg completions SHELL`: a script for the shell's completion of commands and options.
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::{Shell, generate};
@@ -11,7 +11,7 @@ Examples:
   thalweg completions bash > ~/.local/share/bash-completion/completions/thalweg
   thalweg completions zsh > ~/.zfunc/_thalweg";
 
-/// Print what makes the shell complete thalweg's commands and options.
+/// Print the script that makes a shell complete thalweg's commands and options.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

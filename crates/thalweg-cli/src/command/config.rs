@@ -15,7 +15,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {}
 
-/// Prints it.
+/// Prints the configuration.
 pub fn run(_: &Arguments) -> Outcome {
     terminal::print(thalweg_node::DEFAULT_CONFIG)?;
     Ok(Code::Done)

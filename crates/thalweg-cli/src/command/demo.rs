@@ -1,4 +1,4 @@
-//! `thalweg demo`: the case for the whole thing, on one machine.
+//! `thalweg demo`: shows on one machine what planning is worth.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ two so that the streams do not share the slow link.
 A frame is shown if its base layer has arrived when the frame is due: the stream's deadline after it was taken.
 `latency_ms` is from the moment a frame was taken to the arrival of its base layer, in time or not.";
 
-/// Show one camera over the same bad links twice: as it comes, and as planned.
+/// Send one camera's video over the same bad links twice: unplanned and planned.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -30,15 +30,15 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=86_400))]
     seconds: Option<u64>,
 
-    /// The world, whose first stream is shown; it has one sink and layers.
+    /// The world to use: its first stream is shown, and needs one sink and layers.
     #[arg(long, value_name = "FILE")]
     world: Option<PathBuf>,
 
-    /// A video instead of the built-in scene: Y4M, or anything that an `ffmpeg` on the PATH reads.
+    /// A video instead of the built-in scene: Y4M, or any format that an `ffmpeg` on the PATH reads.
     #[arg(long, value_name = "FILE")]
     video: Option<PathBuf>,
 
-    /// No console page.
+    /// Serve no console page.
     #[arg(long)]
     headless: bool,
 
@@ -46,7 +46,7 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// The console page's port; the next free one is taken.
+    /// The console page's port; if it is in use, the next free one.
     #[arg(long, value_name = "PORT", default_value_t = console::PORT, value_parser = whole::<u16>(1..=65_535))]
     port: u16,
 }

@@ -1,4 +1,4 @@
-//! `thalweg id`: this node's key, which is how others know it.
+//! `thalweg id`: prints this node's public key, by which other nodes know it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use thalweg_node::Config;
 use crate::exit::{Code, Failure, OrCode as _, Outcome};
 use crate::terminal;
 
-/// The key file's name unless something else is said; the default configuration has the same.
+/// The default name of the key file, as in the default configuration.
 const KEY_DEFAULT: &str = "node.key";
 
 const EXAMPLES: &str = "\
@@ -20,7 +20,7 @@ Examples:
 
 The key is printed on standard output; put it under `key` of a [[peer]] of the other nodes.";
 
-/// Print the public key of a node, which is its name on the network; make the key file if it is missing.
+/// Print a node's public key, which is its name on the network; create the key file if it is missing.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -48,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Ok(Code::Done)
 }
 
-/// Reads the key, or makes it; one that could not be made is no fault of what was given.
+/// Loads the key, or creates it; a file that cannot be created is not the input's fault.
 pub(super) fn load_or_create(file: &Path) -> Result<Identity, Failure> {
     Identity::load_or_create(file).map_err(|error| {
         let is_input = error.is_input();

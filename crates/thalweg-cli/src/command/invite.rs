@@ -1,4 +1,4 @@
-//! `thalweg invite`: a ticket with which another node joins this one's fabric.
+//! `thalweg invite`: prints a ticket with which another node joins this node's fabric.
 
 use std::net::SocketAddr;
 use std::str::FromStr as _;
@@ -36,7 +36,7 @@ pub struct Arguments {
     #[command(flatten)]
     socket: Socket,
 
-    /// What it may do who joins: publish, subscribe, relay, see-plaintext, invite.
+    /// What the invited nodes may do: publish, subscribe, relay, see-plaintext, invite.
     #[arg(
         long,
         value_name = "RIGHTS",
@@ -46,29 +46,29 @@ pub struct Arguments {
     )]
     rights: Rights,
 
-    /// How many nodes may join with it.
+    /// How many nodes may join with the ticket.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = parse_uses)]
     uses: usize,
 
-    /// For how long it is good: 30s, 10m, 2h, 7d.
+    /// How long the ticket is valid: 30s, 10m, 2h, 7d.
     #[arg(long, value_name = "TIME", default_value = "1d", value_parser = parse_span)]
     open_for: Duration,
 
-    /// For how long what is granted with it lasts, from joining [default: until it is revoked].
+    /// How long the granted rights last after joining [default: until revoked].
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     lasts: Option<Duration>,
 
-    /// Where this node can be dialled, if not at its own addresses: that of a router in front of it, with tcp: before it
-    /// if it passes TCP on. May be given several times.
+    /// An address where other nodes reach this one, if not at its own: for example of the router in
+    /// front of it. Write tcp: before it if the router forwards TCP. May be given several times.
     #[arg(long = "address", value_name = "[tcp:]ADDRESS:PORT", value_parser = parse_address)]
     addresses: Vec<Address>,
 
-    /// Print one JSON object, with what the ticket says.
+    /// Print one JSON object with the ticket and its content.
     #[arg(long)]
     json: bool,
 }
 
-/// Over what an address is dialled.
+/// An address by transport.
 #[derive(Clone, Copy, Debug)]
 enum Address {
     Udp(SocketAddr),
@@ -146,7 +146,7 @@ fn parse_address(text: &str) -> Result<Address, String> {
     Ok(make(address))
 }
 
-/// Reads how many nodes something is for.
+/// Parses a number of nodes.
 pub(super) fn parse_uses(text: &str) -> Result<usize, String> {
     let uses: usize = text
         .parse()
@@ -158,7 +158,7 @@ pub(super) fn parse_uses(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Reads a span in the units in which people think of tickets: days are not among those of streams.
+/// Parses a time in the units of tickets; streams have no days.
 pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
     let bad = || format!("`{text}` is not a time such as 30s, 10m, 2h or 7d");
     let trimmed = text.trim();
@@ -173,7 +173,7 @@ pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
     };
     let number: u64 = number.trim_end().parse().map_err(|_| bad())?;
     match number.checked_mul(seconds) {
-        // A hundred years: what is longer has no end and needs no time.
+        // At most a hundred years; a longer time is practically unlimited, and needs no option.
         Some(seconds @ 1..=3_155_760_000) => Ok(Duration::from_secs(seconds)),
         _ => Err(bad()),
     }

@@ -1,4 +1,4 @@
-//! `thalweg join TICKET`: redeem a ticket, before the node runs.
+//! `thalweg join TICKET`: redeems a ticket, before the node runs.
 
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
@@ -28,28 +28,29 @@ node heeds it from its next start on. A ticket that is damaged, forged, expired,
 with the reason, and nothing is changed. A key that is made here stays if the inviter may have given the ticket to it, as
 where this machine's clock is wrong: the same command works once the reason is gone.";
 
-/// More than a ticket and its white space ever take.
+/// Upper bound for a ticket with its white space.
 const TICKET_BYTES_MAX: u64 = 4096;
 
-/// Join a fabric with a ticket that `thalweg invite` printed there.
+/// Join a fabric with a ticket printed by `thalweg invite`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The ticket, or - to read it from standard input; spaces and line breaks in it do not matter, nor how a mail program quotes it.
+    /// The ticket, or - to read it from standard input. Spaces, line breaks and a mail program's
+    /// quoting are ignored.
     #[arg(value_name = "TICKET", required = true, num_args = 1..)]
     ticket: Vec<String>,
 
-    /// The node's configuration; it is made if it is not there.
+    /// The node's configuration; it is created if missing.
     #[arg(long, value_name = "FILE", default_value = "node.toml")]
     config: PathBuf,
 
-    /// The node's name, where the configuration is made [default: the machine's].
+    /// The node's name for a new configuration [default: the host name].
     #[arg(long, value_name = "NAME")]
     name: Option<NodeName>,
 }
 
 impl Arguments {
-    /// Returns the ticket's text, from standard input if it is said to be there.
+    /// Returns the ticket's text; reads it from standard input for `-`.
     fn text(&self) -> Result<String, Failure> {
         if self.ticket != ["-"] {
             return Ok(self.ticket.concat());
@@ -59,7 +60,7 @@ impl Arguments {
             .take(TICKET_BYTES_MAX)
             .read_to_end(&mut bytes)
             .context("cannot read the ticket from standard input")?;
-        // What is no text is no ticket either, and is told so.
+        // Bytes that are not text are reported as an invalid ticket later.
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
@@ -112,7 +113,8 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     Ok(Code::Done)
 }
 
-/// Removes a key that was made for a ticket which is of no use; one that the ticket may belong to stays, for another attempt.
+/// Removes a key that was created for a ticket that failed, unless the ticket may have been
+/// redeemed for the key: then the key stays for another attempt.
 pub(super) fn settle_key(error: &JoinError, file: &Path) {
     if error.is_after_knock() {
         if code(error) == Code::BadInput {
@@ -122,12 +124,12 @@ pub(super) fn settle_key(error: &JoinError, file: &Path) {
             ));
         }
     } else {
-        // One that stays there all the same is used the next time.
+        // If the file cannot be removed, the next attempt uses it.
         let _ = std::fs::remove_file(file);
     }
 }
 
-/// Says how long what was granted lasts.
+/// Describes how long the granted rights last.
 fn until(joined: &Joined) -> String {
     if joined.expiry == UnixTime::NEVER {
         return "until that is revoked".into();
@@ -136,7 +138,7 @@ fn until(joined: &Joined) -> String {
     format!("for {}", Rough(seconds))
 }
 
-/// What is wrong with the ticket is the input's fault; who cannot be reached, or a full disk, the moment's.
+/// Returns the exit code: a bad ticket is bad input; an unreachable inviter or a full disk is a failure.
 fn code(error: &JoinError) -> Code {
     match error {
         JoinError::Unreachable(error) if !matches!(error, Unreachable::OwnKey(_)) => Code::Failed,
@@ -145,7 +147,7 @@ fn code(error: &JoinError) -> Code {
     }
 }
 
-/// Returns the smallest configuration.
+/// Returns a minimal configuration.
 fn smallest_config(name: Option<&NodeName>) -> String {
     let name = name.map_or_else(host_name, |name| name.as_str().to_string());
     format!(
@@ -154,7 +156,7 @@ fn smallest_config(name: Option<&NodeName>) -> String {
     )
 }
 
-/// Writes a configuration where there was none a moment ago.
+/// Writes a configuration, unless one was created in the meantime.
 fn write_config(path: &Path, text: &str) -> Result<(), Failure> {
     let made = OpenOptions::new().write(true).create_new(true).open(path);
     made.and_then(|mut file| file.write_all(text.as_bytes()))

@@ -1,7 +1,7 @@
-//! The command line: one file a subcommand, each with its arguments, its help and its `run`.
+//! The command line: one file per subcommand, each with its arguments, its help and its `run`.
 //!
-//! *The idea.* clap describes the grammar; `run` turns a parsed command into an [`Outcome`]. The runtime is made here
-//! and only for commands that wait for something.
+//! *The idea.* clap describes the grammar; `run` turns a parsed command into an [`Outcome`]. The
+//! runtime is created here, for asynchronous commands only.
 
 mod check;
 mod compare;
@@ -75,7 +75,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Reads the command line; what a terminal would act on is escaped where a mistake repeats its words.
+    /// Parses the command line; control characters are escaped where an error repeats its words.
     pub fn read() -> Result<Self, clap::Error> {
         Self::parse_words(std::env::args_os()).map_err(|mistake| {
             let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
@@ -85,7 +85,7 @@ impl Cli {
                 return mistake;
             }
             Self::parse_words(shown).err().unwrap_or_else(|| {
-                // It is a mistake only because of what is unseen in it.
+                // The escaped words parse: the invisible characters themselves are the error.
                 let text = mistake.render().to_string();
                 let text = text.strip_prefix("error: ").unwrap_or(&text);
                 clap::Error::raw(mistake.kind(), visible(text))
@@ -105,8 +105,8 @@ impl Cli {
     }
 }
 
-/// Returns a text with each of its paragraphs in one line, which is folded where the terminal ends and not where the source
-/// does; what is indented, as an example is, keeps its lines.
+/// Joins each paragraph into one line, so that clap wraps it at the terminal's width; indented
+/// lines, such as examples, stay as they are.
 fn flowing(text: &str) -> String {
     let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
     let mut out = String::with_capacity(text.len());
@@ -153,22 +153,23 @@ pub fn run(cli: Cli) -> Outcome {
     }
 }
 
-/// How long a command that has lost a task may take to end by itself, as a node does: it says which task, and closes its links.
+/// How long a command may take to end by itself after one of its tasks has panicked. A node uses
+/// the time to name the task and to close its links.
 const ENDING_MAX: Duration = Duration::from_millis(800);
 
-/// Runs a command that waits for something.
+/// Runs an asynchronous command.
 fn wait(command: impl Future<Output = Outcome>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("the system gives no threads to run on")?;
     let outcome = runtime.block_on(guarded(command));
-    // A read of standard input cannot be cut short, and a backlog that nobody waits for need not be.
+    // A blocking read of standard input cannot be interrupted, so the runtime must not wait for it.
     runtime.shutdown_background();
     outcome
 }
 
-/// Runs a command to its end, or until a task of the program has panicked, without which it might wait for ever.
+/// Runs a command to its end, or until one of its tasks panics: without that task it might wait for ever.
 async fn guarded(command: impl Future<Output = Outcome>) -> Outcome {
     let mut command = std::pin::pin!(command);
     let fault = tokio::select! {

@@ -24,7 +24,7 @@ in good order: what was sent is waited for, and what is not known to have arrive
 SIGHUP has it read the configuration again: peers come, go and move, and their rates change; the log says what was taken over
 and which keys wait for the next start. With a mistake in the file everything stays as it is.";
 
-/// Run a node until it is told to stop.
+/// Run a node until a signal ends it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -52,7 +52,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let addresses: Vec<String> = udp.chain(tcp).collect();
     let line = format!("{name} {} {}\n", handle.id(), addresses.join(" "));
     if let Err(error) = terminal::print(&line) {
-        // Its links do not need it, and `thalweg id` and `ls` say the same.
+        // The links do not need that line, and `thalweg id` and `thalweg ls` show the same.
         warn!("{error:#}; the node goes on without that line");
     }
     let file = arguments.config.clone();
@@ -73,7 +73,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     Ok(Code::Done)
 }
 
-/// Reads the configuration again and says in the log what became of it.
+/// Reloads the configuration and logs what changed.
 async fn reload(handle: &Handle, file: &Path) {
     let config = match Config::load(file) {
         Ok(config) => config,

@@ -1,10 +1,10 @@
-//! `thalweg publish NAME --from …`: a transport stream becomes a stream of the fabric.
+//! `thalweg publish NAME --from …`: publishes a transport stream as a stream of the fabric.
 //!
-//! *The idea.* The source's first seconds are read ahead, for the planner wants a rate; then the stream is announced,
-//! and units leave when they are due. Without a subscriber nothing is sent: the file waits, a live source is
-//! kept for a moment and then dropped, unless the stream is held.
+//! *The idea.* The first seconds of the source are read ahead, because the planner needs a rate. Then the
+//! stream is announced, and units are sent when they are due. Without a subscriber nothing is sent: a file
+//! waits; a live source is kept for [`GREETING`] and then dropped, unless the stream has `--hold`.
 //!
-//! *What it does not do.* It transcodes nothing, and opens no link: that is the node's, through its Unix socket.
+//! *What it does not do.* It does not transcode, and opens no link: the node does, through its Unix socket.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU8;
@@ -35,8 +35,8 @@ use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
 
-/// How long a live source is kept back for a subscriber that waits for the stream: across a few hops it hears
-/// of the stream and is planned for within a second or two.
+/// How long a live source is kept for a waiting subscriber, which hears of the stream and is
+/// planned for within a second or two, even over a few hops.
 const GREETING: std::time::Duration = std::time::Duration::from_secs(3);
 
 const EXAMPLES: &str = "\
@@ -64,15 +64,15 @@ pub struct Arguments {
     #[arg(long, value_name = "SOURCE")]
     from: End,
 
-    /// Read the file again and again; its times go on.
+    /// Read the file in a loop; timestamps continue.
     #[arg(long = "loop")]
     repeat: bool,
 
-    /// How fast: times real time, or `max`. Live sources go as they come.
+    /// Playback speed: a multiple of real time, or `max`. Live sources are sent as they arrive.
     #[arg(long, value_name = "RATE", default_value = "1")]
     rate: Speed,
 
-    /// After this long an access unit is of no use, such as `500 ms`; never unless given.
+    /// Drop an access unit after this long, such as `500 ms` [default: never].
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     deadline: Option<Duration>,
 
@@ -80,29 +80,31 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Loss::UntilDeadline)]
     reliability: Loss,
 
-    /// Nodes and links that may not see the stream's content must not: it is sealed there.
+    /// Encrypt the stream wherever it crosses a node or link that must not see its content.
     #[arg(long)]
     confidential: bool,
 
-    /// How much of a full link the stream gets beside others, 1 to 255: 32 gets twice what 16 gets.
+    /// The stream's share of a full link relative to other streams, 1 to 255: 32 gets twice what 16 gets.
     #[arg(long, value_name = "WEIGHT", default_value_t = WEIGHT_USUAL, value_parser = parse_weight)]
     weight: NonZeroU8,
 
-    /// Hold so long what there is no way for, such as `10 min`, and carry it on when there is one. At its end the program waits
-    /// for that; Ctrl-C leaves it to the node. Nothing is held unless given.
+    /// While no path to the subscriber exists, hold data for up to this long, such as `10 min`, and
+    /// send it when there is a path. At the end of the source the program waits for that; Ctrl-C
+    /// leaves it to the node [default: hold nothing].
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     hold: Option<Duration>,
 
-    /// Hold so much at most; what matters least, and of that the oldest, goes first.
+    /// Hold at most this much; the least important data is dropped first, and of that the oldest.
     #[arg(long, value_name = "SIZE", default_value = "16 MiB", requires = "hold")]
     hold_size: DataSize,
 
-    /// Wait so long for a subscriber that takes nothing, or to which there is no way, such as `30 s`; then go on without it, and say
-    /// what it lacks. Only a stream without a deadline waits.
+    /// Wait at most this long, such as `30 s`, for a subscriber that reads nothing or cannot be reached;
+    /// then continue without it and report what it lacks. Only a stream without a deadline waits.
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10 min")]
     wait_at_most: Duration,
 
-    /// What the stream needs of a link, such as `2 Mbit/s`; measured over its first two seconds unless given.
+    /// The rate that the stream needs of a link, such as `2 Mbit/s` [default: measured over its
+    /// first two seconds].
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bitrate: Option<Bitrate>,
 
@@ -110,11 +112,11 @@ pub struct Arguments {
     #[arg(long)]
     unplanned: bool,
 
-    /// Start at once, without waiting for a subscriber; what nobody receives is dropped.
+    /// Start at once, without waiting for a subscriber; without one, data is dropped.
     #[arg(long)]
     no_wait: bool,
 
-    /// At the end print what became of everything as a JSON object; nothing if the node goes on alone.
+    /// Print a JSON summary at the end; nothing after Ctrl-C, when the node finishes alone.
     #[arg(long)]
     json: bool,
 
@@ -127,11 +129,11 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Loss {
-    /// Sent once.
+    /// Send once.
     None,
-    /// Sent again until its deadline.
+    /// Retransmit until the deadline.
     UntilDeadline,
-    /// Sent again until it arrives.
+    /// Retransmit until it arrives.
     Full,
 }
 
@@ -140,7 +142,7 @@ fn parse_weight(text: &str) -> Result<NonZeroU8, String> {
     Ok(NonZeroU8::new(weight).expect("it is above 0"))
 }
 
-/// Publishes until the source ends or somebody asks to stop.
+/// Publishes until the source ends or a request to stop.
 pub async fn run(arguments: &Arguments) -> Outcome {
     let from = &arguments.from;
     if arguments.repeat && !matches!(from, End::File(_)) {
@@ -187,10 +189,10 @@ pub async fn run(arguments: &Arguments) -> Outcome {
             () = shutdown.asked() => Ok(()),
         }
     };
-    // What was given to the node is waited for even when the source failed.
+    // ADUs that the node has are waited for even after the source failed.
     let summary = tokio::select! {
         summary = publisher.finish() => summary,
-        // The node has what was given, and goes on without this program.
+        // The node has the ADUs and sends them without this program.
         () = shutdown.asked() => {
             let what = if arguments.hold.is_some() { "what it holds" } else { "what is under way" };
             terminal::tell(&format!("published {}; the node goes on with {what}", progress.finish()));
@@ -211,7 +213,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     Ok(Code::Done)
 }
 
-/// A file that is not there is bad input; a port in use is the moment's.
+/// A missing file is bad input; a port in use is a failure.
 fn source_code(from: &End) -> Code {
     match from {
         End::File(_) => Code::BadInput,
@@ -241,7 +243,7 @@ fn publication(arguments: &Arguments, needs: Needs, rate: Bitrate) -> Publicatio
         name: arguments.name.clone(),
         needs,
         layers: vec![Layer { rate, utility: 1.0 }],
-        // Video and audio are compressed already; packing them again is not worth an adapter.
+        // Video and audio are compressed already; a compression adapter would gain nothing.
         pack_ratio: Some(1.0),
         planner: (!arguments.unplanned).then_some(Planner::Exact),
     }
@@ -264,7 +266,7 @@ async fn open(
     })
 }
 
-/// Returns whether the source waits for a subscriber, which makes no sense for all.
+/// Returns whether the source waits for a subscriber: a live source cannot, a held stream need not.
 fn waits(arguments: &Arguments, feed: &Feed) -> bool {
     !arguments.no_wait && arguments.hold.is_none() && !feed.is_live()
 }
@@ -288,12 +290,11 @@ async fn wait(
     Ok(publisher.wanted().await?)
 }
 
-/// Keeps what a live source gives while a subscriber that waits for the stream hears of it and is planned
-/// for.
+/// Keeps a live source's units while a waiting subscriber hears of the stream and is planned for.
 async fn greet(feed: &mut Feed, publisher: &mut LastingPublisher) -> Result<(), Failure> {
     tokio::select! {
         wanted = publisher.wanted() => Ok(wanted?),
-        // What went wrong with the source is told when it is read on.
+        // A failure of the source is reported by the next read.
         _ = feed.gather() => Ok(()),
         () = tokio::time::sleep(GREETING) => Ok(()),
     }
@@ -347,7 +348,7 @@ fn outgoing(marks: Marks, payload: Bytes) -> Outgoing {
     }
 }
 
-/// Says what became of everything.
+/// Prints the summary.
 fn tell(passed: &str, summary: &Value) {
     let count = |key: &str| summary[key].as_u64().unwrap_or(0);
     let dropped: BTreeMap<String, u64> =
@@ -359,7 +360,7 @@ fn tell(passed: &str, summary: &Value) {
         ("delivered", "delivered on this machine"),
     ]
     .into_iter()
-    // What every publication tells, and of the rest what happened.
+    // `sent` always; other counts if they are not zero.
     .filter(|(key, _)| *key == "sent" || count(key) > 0)
     .map(|(key, title)| format!("{title} {}", count(key)))
     .collect();
@@ -375,7 +376,7 @@ fn tell(passed: &str, summary: &Value) {
     }
 }
 
-/// Returns what ended at one node for one cause, in words.
+/// Describes the ADUs lost at one node for one cause.
 fn loss(loss: &Value) -> String {
     let text = |key: &str| loss[key].as_str().unwrap_or("unknown").to_string();
     format!(

@@ -1,4 +1,4 @@
-//! `thalweg revoke NODE`: take a node's rights, at once and everywhere.
+//! `thalweg revoke NODE`: withdraws a node's rights, at once and everywhere.
 
 use clap::Args;
 
@@ -14,7 +14,7 @@ Examples:
 All that was granted to the node ends: its neighbours cut their links with it, its streams and subscriptions end, and it
 is off the map. The owner revokes every node, a node with `invite` those that it let in. A new ticket lets it in again.";
 
-/// Revoke what a node was granted.
+/// Revoke a node's rights.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -26,7 +26,7 @@ pub struct Arguments {
     socket: Socket,
 }
 
-/// Asks the node and prints what was done.
+/// Sends the request and prints the result.
 pub async fn run(arguments: &Arguments) -> Outcome {
     let node = arguments.socket.connect().await?;
     let done = node.revoke(&arguments.node).await;

@@ -1,4 +1,4 @@
-//! `thalweg route FROM TO`: the way that a stream would take now, why, and what the other ways cost.
+//! `thalweg route FROM TO`: the path that a stream would take now, why, and the cost of the alternatives.
 
 use std::fmt::Write as _;
 
@@ -22,19 +22,19 @@ The map is that of the node which is asked. An alternative is the best way that 
 There and back is what the ends of a hop say it carries, measured where it was full and configured where it was not.
 Without --stream the way is planned for a stream of 1 Mbit/s that is not confidential.";
 
-/// Show the way between two nodes on the live map, why it is the best, and the alternatives with their costs.
+/// Show the best path between two nodes on the live map, why it is the best, and what alternatives cost.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Where it begins: a node's name, its key, or the digits of it that `thalweg ls` shows.
+    /// The first node of the path: its name, its key, or the digits of it that `thalweg ls` shows.
     #[arg(value_name = "FROM")]
     from: String,
 
-    /// Where it ends.
+    /// The last node of the path.
     #[arg(value_name = "TO")]
     to: String,
 
-    /// The stream that it is for.
+    /// The stream to plan for.
     #[arg(long, value_name = "NAME")]
     stream: Option<StreamName>,
 

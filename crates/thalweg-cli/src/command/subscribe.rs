@@ -1,9 +1,9 @@
-//! `thalweg subscribe NAME --to …`: a stream of the fabric becomes a transport stream.
+//! `thalweg subscribe NAME --to …`: writes a stream of the fabric as a transport stream.
 //!
-//! *The idea.* ADUs come in sequence, each is written as soon as it is there. The stream may come later than its
-//! subscriber: that is said, and waited for.
+//! *The idea.* ADUs arrive in sequence, and each is written on arrival. A subscriber may start
+//! before its stream: it says so and waits.
 //!
-//! *What it does not do.* It decodes nothing: what was published is what ffmpeg and VLC get, less what was lost.
+//! *What it does not do.* It does not decode: ffmpeg and VLC get what was published, minus losses.
 
 use std::fmt::Write as _;
 
@@ -43,7 +43,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TARGET")]
     to: End,
 
-    /// At the end print what came and what was left out as a JSON object; not with `--to -`.
+    /// Print a JSON summary at the end: what was received and what was left out; not with `--to -`.
     #[arg(long)]
     json: bool,
 
@@ -59,17 +59,17 @@ pub struct Arguments {
 struct Left {
     /// Bytes written.
     written: u64,
-    /// Payloads that are no media units.
+    /// Payloads that are not media units.
     unreadable: u64,
-    /// What a node that went away had given up as missing, or would have given meanwhile, as far as is known.
+    /// ADUs that a lost node had reported as missing, or that passed while it was gone, as far as is known.
     missing: u64,
-    /// The stream of the ADU that came last, and its number.
+    /// Stream and sequence of the last ADU.
     last: Option<(StreamId, Sequence)>,
 }
 
 impl Left {
-    /// Takes in that an ADU came, and returns whether it is new: a node that is back gives the newest again.
-    /// The first after it was away says what is missing.
+    /// Records an ADU and returns whether it is new: a node that is back delivers the newest ADU
+    /// again. The sequence of the first new ADU after the outage shows how many are missing.
     fn is_new(&mut self, header: &Header, is_back: &mut bool) -> bool {
         let known = self.last.filter(|(stream, _)| *stream == header.stream);
         if let Some((_, last)) = known {
@@ -86,7 +86,7 @@ impl Left {
     }
 }
 
-/// Receives until the stream ends or somebody asks to stop.
+/// Receives until the stream ends or a request to stop.
 pub async fn run(arguments: &Arguments) -> Outcome {
     if arguments.json && arguments.to == End::Standard {
         let sentence =
@@ -149,7 +149,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     Ok(Code::Done)
 }
 
-/// What came, what is missing and what was left out, for programs.
+/// Makes the JSON summary: what arrived, what is missing and what was left out.
 fn report((adus, bytes, missing): (u64, u64, u64), left: &Left, withheld: &Withheld) -> Value {
     json!({
         "adus": adus,
@@ -166,7 +166,8 @@ fn report((adus, bytes, missing): (u64, u64, u64), left: &Left, withheld: &Withh
     })
 }
 
-/// What was withheld, and why: what every subscription tells, and of the rest what happened.
+/// Describes what was withheld and why: `before the first key picture` always, other counts if they
+/// are not zero.
 fn in_words(withheld: &Withheld) -> String {
     let mut text = format!("before the first key picture {}", withheld.before_key);
     for (count, what) in [
@@ -181,11 +182,11 @@ fn in_words(withheld: &Withheld) -> String {
     text
 }
 
-/// Why nothing more comes, though the stream has not ended.
+/// Why the subscription stopped before the end of the stream.
 enum Stop {
-    /// The node is gone, and may be back.
+    /// The node is gone, and may come back.
     Gone(LocalError),
-    /// It cannot be written, or the node says no.
+    /// The output cannot be written, or the node refused.
     Failed(Failure),
 }
 

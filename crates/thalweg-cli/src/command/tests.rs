@@ -1,4 +1,5 @@
-//! Proves that the command line is sound, says what it should, and tells worlds from configurations.
+//! Proves that the command line is sound, that help and errors are right, and that worlds and
+//! configurations are told apart.
 
 use std::path::Path;
 

@@ -1,9 +1,10 @@
-//! The demo: one camera, two fabrics of equal nodes and links; one carries the stream as it comes, one as planned.
+//! The demo: one camera, two fabrics with equal nodes and links; one unplanned, one planned.
 //!
-//! *The idea.* Each picture is encoded once and given to both fabrics at the same moment. The one sends every layer,
-//! first in, first out, until all has arrived; the other sends what the plan kept, sealed where the world calls for it,
-//! until it is due. Two viewers show what came in time. Two fabrics, not one, for on one the unplanned stream would
-//! fill the slow link and the planned stream with it.
+//! *The idea.* Each picture is encoded once and given to both fabrics at the same moment. The
+//! unplanned fabric sends every layer, first in, first out, until all have arrived. The planned
+//! fabric sends the layers that the plan keeps, sealed where the world requires it, until their
+//! deadline. Two viewers show what came in time. There are two fabrics, because on a single one the
+//! unplanned stream would fill the slow link and starve the planned stream.
 //!
 //! ```text
 //!               ┌► fabric (unplanned) ─► viewer ─┐
@@ -11,10 +12,11 @@
 //!               └► fabric (planned)   ─► viewer ─┘
 //! ```
 //!
-//! Threads: the camera and each viewer have one of their own, for they encode, decode and sleep; the nodes, shapers and
-//! the page share the run-time.
+//! The camera and each viewer have a thread of their own, since they encode, decode and sleep;
+//! nodes, shapers and page share the async runtime.
 //!
-//! *What it does not do.* It measures a network of this machine's making; nothing in it is a claim about a real one.
+//! *What it does not do.* It measures an emulated network on this machine, and claims nothing about
+//! a real one.
 
 mod camera;
 pub mod console;
@@ -43,36 +45,36 @@ use camera::Video;
 use console::{Footage, Hello, Kind, Live};
 use stage::Stage;
 
-/// The world of `thalweg demo` when no other is given.
+/// The default world of `thalweg demo`.
 const WORLD: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../worlds/demo.toml"
 ));
 
-/// How long after it was taken a frame is due in a world whose stream has no deadline.
+/// When a frame is due after its capture, if the stream has no deadline.
 const PLAYOUT_DEFAULT: Duration = Duration::from_secs(1);
 
-/// How long a headless run lasts unless told otherwise.
+/// The default length of a headless run.
 const HEADLESS_SECONDS: u64 = 20;
 
-/// What is asked of the demo.
+/// The options of the demo.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How long it runs; without it until interrupted, or 20 s without a page.
+    /// Length of the run; `None`: until interrupted, or [`HEADLESS_SECONDS`] without a page.
     pub seconds: Option<u64>,
-    /// The world; without it the built-in one.
+    /// The world; `None`: the built-in one.
     pub world: Option<PathBuf>,
-    /// The video; without it the built-in scene.
+    /// The video; `None`: the built-in scene.
     pub video: Option<PathBuf>,
-    /// Whether there is no page.
+    /// Whether to serve no page.
     pub headless: bool,
-    /// Whether the result is printed as JSON.
+    /// Whether to print the result as JSON.
     pub json: bool,
     /// The first port tried for the page.
     pub port: u16,
 }
 
-/// Runs the demo and prints what was seen.
+/// Runs the demo and prints the result.
 pub async fn run(options: Options) -> Outcome {
     let world = match &options.world {
         Some(file) => input::load_world(file)?,
@@ -118,7 +120,7 @@ pub async fn run(options: Options) -> Outcome {
     Ok(Code::Done)
 }
 
-/// Returns the stream that is shown: the first of the world.
+/// Returns the stream to show: the first of the world.
 fn choose(world: &World) -> Result<Stream, Failure> {
     match world.streams.first() {
         Some(stream) if stream.to.len() == 1 => Ok(stream.clone()),
@@ -134,7 +136,7 @@ fn choose(world: &World) -> Result<Stream, Failure> {
     }
 }
 
-/// Returns what stands in the way of a plan; nothing if there is one.
+/// Returns the shortfalls of the stream's plan; `None` if it is feasible.
 fn shortfalls(world: &World, stream: &Stream) -> Option<String> {
     let snapshot = world.snapshot(&stream.name)?;
     let (plan, shortfalls) = planner::plan(&snapshot, &Policy::default());
@@ -146,7 +148,7 @@ fn shortfalls(world: &World, stream: &Stream) -> Option<String> {
     (!report.feasible).then(|| lacks.join("; or "))
 }
 
-/// What runs beside the fabrics while the curtain is up.
+/// The tasks that run beside the fabrics.
 struct Show {
     live: Arc<Live>,
     original: watch::Sender<Option<bytes::Bytes>>,
@@ -231,16 +233,16 @@ impl Show {
         filmed
     }
 
-    /// Tells the page that this is the end.
+    /// Sends the page a last update and ends the tasks.
     async fn end(self) {
         self.live.finish();
         if self.has_page {
-            // One more tick, so that the page has the last figures.
+            // One more tick, so that the page gets the last figures.
             tokio::time::sleep(console::TICK * 2).await;
         }
         for helper in self.helpers {
             helper.abort();
-            // It holds its fabric until it is gone; that it was cut off is no news.
+            // The task holds its fabric until it is gone; its cancellation is expected.
             let _ = helper.await;
         }
     }

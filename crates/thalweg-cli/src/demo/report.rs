@@ -1,4 +1,4 @@
-//! What the demo prints at the end.
+//! The demo's result, printed at the end.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::stage::Stage;
 use crate::table;
 use crate::terminal::Colour;
 
-/// The one object of `demo --json`.
+/// The object of `demo --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Result {
     planned: Metrics,
@@ -22,7 +22,7 @@ pub struct Result {
     machine: Machine,
 }
 
-/// How well this machine kept up; nothing to do with the network.
+/// How well this machine kept up, independent of the network.
 #[derive(Clone, Copy, Debug, Default)]
 struct Machine {
     behind_ms: f64,
@@ -55,12 +55,12 @@ impl Result {
         }
     }
 
-    /// Returns it as one line of JSON.
+    /// Returns the result as one line of JSON.
     pub fn json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string(self)? + "\n")
     }
 
-    /// Returns it as a table for people.
+    /// Returns the result as a table for people.
     pub fn describe(&self, world: &World) -> String {
         let pair = |title: &str, show: &dyn Fn(&Metrics) -> String| {
             [

@@ -1,4 +1,4 @@
-//! Both fabrics, connected and ready, and who moves frames between camera, fabrics and viewers.
+//! Both fabrics, connected and ready, and the tasks that move frames between camera, fabrics and viewers.
 
 use std::sync::Arc;
 use std::sync::mpsc as thread_mpsc;
@@ -21,13 +21,13 @@ use super::console::{self, Kind, LinkState, Live};
 use super::fabric::{Fabric, Wiretap};
 use super::viewer::{self, Screen};
 
-/// Frames that wait for a sender before the camera's frames are lost to it: nearly a minute, 8 MB at 1.2 Mbit/s.
+/// Capacity of the queue before a sender: nearly a minute, 8 MB at 1.2 Mbit/s. Frames beyond it are lost.
 const BACKLOG_FRAMES_MAX: usize = 600;
 
-/// How often the links' loads are read.
+/// How often the links' loads are sampled.
 const SAMPLE: Duration = Duration::from_millis(200);
 
-/// Samples in the window that a load is taken over: one second.
+/// Samples in the window of a load: one second.
 const WINDOW: usize = 5;
 
 /// Two fabrics that carry one stream.
@@ -42,17 +42,17 @@ pub struct Stage {
     pub sides: [Side; 2],
 }
 
-/// A fabric, and what its viewer sees.
+/// A fabric with its viewer's screen.
 pub struct Side {
     /// The fabric.
     pub fabric: Arc<Fabric>,
-    /// What its viewer sees.
+    /// The viewer's screen.
     pub screen: Arc<Screen>,
     frames: mpsc::Sender<Arc<Shot>>,
     movers: [JoinHandle<()>; 2],
 }
 
-/// Where the camera puts frames: a fabric's sender and its viewer.
+/// The camera's outputs in one fabric: the sender and the viewer.
 pub struct Taker {
     screen: Arc<Screen>,
     frames: mpsc::Sender<Arc<Shot>>,
@@ -109,7 +109,7 @@ impl Stage {
         (&self.plan, self.explanation.clone())
     }
 
-    /// Returns how long after it was taken a frame is due.
+    /// Returns how long after its capture a frame is due.
     pub fn playout(&self) -> Duration {
         let deadline = self.stream.needs.deadline;
         if deadline.is_never() {
@@ -119,7 +119,7 @@ impl Stage {
         }
     }
 
-    /// Returns what the viewers see, unplanned first.
+    /// Returns the viewers' screens, unplanned first.
     pub fn screens(&self) -> [Arc<Screen>; 2] {
         self.sides.each_ref().map(|side| Arc::clone(&side.screen))
     }
@@ -145,7 +145,7 @@ impl Stage {
         self.sides.iter().zip(shown).zip(kinds).map(open).unzip()
     }
 
-    /// Starts what keeps the page's links up to date and applies the events of the world.
+    /// Starts the tasks that update the page's links and apply the world's events.
     pub fn measure(&self, live: &Arc<Live>) -> Vec<JoinHandle<()>> {
         let mut helpers = Vec::new();
         for (at, side) in self.sides.iter().enumerate() {
@@ -201,12 +201,12 @@ impl Side {
 }
 
 impl Taker {
-    /// Takes a frame; it never waits.
+    /// Takes a frame; never waits.
     pub fn take(&self, shot: &Arc<Shot>) {
         self.screen.captured(shot.capture);
-        // A full backlog has lost the frame: its viewer will see that it is late.
+        // A full queue loses the frame: the viewer counts it as late.
         let _ = self.frames.try_send(Arc::clone(shot));
-        // A viewer that ended has said why.
+        // A viewer that ended has reported why.
         let _ = self.viewer.send(Arc::clone(shot));
     }
 }
@@ -246,7 +246,7 @@ async fn receive(mut subscriber: Subscriber, screen: Arc<Screen>) {
     }
 }
 
-/// Reads the loads of the links, along the stream, over a sliding second.
+/// Samples the links' loads in the stream's direction, over a sliding second.
 async fn watch_links(fabric: &Fabric, world: &World, plan: &Report, live: &Live, side: usize) {
     let mut past = std::collections::VecDeque::new();
     let mut ticks = tokio::time::interval(SAMPLE);
@@ -282,7 +282,7 @@ async fn watch_links(fabric: &Fabric, world: &World, plan: &Report, live: &Live,
     }
 }
 
-/// Changes the lines when the world says so.
+/// Changes the lines at the times of the world's events.
 async fn play_events(fabric: &Fabric, world: &World) {
     let start = tokio::time::Instant::now();
     let mut times: Vec<_> = world.events.iter().map(|event| event.time).collect();

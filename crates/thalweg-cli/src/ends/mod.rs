@@ -1,16 +1,16 @@
-//! Where media comes from and goes to: files, pipes, UDP.
+//! Media inputs and outputs: files, pipes, UDP.
 //!
-//! *The idea.* `--from` and `--to` name an [`End`]. A [`Source`] gives transport stream bytes in slices of any size; a
-//! [`Sink`] takes whole transport packets. What the bytes mean is `thalweg-media`'s.
+//! *The idea.* `--from` and `--to` name an [`End`]. A [`Source`] returns transport stream bytes in slices
+//! of any size; a [`Sink`] takes whole transport packets. `thalweg-media` interprets the bytes.
 //!
 //! | end | `--from` | `--to` |
 //! |---|---|---|
-//! | a path | read once, or again and again | made anew |
+//! | a path | read once or repeatedly | created, or truncated |
 //! | `-` | standard input | standard output |
-//! | `udp://[address]:port` | bound; plain packets, cut anywhere, or RTP, told apart; a multicast group is joined | seven packets a datagram |
+//! | `udp://[address]:port` | bound; RTP or plain packets; joins a multicast group | seven packets a datagram |
 //! | `rtp://[address]:port` | the same | the same in RTP |
 //!
-//! *What it does not do.* It waits for nothing but its end: pacing is [`crate::pace`]'s.
+//! *What it does not do.* It does not pace: [`crate::pace`] does.
 
 mod sink;
 mod source;
@@ -29,7 +29,7 @@ use thalweg_net::{NoPlace, Place};
 pub use sink::Sink;
 pub use source::{Seen, Source};
 
-/// Options of ffmpeg's `udp://` that say how it reads and sends, and nothing of what: they are left aside.
+/// Options of ffmpeg's `udp://` that affect only how ffmpeg reads and sends. They are ignored.
 const MEANINGLESS: &[&str] = &[
     "pkt_size",
     "buffer_size",
@@ -38,10 +38,10 @@ const MEANINGLESS: &[&str] = &[
     "reuse",
 ];
 
-/// How much of a word that is no end is shown.
+/// Characters of a bad value that an error shows.
 const SHOWN_MAX: usize = 80;
 
-/// What `--from` or `--to` names.
+/// An input or output, as `--from` or `--to` names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// A file, or anything that opens like one.
@@ -50,32 +50,32 @@ pub enum End {
     Standard,
     /// Datagrams.
     Datagrams {
-        /// Where they come from or go to.
+        /// The address to receive on or to send to.
         address: SocketAddr,
-        /// Whether they are to be RTP when sent.
+        /// Whether to send RTP.
         rtp: bool,
     },
 }
 
-/// The text names no end.
+/// The text names no input or output.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadEnd {
     /// No address and port after `udp://` or `rtp://`.
     #[error("{0}; write udp://127.0.0.1:5004, udp://[::1]:5004, or udp://:5004")]
     Address(NoPlace),
-    /// Port 0, which stands for any.
+    /// Port 0, which means any port.
     #[error("port 0 is no port where something comes from or goes to: write another")]
     NoPort,
-    /// A host that is not found.
+    /// The host name cannot be resolved.
     #[error(transparent)]
     Host(#[from] NoHost),
-    /// An option as ffmpeg has them, which would change what is read or sent.
+    /// An ffmpeg option that would change what is read or sent.
     #[error("`{0}` is an option that has no meaning here: leave it out")]
     Option(String),
-    /// A scheme that is not read here.
+    /// A scheme that is not supported.
     #[error("`{0}` cannot be used here: use a file, `-`, udp://address:port or rtp://address:port")]
     Scheme(String),
-    /// Nothing was named.
+    /// An empty text.
     #[error("an empty name is no file: use a file, `-`, udp://address:port or rtp://address:port")]
     Empty,
 }
@@ -98,8 +98,8 @@ impl FromStr for End {
     }
 }
 
-/// Reads `address:port`; players write `@` before it, ffmpeg options behind it, and an absent address is every one of this machine's. A name
-/// is looked up once.
+/// Parses `address:port`. A `@` before it (players) and ffmpeg's options after it are accepted;
+/// without an address it means every address of this machine. A host name is looked up once.
 fn address(text: &str) -> Result<SocketAddr, BadEnd> {
     let (text, options) = text.split_once('?').unwrap_or((text, ""));
     let options = options.split('&').filter(|option| !option.is_empty());
@@ -117,7 +117,7 @@ fn address(text: &str) -> Result<SocketAddr, BadEnd> {
     };
     let address = match whole.parse().map_err(BadEnd::Address)? {
         Place::Address(address) => address,
-        // The first is what others take who look it up.
+        // The first address, as resolvers order them and other programs take it.
         Place::Host(host) => host.look_up_blocking()?[0],
     };
     if address.port() == 0 {

@@ -1,4 +1,4 @@
-//! Whole transport packets out.
+//! Output of whole transport packets.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,9 +12,9 @@ use tokio::net::UdpSocket;
 
 use super::End;
 
-/// Where transport packets go.
+/// Where transport packets are written.
 pub enum Sink {
-    /// A file; what was written before a failure stays whole packets.
+    /// A file; after a failure it still ends on a packet boundary.
     File(Whole),
     /// Standard output.
     Standard,
@@ -24,16 +24,16 @@ pub enum Sink {
     Rtp(UdpSocket, Packetizer),
 }
 
-/// A file that ends after a whole packet even when the disk is full.
+/// A file that ends on a packet boundary even when the disk is full.
 pub struct Whole {
     file: std::fs::File,
     path: PathBuf,
-    /// Bytes written, always whole packets.
+    /// Bytes written: a multiple of the packet size.
     length: u64,
 }
 
 impl Sink {
-    /// Opens an end for writing; a file is made anew.
+    /// Opens an output; a file is created or truncated.
     pub async fn open(end: &End) -> anyhow::Result<Self> {
         match end {
             End::Standard => Ok(Self::Standard),
@@ -61,7 +61,7 @@ impl Sink {
         }
     }
 
-    /// Writes whole packets; `time_90khz` is stamped on RTP.
+    /// Writes whole packets; `time_90khz` becomes the RTP timestamp.
     pub async fn write(&mut self, packets: &[u8], time_90khz: u64) -> anyhow::Result<()> {
         match self {
             Self::File(whole) => whole.write(packets),
@@ -89,7 +89,7 @@ impl Sink {
         }
     }
 
-    /// Makes sure that what was written is there.
+    /// Syncs a file to disk.
     pub fn finish(self) -> anyhow::Result<()> {
         match self {
             Self::File(whole) => whole.finish(),
@@ -106,7 +106,8 @@ impl Whole {
                 Ok(())
             }
             Err(error) => {
-                // Half a packet may have found room. A device such as /dev/full cannot be cut, and needs no cutting.
+                // Part of a packet may have been written. A device such as /dev/full cannot be
+                // truncated, and need not be.
                 let _ = self.file.set_len(self.length);
                 Err(self.failed(error))
             }
@@ -142,7 +143,7 @@ async fn connect(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends a datagram; that nobody listens is told by the system only now and then, and is no failure of ours.
+/// Sends a datagram. The system reports an absent listener only now and then, so that is not a failure.
 async fn send(socket: &UdpSocket, datagram: &[u8]) -> anyhow::Result<()> {
     match socket.send(datagram).await {
         Ok(_) => Ok(()),
@@ -151,7 +152,8 @@ async fn send(socket: &UdpSocket, datagram: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// RFC 3550 wants source id and first number hard to guess, so that two sources do not collide; time does that here.
+/// Returns a seed for the SSRC and the first sequence number. RFC 3550 wants them hard to guess, so
+/// that two sources do not collide; time and process id do that here.
 fn seed() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let nanos = since.unwrap_or(Duration::ZERO).as_nanos() as u64;

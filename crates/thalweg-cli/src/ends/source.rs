@@ -1,4 +1,4 @@
-//! Transport stream bytes in, and what came instead of them.
+//! Input of transport stream bytes, with counts of all that arrived.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,37 +15,37 @@ use tokio::net::UdpSocket;
 
 use super::End;
 
-/// Bytes read from a file or pipe at once: a few hundred packets.
+/// Bytes per read of a file or pipe: a few hundred packets.
 const READ_BYTES: usize = 64 * 1024;
 
-/// The receive buffer asked for: half a second of 60 Mbit/s, for a burst of an encoder's key picture.
+/// Receive buffer to ask for: half a second at 60 Mbit/s, for the burst of an encoder's key picture.
 const RECEIVE_BYTES: usize = 4 << 20;
 
-/// A gap after which a live sender's reordering window is given up, so that the last packets are not kept back.
+/// A pause of a live sender after which the reordering window is flushed, so that the last packets get out.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// How many of the first bytes are kept, to tell what they look like.
+/// First bytes kept, to guess their format.
 const HEAD_BYTES: usize = 16;
 
-/// Where transport stream bytes come from, and what has come.
+/// An input of transport stream bytes, with counts.
 pub struct Source {
     input: Input,
     seen: Seen,
 }
 
-/// What has come from a source, whatever it was.
+/// What arrived from a source, MPEG-TS or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Bytes, headers of RTP included.
+    /// Bytes, RTP headers included.
     pub bytes: u64,
-    /// The first of them.
+    /// The first bytes.
     pub head: Vec<u8>,
-    /// What has met a port, if it is one.
+    /// Counts of the UDP port, if the source is one.
     pub port: Option<PortCounts>,
 }
 
 enum Input {
-    /// A file, which can be read again.
+    /// A file, which can be rewound.
     File(File),
     /// A pipe.
     Pipe(Box<dyn AsyncRead + Send + Unpin>),
@@ -53,7 +53,7 @@ enum Input {
     Datagrams(Box<Datagrams>),
 }
 
-/// A bound socket and what tells its datagrams apart.
+/// A bound socket and the parser of its datagrams.
 struct Datagrams {
     socket: UdpSocket,
     buffer: Vec<u8>,
@@ -62,7 +62,7 @@ struct Datagrams {
 }
 
 impl Source {
-    /// Opens an end for reading.
+    /// Opens an input.
     pub async fn open(end: &End) -> anyhow::Result<Self> {
         let input = match end {
             End::Standard => Input::Pipe(Box::new(tokio::io::stdin())),
@@ -77,16 +77,16 @@ impl Source {
         })
     }
 
-    /// Returns whether it is live: its units are due when they come.
+    /// Returns whether the source is live: its units are due on arrival.
     pub fn is_live(&self) -> bool {
         matches!(self.input, Input::Datagrams(_))
     }
 
     /// Returns the next bytes, or `None` at the end.
     ///
-    /// Fails   what the system said
+    /// Fails   the system's error
     ///
-    /// May be dropped before it is ready without losing bytes.
+    /// Cancel safe: dropping the future loses no bytes.
     pub async fn read(&mut self) -> io::Result<Option<Bytes>> {
         let bytes = match &mut self.input {
             Input::File(file) => read_some(file).await?,
@@ -100,7 +100,7 @@ impl Source {
         Ok(bytes)
     }
 
-    /// Goes back to the beginning; returns whether that is possible.
+    /// Rewinds to the beginning; returns whether the source can do that.
     pub async fn rewind(&mut self) -> io::Result<bool> {
         match &mut self.input {
             Input::File(file) => file.seek(SeekFrom::Start(0)).await.map(|_| true),
@@ -108,7 +108,7 @@ impl Source {
         }
     }
 
-    /// Returns what has come so far.
+    /// Returns what arrived so far.
     pub fn seen(&self) -> Seen {
         match &self.input {
             Input::Datagrams(datagrams) => {
@@ -183,7 +183,7 @@ impl Datagrams {
     }
 }
 
-/// Binds an address; a multicast group is joined on the interface that routing chooses.
+/// Binds an address; joins a multicast group on the interface that routing chooses.
 fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(
         Domain::for_address(address),
@@ -191,10 +191,10 @@ fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
         Some(Protocol::UDP),
     )?;
     socket.set_nonblocking(true)?;
-    // The kernel may grant less, which is no reason to stop.
+    // The kernel may grant less, which is acceptable.
     let _ = socket.set_recv_buffer_size(RECEIVE_BYTES);
     if address.ip().is_multicast() {
-        // Several receivers of one group on one machine are usual.
+        // Several receivers of one group on one machine are common.
         socket.set_reuse_address(true)?;
     }
     socket.bind(&address.into())?;

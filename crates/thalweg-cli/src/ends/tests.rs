@@ -1,4 +1,5 @@
-//! Proves what names an end, that a full disk leaves whole packets, and that datagrams are read as what they are.
+//! Proves how inputs and outputs are named, that a full disk leaves whole packets, and how
+//! datagrams are parsed.
 
 use super::*;
 

@@ -1,10 +1,11 @@
 //! How a run ends: a code for scripts and one sentence for people.
 //!
-//! *The idea.* A command returns `Result<Code, Failure>`. Any error becomes a [`Failure`] with [`Code::Failed`] by `?`;
-//! where it is the input's fault the command says so with [`OrCode::or_code`]. A pipe that the reader closed is a
-//! graceful end, not an error: `thalweg plan … | head -1` succeeds.
+//! *The idea.* A command returns `Result<Code, Failure>`. `?` turns any error into a [`Failure`] with
+//! [`Code::Failed`]; where the input is at fault, the command says so with [`OrCode::or_code`]. A pipe
+//! closed by its reader is a graceful end: `thalweg plan … | head -1` succeeds.
 //!
-//! *What it does not do.* Usage errors: clap words those, and their code is 2, which is [`Code::BadInput`] too.
+//! *What it does not do.* Usage errors: clap words them, with exit code 2, which is also
+//! [`Code::BadInput`].
 
 use std::fmt::Write as _;
 use std::io;
@@ -30,11 +31,11 @@ Exit codes:
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
-    /// It did what was asked.
+    /// The command did what was asked.
     Done = 0,
-    /// It failed while running.
+    /// The command failed while running.
     Failed = 1,
-    /// What it was given cannot be used; nothing was started.
+    /// Unusable input; nothing was started.
     BadInput = 2,
     /// No plan satisfies the stream's needs.
     Infeasible = 3,
@@ -44,20 +45,20 @@ pub enum Code {
     Broken = 5,
 }
 
-/// Why a command did not do what was asked, and the code it exits with.
+/// Why a command failed, and its exit code.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.
     pub code: Code,
-    /// The sentence, with its causes.
+    /// The error with its causes.
     pub error: anyhow::Error,
 }
 
-/// What every command returns.
+/// The result of every command.
 pub type Outcome = Result<Code, Failure>;
 
 impl Failure {
-    /// Returns what it means that something did not start: bad input if what was given is to blame.
+    /// Makes the failure of something that did not start: bad input if `is_input`.
     pub fn of_start(error: impl Into<anyhow::Error>, is_input: bool) -> Self {
         let code = if is_input {
             Code::BadInput
@@ -68,7 +69,8 @@ impl Failure {
         Self { code, error }
     }
 
-    /// Returns what it means that the node does not do something: bad input if nobody, or more than one, is called as was said.
+    /// Makes the failure of a request that the node refused: bad input if a name matches no node,
+    /// or several.
     pub fn of_node(error: LocalError) -> Self {
         let is_input = matches!(error, LocalError::Unknown(_));
         Self::of_start(error, is_input)
@@ -80,7 +82,7 @@ impl Failure {
     }
 }
 
-/// Gives an error its exit code.
+/// Attaches an exit code to an error.
 pub trait OrCode<T> {
     /// Turns the error into a failure with this code.
     fn or_code(self, code: Code) -> Result<T, Failure>;
@@ -112,7 +114,7 @@ pub fn fail<T>(code: Code, sentence: impl Into<String>) -> Result<T, Failure> {
     })
 }
 
-/// Prints the failure, if it is one, and returns the code for the operating system.
+/// Prints the failure, if there is one, and returns the exit code.
 pub fn report(outcome: Outcome) -> ExitCode {
     let code = match outcome {
         Ok(code) => code,
@@ -125,16 +127,16 @@ pub fn report(outcome: Outcome) -> ExitCode {
     ExitCode::from(code as u8)
 }
 
-/// Prints what clap has to say, a mistake or the help that was asked for, and returns the code for the operating system.
+/// Prints clap's output, an error or the requested help, and returns the exit code.
 pub fn report_usage(usage: &clap::Error) -> ExitCode {
     match usage.print().context("cannot write the help") {
         Err(error) if !usage.use_stderr() => report(Err(error.into())),
-        // Nobody is left to be told when standard error itself is gone.
+        // Standard error itself is gone, so there is nowhere to report to.
         _ => ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(Code::BadInput as u8)),
     }
 }
 
-/// Joins an error and its causes into one sentence; a cause that the sentence already says is not repeated.
+/// Joins an error and its causes into one sentence, and skips causes that the sentence already contains.
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {
@@ -146,7 +148,8 @@ fn sentence(error: &anyhow::Error) -> String {
     text
 }
 
-/// Returns whether what read our output has closed it. A node that went away breaks a pipe too, and that is a failure.
+/// Returns whether the reader of our output closed it. A lost node breaks a pipe too, but that is a
+/// failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let is_node = |cause: &(dyn std::error::Error + 'static)| cause.is::<LocalError>();
     !error.chain().any(is_node)

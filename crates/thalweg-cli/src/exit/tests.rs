@@ -1,4 +1,4 @@
-//! Proves how errors end a run: codes are kept, causes are told once, a closed pipe is no failure.
+//! Proves how errors end a run: codes are kept, each cause is stated once, a closed pipe is a graceful end.
 
 use anyhow::Context as _;
 

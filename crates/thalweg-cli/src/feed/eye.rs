@@ -1,10 +1,9 @@
-//! A feed with an eye on it: units as they come, and a word to the person at the terminal when none do.
+//! Reads a feed, and reports to the person at the terminal when no usable units arrive.
 //!
-//! *The idea.* Each wait for a unit is cut into pieces of a few seconds, and after each `watch` says what
-//! there is to say. At the end a source of which nothing could be used is a failure that says what came
-//! instead.
+//! *The idea.* Each wait for a unit is cut into intervals of a few seconds; after each, `watch` returns
+//! what to report. At the end, a source without usable units is a failure that states what arrived instead.
 //!
-//! *What it does not do.* It decides nothing of that; `watch` and `trouble` do.
+//! *What it does not do.* It decides nothing about the reports: `watch` and `trouble` do.
 
 use std::io;
 use std::pin::pin;
@@ -22,19 +21,19 @@ use crate::ends::{End, Source};
 use crate::exit::{Code, Outcome, fail};
 use crate::terminal;
 
-/// How long the medium's own time is waited for once units come: streams without times have none.
+/// How long units may arrive without timestamps before the rate is measured by this machine's clock.
 const UNTIMED: Duration = Duration::from_secs(5);
 
-/// Watches a feed.
+/// Reads a feed and watches it for silence.
 pub struct Eye {
     start: Instant,
-    /// When the first usable unit was seen.
+    /// When the first usable unit arrived, since `start`.
     usable: Option<Duration>,
     watch: Watch,
 }
 
 impl Eye {
-    /// Begins to watch what comes from an end.
+    /// Starts to watch an input.
     pub fn open(from: &End) -> Self {
         Self {
             start: Instant::now(),
@@ -43,7 +42,7 @@ impl Eye {
         }
     }
 
-    /// Opens the end; a pipe opens only when another program writes to it, which is told.
+    /// Opens the input; reports that a pipe has no writer yet, since opening it waits for one.
     pub async fn source(&self, from: &End) -> anyhow::Result<Source> {
         let mut open = pin!(Source::open(from));
         let patience = self.watch.patience(self.start.elapsed());
@@ -58,8 +57,8 @@ impl Eye {
         open.await
     }
 
-    /// Measures the rate of a feed; see [`Feed::measure`]. Where units say nothing of time, by the
-    /// clock here.
+    /// Measures the rate of a feed; see [`Feed::measure`]. For units without timestamps it uses
+    /// this machine's clock.
     pub async fn measure(&mut self, feed: &mut Feed) -> io::Result<Option<Bitrate>> {
         self.watch.begin(self.start.elapsed());
         loop {
@@ -68,7 +67,7 @@ impl Eye {
                 rate = feed.measure() => Some(rate),
                 () = tokio::time::sleep(patience) => None,
             };
-            // An end is told by itself.
+            // The caller reports the end of the feed.
             let is_over = matches!(rate, Some(Ok(None) | Err(_)));
             if !is_over && let Some(sentence) = self.look(feed, rate.is_some()) {
                 terminal::tell(&sentence);
@@ -86,7 +85,7 @@ impl Eye {
         }
     }
 
-    /// Gives the next unit of a feed; see [`Feed::next`]. `say` gets a sentence when none comes for long.
+    /// Returns the next unit of a feed; see [`Feed::next`]. `say` gets a sentence when none comes for long.
     pub async fn next(
         &mut self,
         feed: &mut Feed,
@@ -116,7 +115,7 @@ impl Eye {
     }
 }
 
-/// What an end is called in a sentence.
+/// Returns the name of an input for a sentence.
 fn name(from: &End) -> String {
     match from {
         End::Standard => "standard input".to_owned(),
@@ -124,7 +123,7 @@ fn name(from: &End) -> String {
     }
 }
 
-/// Ends a run in which the source gave nothing that can be used.
+/// Ends a run in which the source gave no usable unit.
 pub fn nothing(from: &End, feed: &Feed) -> Outcome {
     let trouble = feed.trouble().sentence();
     let trouble = trouble.map_or_else(String::new, |trouble| format!(" ({trouble})"));
@@ -148,7 +147,7 @@ pub fn nothing(from: &End, feed: &Feed) -> Outcome {
     )
 }
 
-/// Ends a run that was asked to end before anything could be used: a failure if something had come.
+/// Ends a run that was asked to end before a unit was usable: a failure if bytes had arrived.
 pub fn stopped(from: &End, feed: &Feed) -> Outcome {
     match feed.lack() {
         Some(_) if feed.seen().bytes > 0 => nothing(from, feed),

@@ -1,10 +1,10 @@
-//! What bytes that are no MPEG-TS look like, by the marks that other formats begin with.
+//! Guesses the format of bytes that are not MPEG-TS, by magic numbers.
 //!
-//! *What it does not do.* It reads nothing of those formats; a guess is said as one.
+//! *What it does not do.* It parses none of those formats, and words a guess as a guess.
 
 use std::fmt::Write as _;
 
-/// Bytes shown where nothing is known.
+/// Bytes shown of an unknown format.
 const SHOWN_BYTES: usize = 8;
 
 /// Returns `look like an MP4 file`, or `begin with 00 00 01 02 …`.

@@ -1,9 +1,9 @@
-//! Media units from a [`Source`], with their marks, once or round and round.
+//! Media units from a [`Source`], with their marks, once or in a loop.
 //!
-//! *The idea.* Bytes go through `thalweg_media::ts::Publisher`; what comes out is given one by one. A file that is
-//! played again goes on in time where it ended, so that a player sees no seam. Before a stream is announced its first
-//! seconds are read ahead, for the planner wants its rate. What comes and cannot be used is told: while it
-//! comes (`watch`), and at the end (`trouble`).
+//! *The idea.* Bytes go through `thalweg_media::ts::Publisher`, which returns units one by one. A
+//! file in a loop continues the media time where it ended, so that a player sees no seam. The first
+//! seconds are read ahead before the stream is announced, because the planner needs its rate.
+//! Unusable input is reported: while it arrives (`watch`), and at the end (`trouble`).
 //!
 //! *What it does not do.* It does not pace (`pace`) and knows no node.
 
@@ -31,30 +31,30 @@ use crate::pace::JUMP;
 #[cfg(test)]
 mod tests;
 
-/// How much of the medium is read ahead to tell its rate: four groups of pictures of half a second.
+/// Media time that is read ahead to measure the rate: four groups of pictures of half a second.
 const AHEAD: Duration = Duration::from_secs(2);
 
-/// The most that is read ahead, should the stream carry no times.
+/// Bound of the read-ahead, for a stream without timestamps.
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
 
-/// The most that is read of a file or pipe in search of a first packet.
+/// Bound of the search for a first packet in a file or pipe.
 const SEARCH_BYTES_MAX: u64 = 64 << 20;
 
-/// Units kept that come before any programme is known: the service information of a few hundred services.
+/// Units kept from before any programme is known: the service information of a few hundred services.
 const EARLY_UNITS_MAX: usize = 64;
 
-/// Reads a source to its end, or without end.
+/// Reads units from a source, to its end or in a loop.
 pub struct Feed {
     source: Source,
     repeat: bool,
     publisher: Publisher,
     ahead: VecDeque<(Marks, Bytes)>,
     stage: Stage,
-    /// Units since the source could be used.
+    /// Units since the source became usable.
     units: u64,
-    /// Units that were dropped, since no programme was known.
+    /// Units dropped because no programme was known.
     early: u64,
-    /// Units that were dropped, since nobody received the stream yet.
+    /// Units dropped because the stream had no subscriber yet.
     unwanted: u64,
 }
 
@@ -62,16 +62,16 @@ pub struct Feed {
 enum Stage {
     /// More bytes may come.
     Reading,
-    /// All bytes are in the publisher.
+    /// The publisher has all bytes.
     Read,
     /// No more units come.
     Ended,
 }
 
-/// How much of the medium has passed, each clock for itself.
+/// Media time that has passed, per clock.
 #[derive(Debug, Default)]
 struct Span {
-    /// By clock: the last time, and how much has passed without jumps.
+    /// By clock: the last timestamp, and the time passed without jumps.
     clocks: BTreeMap<u16, (MediaTime, Duration)>,
 }
 
@@ -85,7 +85,7 @@ impl Span {
         *last = time;
     }
 
-    /// Returns what has passed by the clock that has gone the farthest.
+    /// Returns the time passed on the clock that advanced furthest.
     fn longest(&self) -> Duration {
         let passed = self.clocks.values().map(|(_, passed)| *passed);
         passed.max().unwrap_or(Duration::ZERO)
@@ -93,7 +93,7 @@ impl Span {
 }
 
 impl Feed {
-    /// Makes a feed at the start of its source; `repeat` reads a file again and again.
+    /// Makes a feed at the start of its source; `repeat` loops a file.
     pub fn new(source: Source, repeat: bool) -> Self {
         Self {
             source,
@@ -107,7 +107,7 @@ impl Feed {
         }
     }
 
-    /// Returns whether units are due when they come.
+    /// Returns whether units are due on arrival.
     pub fn is_live(&self) -> bool {
         self.source.is_live()
     }
@@ -123,12 +123,12 @@ impl Feed {
         }
     }
 
-    /// Returns what has not come yet, without which nothing can be used.
+    /// Returns what has not arrived yet and is needed before any unit is usable.
     pub fn lack(&self) -> Option<Lack> {
         self.publisher.lack()
     }
 
-    /// Returns what has come, and what was made of it.
+    /// Returns what arrived and what the readers made of it.
     pub fn sight(&self) -> Sight {
         Sight {
             seen: self.seen(),
@@ -138,31 +138,31 @@ impl Feed {
         }
     }
 
-    /// Returns what has come from the source, whatever it was.
+    /// Returns what arrived from the source, MPEG-TS or not.
     pub fn seen(&self) -> Seen {
         self.source.seen()
     }
 
-    /// Returns how many units have come since the source could be used.
+    /// Returns the units since the source became usable.
     pub fn units(&self) -> u64 {
         self.units
     }
 
-    /// Returns the rate of what was read ahead, if it came within a time.
+    /// Returns the rate of the read-ahead units, if they arrived within `time`.
     pub fn rate_over(&self, time: Duration) -> Bitrate {
         let bytes = self.ahead.iter().map(|(_, payload)| payload.len() as u64);
         DataSize::from_bytes(bytes.sum()) / time.max(Duration::from_secs(1))
     }
 
-    /// Reads ahead, and returns the rate of the stream so far; `None` if nothing is there that can be used.
+    /// Reads ahead and returns the stream's rate so far; `None` if the source ended without a usable unit.
     ///
     /// ```text
-    /// rate = Σ bytes / max(time passed by the clock that has gone the farthest, 1 s)
+    /// rate = Σ bytes / max(time passed on the clock that advanced furthest, 1 s)
     /// ```
     ///
     /// Units   bit/s, payload framing included
     ///
-    /// May be dropped before it is ready, and called again.
+    /// Cancel safe, and may be called again.
     pub async fn measure(&mut self) -> io::Result<Option<Bitrate>> {
         let mut span = Span::default();
         let mut bytes = 0;
@@ -171,7 +171,7 @@ impl Feed {
             while let Some((marks, payload)) = self.ahead.get(at) {
                 at += 1;
                 bytes += payload.len() as u64;
-                // Tables come before the first time and carry none.
+                // Tables precede the first timestamp and carry none.
                 if marks.decode_time > MediaTime::default() {
                     span.handle_time(marks.clock, marks.decode_time);
                 }
@@ -195,11 +195,11 @@ impl Feed {
         Ok(Some(DataSize::from_bytes(bytes) / over))
     }
 
-    /// Reads on without end and keeps what comes, the newest 8 MiB at most.
+    /// Reads until the end and keeps the newest 8 MiB.
     ///
-    /// May be dropped at any time without losing a unit.
+    /// Cancel safe: no unit is lost.
     ///
-    /// Fails   the source cannot be read; what was kept is there
+    /// Fails   the source cannot be read; what was kept is still there
     pub async fn gather(&mut self) -> io::Result<()> {
         let mut bytes: u64 = self.ahead.iter().map(|(_, kept)| kept.len() as u64).sum();
         while let Some((marks, payload)) = self.read_on().await? {
@@ -216,9 +216,9 @@ impl Feed {
         Ok(())
     }
 
-    /// Gives the next unit, or `None` at the end.
+    /// Returns the next unit, or `None` at the end.
     ///
-    /// May be dropped before it is ready without losing a unit.
+    /// Cancel safe: no unit is lost.
     pub async fn next(&mut self) -> io::Result<Option<(Marks, Bytes)>> {
         if let Some(unit) = self.ahead.pop_front() {
             return Ok(Some(unit));
@@ -226,7 +226,7 @@ impl Feed {
         self.read_on().await
     }
 
-    /// Gives the next unit from the source.
+    /// Returns the next unit from the source, past the read-ahead.
     async fn read_on(&mut self) -> io::Result<Option<(Marks, Bytes)>> {
         loop {
             if let Some(unit) = self.publisher.poll_adu() {
@@ -251,15 +251,15 @@ impl Feed {
         }
     }
 
-    /// Returns whether so much came of a file or pipe without a packet that none will come: a device has no
-    /// end.
+    /// Returns whether a file or pipe gave [`SEARCH_BYTES_MAX`] bytes without a packet: a device
+    /// such as /dev/zero has no end.
     fn is_hopeless(&self) -> bool {
         !self.is_live()
             && self.lack() == Some(Lack::Packets)
             && self.source.seen().bytes >= SEARCH_BYTES_MAX
     }
 
-    /// Begins the next pass, where there is to be one; what cannot be used is not read again.
+    /// Starts the next pass of a loop, or ends; an unusable file is not read again.
     async fn turn(&mut self) -> io::Result<()> {
         let is_usable = self.lack().is_none();
         if self.repeat && is_usable && self.source.rewind().await? {

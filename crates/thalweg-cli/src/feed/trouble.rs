@@ -1,8 +1,7 @@
-//! What was wrong with a source, in words and for scripts.
+//! What was wrong with a source, in words and as JSON.
 //!
-//! *The idea.* Every count of the readers (packets, tables, units, RTP, datagrams) that means that something
-//! was missing or left out has a phrase; what is not zero is said. For scripts all counts are given, zero or
-//! not.
+//! *The idea.* Every count of the readers (packets, tables, units, RTP, datagrams) that means missing or
+//! dropped input has a phrase, which is printed unless the count is zero. The JSON has all counts.
 
 use serde_json::{Value, json};
 use thalweg_media::rtp::PortCounts;
@@ -11,20 +10,20 @@ use thalweg_media::ts::Counts;
 /// What was wrong with the source, over all passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
-    /// What the reader met.
+    /// Counts of the transport stream reader.
     pub counts: Counts,
-    /// What met the port, if the source is one.
+    /// Counts of the UDP port, if the source is one.
     pub port: PortCounts,
-    /// Programmes that are listed, and the PID of their PMT, of which none came.
+    /// Programmes that the PAT lists and whose PMT never came: number and PID of the PMT.
     pub missing_maps: Vec<(u16, u16)>,
-    /// Units that came before any programme was known, and were more than is kept of them.
+    /// Units dropped because they came before any programme was known.
     pub early_units: u64,
-    /// Units that came while nobody received the stream, and were more than is kept of them.
+    /// Units dropped because they came before the stream had a subscriber.
     pub unwanted_units: u64,
 }
 
 impl Trouble {
-    /// Returns one sentence about everything that was wrong, or `None` if nothing was.
+    /// Returns one sentence about all that was wrong, or `None`.
     pub fn sentence(&self) -> Option<String> {
         let mut parts: Vec<String> = (self.of_datagrams().into_iter())
             .chain(self.of_packets())
@@ -122,7 +121,7 @@ impl Trouble {
         ]
     }
 
-    /// Returns all counts for scripts.
+    /// Returns all counts as JSON.
     pub fn json(&self) -> Value {
         let mut all: serde_json::Map<String, Value> = self
             .counts

@@ -1,16 +1,16 @@
-//! Says when a source gives nothing, or nothing that can be used, and when it does again.
+//! Reports when a source gives nothing usable, and when it does again.
 //!
-//! *The idea.* While units are waited for, the source is looked at every few seconds, and whenever one has
-//! come. What has come since the last unit tells what to say. The same thing is said once; another thing is
-//! said when it is seen.
+//! *The idea.* While the caller waits for a unit, it looks at the source every few seconds and
+//! whenever a unit has come. What arrived since the last unit selects the report. A report is given
+//! once, until another takes its place.
 //!
 //! ```text
-//!   a unit since   ─► nothing to say, or after a silence: "… works"
-//!   nothing        ─► "nothing has come …"
+//!   a unit since   ─► nothing, or after a silence: "receiving MPEG-TS …"
+//!   nothing        ─► "no data received …"
 //!   something else ─► what it is, and what to do
 //! ```
 //!
-//! *What it does not do.* It reads no clock and no source: both are given to it.
+//! *What it does not do.* It reads no clock and no source: both are passed in.
 
 use std::time::Duration;
 
@@ -20,27 +20,27 @@ use super::looks::look;
 use super::trouble::Trouble;
 use crate::ends::Seen;
 
-/// How long nothing usable comes before that is said: a person wonders after three seconds. Each
-/// silence that ended doubles it, for a source may be sparse by nature.
+/// Silence before the first report: a person wonders after three seconds. Each silence that ended
+/// doubles it, since a source may be sparse by nature.
 const PATIENCE: Duration = Duration::from_millis(2_500);
 
-/// The longest patience.
+/// Bound of that doubling.
 const PATIENCE_MAX: Duration = Duration::from_mins(1);
 
-/// What is seen of a source at one moment.
+/// A snapshot of a source.
 #[derive(Clone, Debug, Default)]
 pub struct Sight {
-    /// What has come.
+    /// What arrived.
     pub seen: Seen,
-    /// What the readers made of it.
+    /// What was wrong with it.
     pub trouble: Trouble,
-    /// What is missing before anything can be used.
+    /// What is missing before any unit is usable.
     pub lack: Option<Lack>,
-    /// Units since it could be used.
+    /// Units since the source became usable.
     pub units: u64,
 }
 
-/// What was said last.
+/// The last report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Nothing,
@@ -54,17 +54,17 @@ enum Said {
 #[derive(Debug)]
 pub struct Watch {
     name: String,
-    /// When to look again.
+    /// When to look next.
     due: Duration,
-    /// How long after that.
+    /// The interval between looks.
     patience: Duration,
-    /// What there was at the last unit.
+    /// The snapshot at the last unit.
     before: Sight,
     said: Option<Said>,
 }
 
 impl Watch {
-    /// Begins to watch the source of this name; times count from any moment.
+    /// Starts to watch the source `name`; the origin of times is arbitrary.
     pub fn new(name: String, now: Duration) -> Self {
         Self {
             name,
@@ -75,18 +75,18 @@ impl Watch {
         }
     }
 
-    /// Returns how long a unit may be waited for.
+    /// Returns how long to wait for a unit before the next look.
     pub fn patience(&self, now: Duration) -> Duration {
         self.due.saturating_sub(now)
     }
 
-    /// Says that units are waited for from now on.
+    /// Starts a wait for a unit.
     pub fn begin(&mut self, now: Duration) {
         self.due = now + self.patience;
     }
 
-    /// Looks at the source, when a unit has come or when patience is over; returns what there is to say.
-    /// Units that were read ahead come though none is new in the sight.
+    /// Looks at the source after a unit came or after the wait; returns a report if one is due. `has_unit`
+    /// counts also for read-ahead units, which the snapshot's count does not show as new.
     pub fn look(&mut self, now: Duration, sight: Sight, has_unit: bool) -> Option<String> {
         self.due = now + self.patience;
         if has_unit || sight.units > self.before.units {
@@ -156,7 +156,7 @@ impl Watch {
     }
 }
 
-/// Says what RTP of another payload is, and what to send instead.
+/// Names the RTP payload that is not MPEG-TS, and what to send instead.
 fn foreign_rtp(name: &str, packets: u64, kind: u8) -> String {
     format!(
         "{packets} RTP packets of payload type {kind} have come to {name}, and they carry no MPEG-TS: let the sender put its \

@@ -1,15 +1,16 @@
-//! A publisher that outlives its node: it goes on when the node is back.
+//! A publisher that survives a restart of its node.
 //!
-//! *The idea.* A node that is killed or restarted takes with it what it had not passed on. The node tells how
-//! much of the stream need not be given again; what came after that is kept here, so much at most, and given
-//! first when the node is back. Until then this waits, and whatever feeds it with it.
+//! *The idea.* A node that is killed or restarted loses what it had not yet sent. It reports how
+//! many ADUs of the stream are settled; later ADUs are kept here, up to a bound, and given to the
+//! node again when it is back. Meanwhile `send` waits, and so does its caller.
 //!
 //! ```text
-//! give ─► kept ─► node … Settled: kept no more
-//!          └──── the node is gone ─► connect, publish ─► what is kept, again ─► go on
+//! send ─► kept ─► node … Settled: removed from kept
+//!          └──── node gone ─► connect, publish ─► give kept ADUs again ─► continue
 //! ```
 //!
-//! *What it does not do.* It does not make up for a killed publisher: what that had kept is lost with it.
+//! *What it does not do.* It does not cover a killed publisher: what the publisher had kept is lost
+//! with it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -25,77 +26,77 @@ use crate::terminal;
 #[cfg(test)]
 mod tests;
 
-/// What is kept to be given again: as much payload as a node lets a publisher have under way, and some.
+/// Bound of the kept payload: as much as a node lets a publisher have in flight, and some.
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
-/// How soon it is tried again, and how rarely at last.
+/// The first and the longest pause between attempts to reconnect.
 const AGAIN_FIRST: Duration = Duration::from_millis(100);
 const AGAIN_LAST: Duration = Duration::from_secs(2);
 
-/// How long a name that another program has, or had until a moment ago, is waited for.
+/// How long to wait for a stream name that another program uses, or used a moment ago.
 const TAKEN_MAX: Duration = Duration::from_secs(5);
 
-/// When to try again: soon at first, and then less and less often.
+/// The pause before the next attempt: doubles from [`AGAIN_FIRST`] to [`AGAIN_LAST`].
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,
 }
 
-/// What was given and may have to be given again.
+/// ADUs that may have to be given to the node again.
 #[derive(Debug, Default)]
 struct Kept {
-    /// The first has this number in the present stream.
+    /// Number, in the present stream, of the first kept ADU.
     first: u64,
     adus: VecDeque<Outgoing>,
     bytes: usize,
-    /// What had to go though it was not settled.
+    /// ADUs dropped for lack of room before they were settled.
     dropped: u64,
 }
 
-/// What a stream is published again from.
+/// All that is needed to publish the stream again.
 struct Origin {
     socket: PathBuf,
     publication: Publication,
     kept: Kept,
-    /// Whether what is given again waits for a subscriber.
+    /// Whether giving ADUs again waits for a subscriber.
     waits: bool,
 }
 
-/// A publisher that goes on when its node is back.
+/// A publisher that continues when its node is back.
 pub struct LastingPublisher {
     origin: Origin,
     publisher: LocalPublisher,
     reconnects: bool,
 }
 
-/// The option of whatever goes on when its node is back.
+/// The option of the commands that continue when their node is back.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Lasting {
-    /// End when the node goes away, for scripts; unless given, the program waits until it is back and goes
-    /// on.
+    /// Exit when the node goes away, for scripts. Without it the program waits until the node is
+    /// back and continues.
     #[arg(long)]
     pub no_reconnect: bool,
 }
 
 impl Backoff {
-    /// Begins soon.
+    /// Starts with the shortest pause.
     pub const fn new() -> Self {
         Self { next: AGAIN_FIRST }
     }
 
-    /// Waits until it is time to try again.
+    /// Waits until the next attempt.
     pub async fn wait(&mut self) {
         tokio::time::sleep(self.next).await;
         self.next = (self.next * 2).min(AGAIN_LAST);
     }
 }
 
-/// Returns whether an error means that the node is gone, and may be back.
+/// Returns whether an error means that the node is gone and may come back.
 pub const fn is_gone(error: &LocalError) -> bool {
     matches!(error, LocalError::Gone(_) | LocalError::Connect { .. })
 }
 
-/// Says once that a node is gone and is tried again.
+/// Reports that the node is gone and that attempts to reconnect begin.
 pub fn tell_gone(socket: &Path, say: impl Fn(&str)) {
     say(&format!(
         "the node at {} is gone; trying again until it is back (--no-reconnect ends instead)",
@@ -103,14 +104,14 @@ pub fn tell_gone(socket: &Path, say: impl Fn(&str)) {
     ));
 }
 
-/// Says that a node is back.
+/// Reports that the node is back.
 pub fn tell_back(socket: &Path, say: impl Fn(&str)) {
     say(&format!("the node at {} is back", socket.display()));
 }
 
 impl LastingPublisher {
-    /// Publishes; a name that another program has is waited for, for a moment. What is given again after its
-    /// node was away waits for a subscriber, or does not.
+    /// Publishes a stream; waits up to [`TAKEN_MAX`] for a name that is in use. `waits`: after a
+    /// restart of the node, wait for a subscriber before giving ADUs again.
     pub async fn publish(
         socket: PathBuf,
         publication: Publication,
@@ -131,12 +132,12 @@ impl LastingPublisher {
         })
     }
 
-    /// Returns whether anybody receives the stream now.
+    /// Returns whether the stream has a subscriber now.
     pub fn is_wanted(&self) -> bool {
         self.publisher.is_wanted()
     }
 
-    /// Waits until somebody receives the stream, over whatever happens to the node.
+    /// Waits until the stream has a subscriber, across restarts of the node.
     pub async fn wanted(&mut self) -> Result<(), LocalError> {
         while let Err(error) = self.publisher.wanted().await {
             self.go_on_after(error).await?;
@@ -144,12 +145,12 @@ impl LastingPublisher {
         Ok(())
     }
 
-    /// Waits until the node has gone away, or takes no more; returns why.
+    /// Waits until the node is gone or accepts no more; returns why.
     pub async fn gone(&mut self) -> LocalError {
         self.publisher.gone().await
     }
 
-    /// Gives an ADU, over whatever happens to the node.
+    /// Gives an ADU to the node, across restarts of the node.
     pub async fn send(&mut self, outgoing: Outgoing) -> Result<(), LocalError> {
         let kept = &mut self.origin.kept;
         kept.settle(self.publisher.settled());
@@ -160,8 +161,8 @@ impl LastingPublisher {
         }
     }
 
-    /// Ends the stream, over whatever happens to the node, and returns what became of it; where it was
-    /// published again, since then.
+    /// Ends the stream, across restarts of the node, and returns the node's summary; after a
+    /// restart it covers the time since then.
     pub async fn finish(mut self) -> Result<Value, LocalError> {
         loop {
             self.origin.kept.settle(self.publisher.settled());
@@ -173,7 +174,7 @@ impl LastingPublisher {
         }
     }
 
-    /// Goes on when the node is back, if it was lost and that is wanted.
+    /// Reconnects and continues after the node was lost; returns any other error.
     pub async fn go_on_after(&mut self, error: LocalError) -> Result<(), LocalError> {
         if !is_gone(&error) || !self.reconnects {
             return Err(error);
@@ -185,7 +186,7 @@ impl LastingPublisher {
 }
 
 impl Origin {
-    /// Publishes again when the node is back, and gives what is kept.
+    /// Publishes again when the node is back, and gives it the kept ADUs.
     async fn again(&mut self) -> Result<LocalPublisher, LocalError> {
         tell_gone(&self.socket, terminal::tell);
         let mut backoff = Backoff::new();
@@ -224,7 +225,7 @@ impl Origin {
 }
 
 impl Kept {
-    /// Keeps the ADU that follows; returns it as one of the present stream.
+    /// Keeps the next ADU; returns it as it is to be sent in the present stream.
     fn push(&mut self, outgoing: Outgoing) -> Outgoing {
         let outgoing = renumbered(outgoing, self.first + self.adus.len() as u64);
         self.bytes += outgoing.payload.len();
@@ -236,16 +237,16 @@ impl Kept {
         outgoing
     }
 
-    /// Forgets what need not be given again: so many ADUs of the stream.
+    /// Removes the ADUs below number `settled` of the present stream.
     fn settle(&mut self, settled: u64) {
         while self.first < settled && !self.adus.is_empty() {
             self.pop();
         }
-        // What had to go and is settled is no loss.
+        // An ADU that was dropped but settled later is not lost.
         self.dropped = self.dropped.min(self.first.saturating_sub(settled));
     }
 
-    /// Makes what is kept the first of another stream, and returns it.
+    /// Renumbers the kept ADUs as the first of a new stream, and returns them.
     fn begin_again(&mut self) -> Vec<Outgoing> {
         (self.first, self.dropped) = (0, 0);
         for (number, outgoing) in self.adus.iter_mut().enumerate() {
@@ -262,7 +263,8 @@ impl Kept {
     }
 }
 
-/// Returns an ADU as one of this number: what it depends on may be of the stream before, which is over.
+/// Returns an ADU with number `number`, without a dependency on an ADU of the previous stream,
+/// which is over.
 fn renumbered(mut outgoing: Outgoing, number: u64) -> Outgoing {
     if u64::from(outgoing.depends_on) > number {
         outgoing.depends_on = 0;
@@ -270,7 +272,7 @@ fn renumbered(mut outgoing: Outgoing, number: u64) -> Outgoing {
     outgoing
 }
 
-/// Publishes; a name that is taken is waited for, for it may be that of a program that ends.
+/// Publishes; waits for a name in use, since its program may be about to exit.
 async fn publish(socket: &Path, publication: &Publication) -> Result<LocalPublisher, LocalError> {
     let (begun, mut has_told) = (Instant::now(), false);
     loop {

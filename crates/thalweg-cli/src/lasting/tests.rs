@@ -1,5 +1,5 @@
-//! Proves what is given again when a node is back: what is not settled, within its bound, and as the
-//! beginning of a stream.
+//! Proves which ADUs are given again after a restart of the node: those not settled, within the
+//! bound, and numbered as the beginning of a stream.
 
 use bytes::Bytes;
 use thalweg_base::adu::{Flags, Importance, MediaTime};
@@ -29,10 +29,10 @@ fn kept_adus_are_those_that_are_not_settled() {
         kept.push(outgoing(number, 0, 100));
     }
     kept.settle(7);
-    // An older word changes nothing.
+    // An older count changes nothing.
     kept.settle(3);
     assert_eq!((times(&mut kept), kept.bytes), (vec![7, 8, 9], 300));
-    // Numbers are those of the new stream now.
+    // Numbers are now those of the new stream.
     kept.settle(1);
     kept.push(outgoing(10, 0, 100));
     assert_eq!(times(&mut kept), [8, 9, 10]);

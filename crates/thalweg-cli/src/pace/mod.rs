@@ -1,15 +1,16 @@
-//! When an access unit is due to leave, so that a file is sent as if it were live.
+//! Computes when an access unit is due, so that a file is sent as if it were live.
 //!
-//! *The idea.* The first unit anchors media time to the clock; every later one is due as long after the anchor as it
-//! lies behind it in the medium, divided by the speed. Where the clock of a stream jumps (an edit, a stream cut
-//! together) gets a new anchor, for waiting out the jump would stop the picture. An input may have several
-//! clocks, one a programme: each has its own anchor, and a step from one to another is no jump.
+//! *The idea.* The first unit anchors media time to the clock; each later unit is due at its media
+//! distance from the anchor, divided by the speed. After a jump of the media clock (an edit, a
+//! concatenated stream) the anchor is set again, because waiting out the jump would freeze the
+//! picture. An input may have several clocks, one per programme: each has its own anchor, and a
+//! step from one clock to another is not a jump.
 //!
 //! ```text
 //!   due = anchor + (decode − decode₀) / speed
 //! ```
 //!
-//! *What it does not do.* It does not wait: it is given the time and says how much longer.
+//! *What it does not do.* It does not wait: it is given the time and returns the remaining wait.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -20,33 +21,33 @@ use thalweg_base::time::{Duration, Instant};
 #[cfg(test)]
 mod tests;
 
-/// A step of the medium's clock beyond this is a jump, not a pause: MPEG-TS allows 0.7 s between timestamps
-/// (ISO/IEC 13818-1 §2.7.4), and a still picture may take a few times that.
+/// A step of the media clock beyond this is a jump rather than a pause. MPEG-TS allows 0.7 s
+/// between timestamps (ISO/IEC 13818-1 §2.7.4), and a still picture may take a few times that.
 pub const JUMP: Duration = Duration::from_secs(10);
 
-/// How fast media time passes, in clock time.
+/// How fast media time passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speed {
-    /// So many times real time.
+    /// A multiple of real time.
     Times(f64),
-    /// As fast as the stream is taken.
+    /// As fast as the node accepts it.
     Max,
 }
 
-/// The text is no speed.
+/// The text is not a speed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a rate: write `max`, or how many times real time, such as 1 or 0.5")]
 pub struct BadSpeed(String);
 
-/// Says when units are due.
+/// Computes when units are due.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     speed: Speed,
-    /// By the clock of the medium.
+    /// By media clock.
     anchors: BTreeMap<u16, Anchor>,
 }
 
-/// Where a clock of the medium stands.
+/// How a media clock maps to real time.
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
     start: Instant,
@@ -72,7 +73,7 @@ impl FromStr for Speed {
 }
 
 impl Pacer {
-    /// Makes a pacer that nothing has passed yet.
+    /// Makes a pacer without anchors.
     pub fn new(speed: Speed) -> Self {
         Self {
             speed,
@@ -80,10 +81,10 @@ impl Pacer {
         }
     }
 
-    /// Returns how long a unit of this decoding time, by this clock of the medium, has still to wait.
+    /// Returns how long a unit with this decoding time, on this media clock, still has to wait.
     ///
-    /// A unit at the very start of the medium's clock does not anchor it: that is where tables stand that come before
-    /// the first time, and most streams begin a second later.
+    /// A unit at time zero sets no anchor: tables that precede the first timestamp have time zero,
+    /// and most streams begin a second later.
     pub fn wait(&mut self, now: Instant, clock: u16, decode: MediaTime) -> Duration {
         let Speed::Times(times) = self.speed else {
             return Duration::ZERO;

@@ -1,4 +1,5 @@
-//! Proves the pacing: real time is kept at any speed, a jump of the medium's clock does not stop the picture.
+//! Proves the pacing: units keep real time at any speed, and a jump of the media clock does not
+//! freeze the picture.
 
 use super::*;
 
@@ -6,7 +7,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// A position so long after the first unit's, which is at 1.4 s as in most files.
+/// A position this long after the first unit, which is at 1.4 s as in most files.
 fn media(millis: u64) -> MediaTime {
     MediaTime::from_micros((1400 + millis) * 1000)
 }
@@ -79,7 +80,7 @@ fn each_clock_of_the_medium_is_paced_by_itself() {
         assert_eq!(pacer.wait(at(0), 1, near(millis)), wait);
         assert_eq!(pacer.wait(at(0), 2, far(millis)), wait);
     }
-    // A jump of one clock is none of the other.
+    // A jump of one clock does not touch the other.
     assert_eq!(pacer.wait(at(9_000), 1, near(60_000)), Duration::ZERO);
     let wait = Duration::from_millis(40);
     assert_eq!(pacer.wait(at(9_000), 2, far(9_040)), wait);

@@ -1,7 +1,8 @@
-//! How a publication or a subscription goes, while it goes and at its end.
+//! Progress of a publication or a subscription, and its summary.
 //!
-//! *The idea.* On a terminal one line is redrawn a few times a second; elsewhere nothing is said until the end, so that
-//! logs stay short. What is written for machines never comes here: this is standard error.
+//! *The idea.* On a terminal one line is redrawn a few times a second; elsewhere only the summary
+//! is printed, so that logs stay short. All of it goes to standard error; machine-readable output
+//! does not pass through here.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,17 +25,17 @@ pub struct Progress {
     counts: Counts,
 }
 
-/// What has passed.
+/// What has passed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Access units, tables and the like.
+    /// ADUs: access units, tables and the like.
     pub adus: u64,
-    /// Their payload.
+    /// Their payload bytes.
     pub bytes: u64,
 }
 
 impl Progress {
-    /// Starts a line that begins with `verb`, if standard error is a terminal and `quiet` is not wanted.
+    /// Starts a line that begins with `verb`, if standard error is a terminal and `quiet` is off.
     pub fn start(verb: &'static str, quiet: bool) -> Self {
         let bar = if quiet || !is_drawn_on(&std::io::stderr()) {
             ProgressBar::hidden()
@@ -62,17 +63,17 @@ impl Progress {
             .set_message(self.counts.describe(self.start.elapsed()));
     }
 
-    /// Says a sentence above the line.
+    /// Prints a sentence above the line.
     pub fn say(&self, sentence: &str) {
         tell_above(&self.bar, sentence);
     }
 
-    /// Returns what has passed.
+    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Takes the line away and returns what has passed, and in what time.
+    /// Removes the line and returns the summary: counts and elapsed time.
     pub fn finish(self) -> String {
         self.bar.finish_and_clear();
         self.counts.describe(self.start.elapsed())

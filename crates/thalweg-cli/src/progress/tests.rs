@@ -1,4 +1,4 @@
-//! Proves the sentences.
+//! Proves the wording of counts and drops.
 
 use super::*;
 

@@ -7,7 +7,7 @@ use crate::terminal::{Colour, Paint};
 #[cfg(test)]
 mod tests;
 
-/// Lays rows out in columns; the first row is the heading. A column that is empty below its heading is left out.
+/// Lays rows out in columns; the first row is the heading. A column with only a heading is left out.
 pub fn lay_out<const N: usize>(rows: &[[String; N]], colour: Colour) -> String {
     let shown: Vec<usize> = (0..N)
         .filter(|&column| rows.iter().skip(1).any(|row| !row[column].is_empty()))
@@ -25,7 +25,7 @@ pub fn lay_out<const N: usize>(rows: &[[String; N]], colour: Colour) -> String {
     for (at, row) in rows.iter().enumerate() {
         let mut line = String::new();
         for (&column, &widest) in shown.iter().zip(&widths) {
-            // Not by the padding of `format!`, which takes every character for one cell.
+            // The padding of `format!` counts every character as one cell.
             let pad = widest - width(&row[column]);
             line.push_str(&row[column]);
             line.push_str(&" ".repeat(pad + 2));
@@ -41,7 +41,7 @@ pub fn lay_out<const N: usize>(rows: &[[String; N]], colour: Colour) -> String {
     text
 }
 
-/// Returns how many cells a text takes on a terminal: two for each of `漢字`, none for an accent that is a character of its own.
+/// Returns the width of a text in terminal cells: two for each of `漢字`, zero for a combining accent.
 pub fn width(text: &str) -> usize {
     Span::raw(text).width()
 }

@@ -1,4 +1,5 @@
-//! Proves tickets from outside: processes that invite, join, run and are revoked, and what is said when one may not.
+//! Proves tickets with real processes: nodes that invite, join, run and are revoked, and the errors
+//! without rights.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -11,13 +12,13 @@ use tempfile::tempdir;
 use crate::fabric::{PATIENCE, terminate};
 use crate::program::{Run, run, thalweg};
 
-/// A node that is ended with the test.
+/// A node that is killed at the end of the test.
 pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
         terminate(&self.0);
-        // It has been told; how it ends is not this test's affair.
+        // The exit status does not matter here.
         let _ = self.0.wait();
     }
 }
@@ -64,7 +65,8 @@ fn wait(what: &str, so: impl Fn() -> bool) {
     }
 }
 
-/// Whether a revoked node says why: what it heard at a door, or what it knows, if the word was there before the link was cut.
+/// Whether a revoked node reports why it has no link: from a refusal by a peer, or from the
+/// revocation itself if it arrived before the link was cut.
 fn says_why(table: &str) -> bool {
     let heard = table.contains("does not let") && table.contains("revoked");
     table.contains("unreachable") && (heard || table.contains("has no grant that holds"))
@@ -138,7 +140,7 @@ fn a_node_is_invited_joins_and_is_revoked() {
     wait("the camera is off the map", || {
         rights(folder, "base", "camera").is_none()
     });
-    // It was told no address but by the ticket, and sees all the same that it is not let in, and why.
+    // The ticket gave it the only address that it knows; it still learns that it is refused, and why.
     wait("the camera says why it has no link", || {
         says_why(&at(folder, "camera", &["ls"]).exits(0).out())
     });
@@ -157,7 +159,7 @@ fn the_grant_of_another_node_is_neither_used_nor_overwritten() {
     let kept = std::fs::read(folder.join("camera.json")).expect("it joined");
     write_config(folder, "other", "");
     std::fs::write(folder.join("other.json"), &kept).expect("room");
-    // Before it has a key and afterwards.
+    // Once without a key, and once with one.
     for (code, command) in [
         (2, &["check", "other.toml"][..]),
         (2, &["node", "--config", "other.toml"]),
@@ -191,7 +193,7 @@ fn a_ticket_of_another_fabric_than_the_configuration_says_is_not_used() {
             assert!(!folder.join(file).exists(), "nothing is written: {file}");
         }
     }
-    // It is as good as it was, and the configuration may name the ticket's fabric.
+    // The ticket is unused, and the configuration may name its fabric.
     let base = run(folder, &["id", "--config", "base.toml"]).exits(0).out();
     let base = base.trim();
     write_config(folder, "camera", &format!("owner = \"{base}\"\n"));
@@ -207,7 +209,7 @@ fn a_key_that_cannot_be_made_is_no_fault_of_the_ticket() {
     write_config(folder, "base", "owner = \"self\"\n");
     let _base = start(folder, "base");
     let ticket = at(folder, "base", &["invite"]).exits(0).out();
-    // Nobody can make a file there, as on a full disk.
+    // No file can be created there, as on a full disk.
     let text = "name = \"a\"\nkey_file = \"/proc/a.key\"\n[fabric]\nstate = \"a.json\"\n";
     std::fs::write(folder.join("a.toml"), text).expect("room");
     for command in [
@@ -251,7 +253,7 @@ fn who_may_not_send_or_receive_files_is_told_so_at_once() {
             &["receive", "--stay"],
             &["receive", "7-otter-lantern"],
         ] {
-            // Who is not told waits for somebody for good.
+            // Without the early error the command would wait for ever.
             let output = std::process::Command::new("timeout")
                 .current_dir(folder)
                 .args(["30", env!("CARGO_BIN_EXE_thalweg")])

@@ -1,4 +1,5 @@
-//! Proves over real nodes that files go to who has the phrase: whole, once, in time, and to nobody who guesses.
+//! Proves over real nodes that files sent by a phrase arrive only where the phrase is known: whole,
+//! once and in time.
 //!
 //! ```text
 //! send --code ─► camera ─► relay ─► base (receive PHRASE) ─► viewer (receive PHRASE)
@@ -11,7 +12,7 @@ use std::process::Child;
 use crate::fabric::{Fabric, make_clip, terminate};
 use crate::files::{end, folder, kill, ready, wait, wait_for_parts, write};
 
-/// Sends by a phrase, and returns that when it is printed.
+/// Sends by a phrase; returns the phrase once it is printed.
 fn send(fabric: &Fabric, arguments: &[&str]) -> (Child, String) {
     let arguments = [&["send", "--code"], arguments].concat();
     let mut child = fabric.spawn(&arguments, "camera");
@@ -21,7 +22,7 @@ fn send(fabric: &Fabric, arguments: &[&str]) -> (Child, String) {
     (child, line.trim().to_owned())
 }
 
-/// Returns a phrase of the same number with other words.
+/// Returns a phrase with the same number and other words.
 fn wrong(phrase: &str) -> String {
     let (number, _) = phrase.split_once('-').expect("a number and words");
     let other = ["zebra-zebra", "acorn-acorn"];
@@ -44,7 +45,7 @@ fn who_has_the_phrase_gets_the_files_once() {
     let fabric = ready();
     let bytes = write(&fabric, "survey.tif", 700_001);
     let (sending, phrase) = send(&fabric, &["survey.tif"]);
-    // Who waits for files to a node that is named takes none of these.
+    // A receiver that waits for files addressed to its node must get none of these.
     let other = receive_any(&fabric, "viewer");
     let received = end(receive(&fabric, "viewer", &phrase.to_uppercase()), 0);
     assert!(received.err().contains("from camera"), "{}", received.err());
@@ -71,7 +72,7 @@ fn who_has_the_phrase_gets_the_files_once() {
     fabric.stop();
 }
 
-/// Receives without a phrase, from whoever sends to that node.
+/// Receives without a phrase, from any sender to that node.
 fn receive_any(fabric: &Fabric, node: &str) -> Child {
     let to = format!("any-{node}");
     folder(fabric, &to);
@@ -160,7 +161,7 @@ fn a_phrase_that_ends_before_it_is_used_is_said_to_be_of_no_use_at_both_ends() {
     assert!(said.contains("before anybody came"), "{said}");
     assert!(!said.contains("is kept"), "{said}");
 
-    // One that answers nobody, and stops.
+    // A receiver that never answers, and is stopped.
     make_clip(fabric.path());
     let status = fabric.status("camera");
     let key = status["node"]["key"].as_str().expect("it has one");

@@ -1,13 +1,13 @@
-//! Proves the demo's result: its shape, that it adds up, and that nothing readable crossed the insecure link.
+//! Proves the demo's result: its shape, consistent counts, and no plaintext on the insecure link.
 //!
-//! How good the pictures are depends on the machine's mood and is not asserted here.
+//! Picture quality depends on the machine's load and is not asserted.
 
 use serde_json::Value;
 use tempfile::tempdir;
 
 use crate::program::run;
 
-/// Frames a second of the demo.
+/// The demo's frame rate, in frames per second.
 const FPS: u64 = 12;
 
 fn count(side: &Value, key: &str) -> u64 {
@@ -45,7 +45,7 @@ fn the_result_adds_up_and_the_planned_stream_is_sealed() {
     assert_eq!(result["planned"]["sealed_on_insecure"], true);
     assert_eq!(result["unplanned"]["sealed_on_insecure"], false);
     assert_eq!(result["plan"]["feasible"], true);
-    // The stream went through the shapers: all layers of it unplanned, two of eight planned.
+    // The stream went through the shapers: unplanned with all layers, planned with two of eight.
     let first = |side: &str| count(&result[side]["link_bytes"], "camera->relay");
     assert!(first("unplanned") > 3 * first("planned"), "{result}");
 }

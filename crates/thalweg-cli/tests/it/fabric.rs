@@ -1,11 +1,12 @@
-//! Proves the real thing: four `thalweg node` processes, a real clip published at one end and subscribed at the other.
+//! Proves the whole system: four `thalweg node` processes, a real clip published at one end and
+//! received at the other.
 //!
 //! ```text
 //! publish ─► camera ─► relay ─► base ─► viewer ─► subscribe
 //! ```
 //!
-//! The camera does not trust the relay, so the clip crosses it sealed. Links are ample: every access unit arrives, and
-//! what is written decodes without a word from ffmpeg.
+//! The camera does not trust the relay, so the clip crosses the relay sealed. Links have ample
+//! capacity: every access unit arrives, and ffmpeg decodes the output without a warning.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,12 +20,12 @@ use tempfile::{TempDir, tempdir};
 
 use crate::program::{Run, run, thalweg};
 
-/// How long is waited for what comes within a second or two on a machine with nothing else to do.
+/// How long to wait for something that takes a second or two on an idle machine.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
 const NODES: [&str; 4] = ["camera", "relay", "base", "viewer"];
 
-/// Four nodes on loopback, each with its own process.
+/// Four nodes on loopback, each a process.
 pub struct Fabric {
     folder: TempDir,
     nodes: Vec<Child>,
@@ -73,7 +74,7 @@ impl Fabric {
         serde_json::from_str(&out).expect("one JSON object")
     }
 
-    /// Waits until a node has as many links as it should.
+    /// Waits until a node has this many links.
     pub fn wait_for_links(&self, node: &str, count: usize) {
         let begun = Instant::now();
         loop {
@@ -88,7 +89,7 @@ impl Fabric {
         }
     }
 
-    /// Ends a node and starts it again when `between` is through.
+    /// Ends a node, calls `between`, and starts the node again.
     pub fn restart(&mut self, node: &str, between: impl FnOnce()) {
         let at = NODES.iter().position(|name| *name == node);
         let at = at.expect("it is one of the four");
@@ -98,12 +99,12 @@ impl Fabric {
         self.nodes[at] = start(self.path(), node);
     }
 
-    /// Kills a node without a word, and starts it again.
+    /// Kills a node and starts it again.
     pub fn crash(&mut self, node: &str) {
         self.crash_while(node, |_| {});
     }
 
-    /// Does the same, and does something while the node is gone.
+    /// Kills a node, calls `meanwhile`, and starts the node again.
     pub fn crash_while(&mut self, node: &str, meanwhile: impl FnOnce(&Self)) {
         let at = NODES.iter().position(|name| *name == node);
         let at = at.expect("it is one of the four");
@@ -113,13 +114,13 @@ impl Fabric {
         self.nodes[at] = start(self.path(), node);
     }
 
-    /// Sends a node a signal by its name.
+    /// Sends a signal, by name, to a node.
     pub fn signal(&self, node: &str, name: &str) {
         let at = NODES.iter().position(|name| *name == node);
         signal(&self.nodes[at.expect("it is one of the four")], name);
     }
 
-    /// Asks every node to end, and checks that it does so in good order.
+    /// Ends every node, and checks that it ends in good order.
     pub fn stop(mut self) {
         self.nodes.iter().for_each(terminate);
         for (name, node) in NODES.iter().zip(std::mem::take(&mut self.nodes)) {
@@ -136,7 +137,7 @@ impl Fabric {
 impl Drop for Fabric {
     fn drop(&mut self) {
         for node in &mut self.nodes {
-            // Only after a failed test; what has ended already cannot be killed.
+            // Only after a failed test; a process that has ended cannot be killed.
             let _ = node.kill();
             let _ = node.wait();
         }
@@ -151,18 +152,18 @@ pub fn terminate(child: &Child) {
     signal(child, "TERM");
 }
 
-/// A program that ends with the test, however that ends.
+/// A process that is killed at the end of the test, passed or failed.
 pub struct Ending(pub Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // What has ended already cannot be killed.
+        // A process that has ended cannot be killed.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Sends a process a signal by its name.
+/// Sends a signal, by name, to a process.
 pub fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill")
         .args([&format!("-{name}"), &child.id().to_string()])
@@ -170,7 +171,7 @@ pub fn signal(child: &Child, name: &str) {
     assert!(sent.expect("kill is everywhere").success());
 }
 
-/// Returns a loopback address that no other fabric has, so that no port on it is taken by chance.
+/// Returns a loopback address for this fabric alone, so that its ports are free.
 fn own_address() -> Ipv4Addr {
     static FABRICS: AtomicU8 = AtomicU8::new(0);
     let [.., high, low] = std::process::id().to_be_bytes();
@@ -256,7 +257,7 @@ fn ffmpeg(folder: &Path, arguments: &[&str]) -> Output {
     output
 }
 
-/// Makes `clip.ts` of the real clip.
+/// Makes `clip.ts` from the real clip.
 pub fn make_clip(folder: &Path) {
     let clip = media().join("bikes.mp4");
     let clip = clip.to_str().expect("a path in UTF-8");
@@ -366,7 +367,7 @@ fn a_publisher_that_waits_for_its_subscribers_ends_when_asked_again() {
         assert!(Instant::now() < end, "nothing comes");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Nobody says any more that anything has come.
+    // The sink's node is frozen, so no acknowledgement comes.
     fabric.signal("base", "STOP");
     while publish.0.try_wait().expect("it is ours").is_none() {
         terminate(&publish.0);

@@ -1,11 +1,12 @@
-//! Proves that files arrive as they were over real nodes, whoever is killed, and that what cannot be is said in a sentence.
+//! Proves over real nodes that files arrive intact, whichever process is killed, and that failures
+//! are one sentence.
 //!
 //! ```text
 //! send ─► camera ─► relay ─► base (receive) ─► viewer (receive)
 //! ```
 //!
-//! Where something must happen half-way, a limit makes the transfer last, and the test waits for the first bytes in the
-//! folder of parts.
+//! For events halfway through a transfer, a limit slows the transfer, and the test waits for the
+//! first bytes in the folder of parts.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 use crate::fabric::{Fabric, PATIENCE, make_clip, signal, terminate};
 use crate::program::Run;
 
-/// Returns bytes that repeat nowhere soon.
+/// Returns bytes without an early repetition.
 fn content(count: usize) -> Vec<u8> {
     let mut state = 1_u32;
     let next = |_| {
@@ -53,7 +54,7 @@ pub fn ready() -> Fabric {
     fabric
 }
 
-/// Fails unless the files are in the folder, as they were.
+/// Fails unless the folder has the files with these contents.
 fn are_there(folder: &Path, names: &[&str], contents: &[Vec<u8>]) {
     for (name, bytes) in names.iter().zip(contents) {
         let came = fs::read(folder.join(name)).expect("it is there");
@@ -69,7 +70,7 @@ pub fn wait(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until so many bytes of the first file are in the folder of parts.
+/// Waits until the first file in the folder of parts has this many bytes.
 pub fn wait_for_parts(folder: &Path, bytes: u64) {
     wait("something has arrived", || {
         let parts = fs::read_dir(folder).expect("a folder").flatten();
@@ -79,13 +80,13 @@ pub fn wait_for_parts(folder: &Path, bytes: u64) {
     });
 }
 
-/// Waits until a command has ended, with this code; one that does not end is killed, and then ends with none.
+/// Waits for a command to end with this exit code; after the time limit it is killed, and has none.
 pub fn end(child: Child, code: i32) -> Run {
     let id = child.id().to_string();
     let (ended, waits) = mpsc::channel::<()>();
     let guard = thread::spawn(move || {
         if waits.recv_timeout(3 * PATIENCE) == Err(RecvTimeoutError::Timeout) {
-            // What has just ended cannot be killed.
+            // A process that has just ended cannot be killed.
             let _ = Command::new("kill").args(["-KILL", &id]).status();
         }
     });
@@ -109,7 +110,7 @@ fn an_offer_that_is_gone_before_it_has_begun_holds_up_no_other() {
     let receive = fabric.spawn(&["receive", "--to", "in"], "base");
     let status = fabric.status("base");
     let key = status["node"]["key"].as_str().expect("it has one");
-    // Named as a transfer to this node, and none.
+    // Announced as a transfer to this node, but without one.
     let name = format!("files/{}/{}", "0".repeat(32), &key[..8]);
     let publish = ["publish", &name, "--from", "clip.ts", "--rate", "max"];
     fabric.run(&publish, "camera").exits(0);
@@ -168,7 +169,7 @@ fn a_transfer_goes_on_after_each_of_the_three_was_killed() {
     let into = folder(&fabric, "in");
     let bytes = write(&fabric, "survey.tif", 3_000_000);
     let send = ["send", "survey.tif", "base", "--limit", "2 Mbit/s"];
-    // The second sender cuts the file otherwise, as one that finds another path would.
+    // The second sender cuts other blocks, as after a change of path.
     let again = [&send[..], &["--block", "4096"]].concat();
     let receive = ["receive", "--to", "in"];
     let sending = fabric.spawn(&send, "camera");
@@ -181,7 +182,7 @@ fn a_transfer_goes_on_after_each_of_the_three_was_killed() {
     let sending = fabric.spawn(&again, "camera");
     wait_for_parts(&into, 800_000);
     fabric.crash("relay");
-    // The sender's own node too: its program connects again.
+    // Kill the sender's node too: its program reconnects.
     wait_for_parts(&into, 1_200_000);
     fabric.crash("camera");
     end(sending, 0);
@@ -230,7 +231,7 @@ fn who_has_stopped_to_receive_holds_up_nobody_and_gets_the_rest_when_it_goes_on(
         let receive = fabric.spawn(&["receive", "--to", &format!("in-{node}")], node);
         (into, receive)
     });
-    // So many blocks that they fit in no queue on the way.
+    // Too many blocks for the queues on the path.
     let send = ["send", "map", "base", "--also", "viewer", "--block", "1024"];
     let sending = fabric.spawn(&send, "camera");
     let [(at_base, base), (at_viewer, viewer)] = &mut receivers;
@@ -264,7 +265,7 @@ fn when_the_relay_of_several_receivers_dies_all_end_with_the_whole_file() {
     wait_for_parts(at_viewer, 300_000);
     fabric.crash("relay");
     wait_for_parts(at_base, 1_000_000);
-    // The one between the two: it is a receiver, and passes the file on.
+    // The receiver in the middle, which also relays the file.
     fabric.crash("base");
     end(sending, 0);
     for (receiver, into) in receivers {
@@ -348,7 +349,7 @@ fn a_name_that_is_taken_is_not_replaced_without_force() {
     end(receiving, 0);
     assert!(fs::read(into.join("a")).expect("it is there") == bytes);
 
-    // A folder is replaced by nobody.
+    // A folder is never replaced.
     fs::remove_file(into.join("a")).expect("it is there");
     fs::create_dir(into.join("a")).expect("room");
     let receiving = fabric.spawn(&["receive", "--to", "in", "--force"], "base");
@@ -404,7 +405,7 @@ fn a_full_disk_half_way_is_told_at_both_ends_and_room_lets_it_go_on() {
         id = found.map(str::to_owned).next().unwrap_or_default();
         !id.is_empty()
     });
-    // The first file has room, the second has none.
+    // The first file fits, the second does not.
     let parts = into.join(format!("thalweg-{id}.part"));
     fs::create_dir(&parts).expect("room");
     std::os::unix::fs::symlink("/dev/full", parts.join("1")).expect("room");

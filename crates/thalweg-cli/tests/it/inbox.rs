@@ -1,4 +1,4 @@
-//! Proves that one transfer that does not go on holds up no other at its receiver, and is not lost by that.
+//! Proves that a stalled transfer delays no other transfer at its receiver, and is not lost.
 //!
 //! ```text
 //! send ─► camera ─► relay ─► base (receive) ◄─ viewer ◄─ send
@@ -14,7 +14,7 @@ use std::{fs, iter, thread};
 use crate::fabric::{Fabric, signal, terminate};
 use crate::files::{end, folder, kill, ready, wait, wait_for_parts, write};
 
-/// Begins to send a file from the camera, slowly; returns when a part of it is there.
+/// Starts to send a file from the camera, slowly; returns when a part of it has arrived.
 fn half_sent(fabric: &Fabric, into: &Path) -> Child {
     let slow = ["send", "survey", "base", "--limit", "2 Mbit/s"];
     let sending = fabric.spawn(&slow, "camera");
@@ -131,7 +131,7 @@ fn of_two_that_send_the_same_file_either_may_be_the_one_that_is_asked_for() {
         let receive = ["receive", "--to", from, "--from", from];
         let said = end(fabric.spawn(&receive, "base"), 0).err();
         assert!(said.contains(&format!("survey\" from {from}")), "{said}");
-        // Not only who brought it hears that it is there.
+        // Both senders get the confirmation, not only the one that delivered the file.
         for sending in sending {
             end(sending, 0);
         }
@@ -156,7 +156,7 @@ fn a_sender_that_was_killed_makes_room_where_one_transfer_is_waited_for() {
     fabric.stop();
 }
 
-/// Returns how many ADUs of transfers a node has given to its programs.
+/// Returns how many ADUs of transfers a node has delivered to its programs.
 fn delivered(fabric: &Fabric, node: &str) -> u64 {
     let status = fabric.status(node);
     let streams = status["streams"].as_array().expect("a list");
@@ -169,7 +169,7 @@ fn delivered(fabric: &Fabric, node: &str) -> u64 {
         .sum()
 }
 
-/// Waits until a node has given its programs so much of transfers, and whatever was said twice, and gives no more for some time.
+/// Waits until a node has delivered at least `least` ADUs of transfers and no more follow for a while.
 fn wait_for_all(fabric: &Fabric, node: &str, least: u64) {
     let mut counts = Vec::new();
     wait("all is given", || {
@@ -198,8 +198,8 @@ fn who_is_stopped_when_everything_is_here_says_that_it_is() {
             "400 kbit/s",
         ];
         let mut sending = fabric.spawn(&send, "camera");
-        // The receiver sleeps until all that it needs waits for it, and when it wakes its node sleeps: so its last word to the
-        // sender, which goes when everything is here, takes until it gives up.
+        // The receiver is frozen until everything that it needs waits for it, and its node is
+        // frozen before it wakes; so its confirmation to the sender waits until it times out.
         wait_for_parts(&into, 1);
         signal(&receiving, "STOP");
         wait_for_all(&fabric, "base", 42);
@@ -215,7 +215,7 @@ fn who_is_stopped_when_everything_is_here_says_that_it_is() {
         assert_eq!(status.code(), Some(0), "{}", said.err());
         assert!(said.err().contains("note\" from camera"), "{}", said.err());
         assert!(said.out().contains("in/note"), "{}", said.out());
-        // Whether it still heard so is a matter of a second or two.
+        // Whether the sender still got it depends on a second or two.
         terminate(&sending);
         sending.wait().expect("it ends");
         fs::remove_file(into.join("note")).expect("it is there");
@@ -233,8 +233,8 @@ fn who_is_stopped_when_everybody_has_everything_says_so() {
     let send = ["send", "note", "base", "--also", "viewer", "--json"];
     let slow = ["--block", "1024", "--limit", "400 kbit/s"];
     let mut sending = fabric.spawn(&[&send[..], &slow].concat(), "camera");
-    // One receiver sleeps until the sender does; so the sender hears that everybody has everything when its node sleeps, and
-    // the end of the stream is waited for without end.
+    // One receiver is frozen until the sender is; so the sender gets the last confirmation while
+    // its node is frozen, and would wait for the end of the stream for ever.
     wait_for_parts(&base, 1);
     signal(&last, "STOP");
     end(first, 0);
@@ -249,7 +249,7 @@ fn who_is_stopped_when_everybody_has_everything_says_so() {
     let (tell, told) = mpsc::channel();
     let reader = thread::spawn(move || {
         for line in BufReader::new(err).lines() {
-            // Who listens no more has heard enough.
+            // The receiver of the lines may be gone.
             let _ = tell.send(line.expect("text"));
         }
     });
@@ -257,7 +257,7 @@ fn who_is_stopped_when_everybody_has_everything_says_so() {
         let mut lines = iter::from_fn(|| told.recv_timeout(Duration::from_secs(1)).ok());
         lines.any(|line| line.contains("base has everything"))
     };
-    // What the node had not handed over when it was put to sleep goes when it wakes for a moment.
+    // The frozen node sends its pending data whenever it wakes for a moment.
     let mut naps = 0;
     while !has_heard() {
         assert!(naps < 30, "it never hears that everybody has everything");

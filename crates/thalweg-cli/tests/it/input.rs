@@ -1,4 +1,4 @@
-//! Proves that bad input ends in a sentence and its exit code, with nothing started.
+//! Proves that bad input ends in a sentence and exit code 2, with nothing started.
 
 use std::io::Write as _;
 use std::net::UdpSocket;
@@ -63,7 +63,7 @@ fn a_file_that_a_configuration_names_and_that_is_of_no_use_is_told() {
     let without = text.replace("relay_ca", "# relay_ca");
     std::fs::write(folder.path().join("node.toml"), without).expect("room");
     run(folder.path(), &["check", "node.toml"]).exits(0);
-    // Nothing was made.
+    // Nothing was created.
     assert!(!folder.path().join("a.key").exists());
     std::fs::write(folder.path().join("fabric.json"), "a note\n").expect("room");
     refused("fabric.json", "");
@@ -261,7 +261,7 @@ fn a_pipe_for_a_file_is_told_and_not_waited_for() {
         assert!(made.status().expect("mkfifo is everywhere").success());
         folder
     };
-    // Whoever waits for a pipe waits for good.
+    // Without the check the command would wait for a writer for ever.
     let told = |folder: &TempDir, command: &[&str], parts: &[&str]| {
         let output = std::process::Command::new("timeout")
             .current_dir(folder.path())
@@ -335,7 +335,7 @@ fn a_file_without_an_end_is_not_read_until_memory_is_full() {
         ),
         ("id --config /dev/zero", "/dev/zero has more than 16777216"),
     ] {
-        // Who reads on runs into the limit, and not into the memory of everybody else.
+        // An unbounded read hits the limit instead of exhausting the machine's memory.
         let line = format!(
             "ulimit -v 4000000; exec timeout 60 {} {command}",
             env!("CARGO_BIN_EXE_thalweg")

@@ -1,7 +1,6 @@
-//! Proves that publishers and subscribers outlive each other and their nodes.
+//! Proves that publishers and subscribers survive each other's death and that of their nodes.
 //!
-//! *How.* Real processes, killed without a word. Whatever goes on is seen by what the subscriber has written:
-//! that grows.
+//! *How.* Real processes are killed. Progress shows in the subscriber's output file: it grows.
 
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -39,7 +38,7 @@ impl Show {
         self.fabric.path().join("out.ts")
     }
 
-    /// Waits until more has come.
+    /// Waits until the output grows.
     fn goes_on(&self, when: &str) {
         let before = length(&self.written());
         let begun = Instant::now();
@@ -59,7 +58,7 @@ fn length(file: &Path) -> u64 {
     std::fs::metadata(file).map_or(0, |file| file.len())
 }
 
-/// Ends a program that is still there, and returns what it said.
+/// Ends a process that must still run, and returns its output.
 fn end(mut ending: Ending) -> Run {
     let is_there = ending.0.try_wait().expect("it is ours").is_none();
     if is_there {
@@ -93,7 +92,7 @@ fn publisher_and_subscriber_go_on_when_their_nodes_are_back() {
     show.goes_on("the subscriber's node was killed");
     show.fabric.restart("relay", || {});
     show.goes_on("the subscriber's node was restarted");
-    // The other way round the subscriber would have come to the end.
+    // Interrupting the publisher first would end the stream for the subscriber.
     let received = end(show.subscribe).err();
     let published = end(show.publish).err();
     for (who, said) in [("publish", &published), ("subscribe", &received)] {
@@ -108,7 +107,7 @@ fn killed_publisher_is_followed_by_the_next_at_once() {
     let mut show = Show::start();
     show.kill_publisher();
     show.publish = Ending(show.fabric.spawn(&PUBLISH, "camera"));
-    // What the killed one gave last may come yet, and then comes what the next gives.
+    // The last ADUs of the killed publisher may still come, before those of its successor.
     for _ in 0..5 {
         show.goes_on("the publisher was killed");
     }
@@ -156,7 +155,7 @@ fn scripts_end_with_their_node() {
         script(&["subscribe", "nothing", "--to", "none.ts"], "viewer"),
         script(&["publish", "other", "--from", "clip.ts"], "viewer"),
     ];
-    // Both have been let in once the map shows the one's stream, which comes after the other.
+    // The map shows the second stream once both are admitted, since it is published after the first.
     let begun = Instant::now();
     while !show.fabric.status("viewer").to_string().contains("other") {
         assert!(begun.elapsed() < PATIENCE, "it is not published");

@@ -1,4 +1,4 @@
-//! A node of its own process that knows nobody, for what concerns the process alone.
+//! A single node process without peers, for tests of the process alone.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,13 +11,13 @@ use tempfile::{TempDir, tempdir};
 use crate::fabric::{PATIENCE, signal};
 use crate::program::{Run, run, thalweg};
 
-/// A node that is killed with the test, however that ends.
+/// A node that is killed at the end of the test, passed or failed.
 pub struct Lone {
     folder: TempDir,
     node: Child,
 }
 
-/// Writes the configuration of a node without peers, with more of it behind.
+/// Writes the configuration of a node without peers, followed by `more`.
 pub fn write_config(folder: &Path, more: &str) {
     let text = format!(
         "name = \"lone\"\nlisten = [\"127.0.0.1:0\"]\nsocket = \"s\"\n[api]\nenabled = false\n{more}"
@@ -39,7 +39,7 @@ pub fn closed() -> Stdio {
 }
 
 impl Lone {
-    /// Starts a node and waits until it answers at its socket; `set` says where its output goes.
+    /// Starts a node and waits until it answers at its socket; `set` redirects its output.
     pub fn start(set: impl FnOnce(&mut Command)) -> Self {
         let folder = tempdir().expect("a directory");
         write_config(folder.path(), "");
@@ -66,7 +66,7 @@ impl Lone {
         run(self.path(), &[arguments, &["--node", "s"]].concat())
     }
 
-    /// Returns a command at the node that has not begun.
+    /// Returns a command for the node that is not started yet.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = thalweg(self.path());
         command.args(arguments).args(["--node", "s"]);
@@ -94,13 +94,13 @@ impl Lone {
 
 impl Drop for Lone {
     fn drop(&mut self) {
-        // What has ended already cannot be killed.
+        // A process that has ended cannot be killed.
         let _ = self.node.kill();
         let _ = self.node.wait();
     }
 }
 
-/// Waits for the end of a process that is to come soon.
+/// Waits for the end of a process that must come soon.
 pub fn ended(child: &mut Child) -> ExitStatus {
     let begun = Instant::now();
     loop {

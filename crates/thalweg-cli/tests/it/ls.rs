@@ -1,4 +1,4 @@
-//! Proves `thalweg ls --watch` on real nodes: on a terminal, which it leaves as it was, and as an object a line.
+//! Proves `thalweg ls --watch` on real nodes: on a terminal, which it restores, and as one object a line.
 
 use std::io::{BufRead as _, BufReader};
 

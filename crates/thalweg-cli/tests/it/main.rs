@@ -1,6 +1,7 @@
-//! Proves the binary from outside: what it prints, how it exits, and that real processes carry a real clip.
+//! Proves the program from outside: what it prints, how it exits, and that real processes carry a
+//! real clip.
 //!
-//! Each room runs the program that was built for this test, in a directory of its own. `fabric` needs a clip and an
+//! Each module runs the built program in a directory of its own. `fabric` needs a clip and an
 //! `ffmpeg`, which `cargo xtask test` fetches.
 
 mod admission;

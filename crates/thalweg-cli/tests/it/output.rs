@@ -1,10 +1,10 @@
-//! Proves what becomes of a run whose standard error or output is full or gone: it goes on, or ends with a code.
+//! Proves that a run with full or closed standard error or output goes on, or ends with an exit code.
 
 use std::process::Stdio;
 
 use crate::lone::{Lone, closed, ended, full};
 
-/// Returns what the log of a node cannot be written to.
+/// Returns outputs that a log cannot be written to.
 fn dead_ends() -> [fn() -> Stdio; 2] {
     [full, closed]
 }
@@ -70,7 +70,7 @@ fn subscriber_and_receiver_without_output_end_in_good_order() {
             let mut command = lone.command(arguments);
             command.stdout(dead_end()).stderr(dead_end());
             let mut child = command.spawn().expect("the program was built");
-            // It waits for what never comes, until it is asked to end.
+            // It waits for a stream that never comes, until it is asked to end.
             let begun = std::time::Instant::now();
             while child.try_wait().expect("it is ours").is_none()
                 && begun.elapsed() < std::time::Duration::from_millis(500)

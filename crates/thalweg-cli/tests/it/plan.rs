@@ -1,4 +1,4 @@
-//! Proves `plan`: JSON for machines, a table and words for people, 3 for an infeasible world.
+//! Proves `plan`: JSON for machines, a table and words for people, exit code 3 for an infeasible world.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
-//! Running the program, and what every room asks of a run.
+//! Runs the program and checks its exit code and output.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Returns a command that runs the program in a folder, without what the environment might say.
+/// Returns a command that runs the program in a folder, without inherited variables of ours.
 pub fn thalweg(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     command
@@ -22,7 +22,7 @@ pub fn run<S: AsRef<OsStr>>(folder: &Path, arguments: &[S]) -> Run {
     Run(output.expect("the program was built"))
 }
 
-/// What a run left behind.
+/// The output of a finished run.
 pub struct Run(pub Output);
 
 impl Run {
@@ -50,7 +50,7 @@ impl Run {
         self
     }
 
-    /// Checks that standard error is one sentence of ours that says all of this.
+    /// Checks that standard error is one sentence of ours with all these parts.
     #[track_caller]
     pub fn says(self, parts: &[&str]) -> Self {
         let err = self.err();

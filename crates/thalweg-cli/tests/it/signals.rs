@@ -1,4 +1,5 @@
-//! Proves that no signal ends a run without order, and that a node reads its configuration again when it is asked to.
+//! Proves that signals end a run in good order or not at all, and that a node reloads its
+//! configuration on request.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,12 +9,12 @@ use std::time::Instant;
 use crate::fabric::{PATIENCE, signal};
 use crate::lone::{Lone, ended, write_config};
 
-/// Signals that say nothing to the program and by the system's own answer would kill it.
+/// Signals that mean nothing to the program and would kill it by default.
 const NOTHING: [&str; 8] = [
     "USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "XFSZ", "RTMIN",
 ];
 
-/// Waits until a file says something.
+/// Waits until a file contains a text.
 fn wait_for(file: &std::path::Path, text: &str) -> String {
     let begun = Instant::now();
     loop {
@@ -34,7 +35,7 @@ fn start() -> Lone {
     })
 }
 
-/// Starts a subscriber, which waits for what never comes, and waits until the node knows it.
+/// Starts a subscriber for a stream that never comes, and waits until the node knows it.
 fn subscribe(lone: &Lone) -> Child {
     let mut command = lone.command(&["subscribe", "a", "--to", "a.ts"]);
     command.stderr(Stdio::piped());

@@ -1,4 +1,5 @@
-//! Proves `simulate` and `compare`: the same from the same seed, refusals with file, line and key, and what differs.
+//! Proves `simulate` and `compare`: equal results from equal seeds, errors with file, line and key,
+//! and differences.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +7,7 @@ use tempfile::tempdir;
 
 use crate::program::run;
 
-/// Two nodes, a link that carries the stream with room to spare, a stream of two layers, two seconds.
+/// Two nodes, a link with ample capacity, a stream of two layers, two seconds.
 const WORLD: &str = r#"length = "2 s"
 [node.a]
 [node.b]

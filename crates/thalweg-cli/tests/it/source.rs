@@ -1,5 +1,5 @@
-//! Proves that a source which gives nothing usable is told and fails, and that a live one loses nothing at
-//! its start.
+//! Proves that a source without usable data is reported and fails, and that a live source loses
+//! nothing at its start.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -52,7 +52,7 @@ fn clip() -> Vec<u8> {
     clip
 }
 
-/// PES packets of a PID in a file.
+/// Counts the PES packets of a PID in a file.
 fn starts(file: &[u8], pid: u16) -> usize {
     let packets = file.chunks_exact(188);
     packets
@@ -173,13 +173,13 @@ fn live_source_loses_nothing_before_its_subscriber() {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     socket.connect(address).expect("loopback");
     let end = Instant::now() + PATIENCE;
-    // Until the port is bound the system refuses, and what was sent before the first answer is lost.
+    // Until the port is bound the system refuses datagrams; those sent before the first answer are lost.
     while socket.send(&[0]).and_then(|_| socket.send(&[0])).is_err() {
         assert!(Instant::now() < end, "nobody listens");
         std::thread::sleep(Duration::from_millis(20));
     }
     let clip = clip();
-    // Datagrams that do not end where packets do, as ffmpeg sends them.
+    // Datagrams that do not end at packet boundaries, as ffmpeg sends them.
     for datagram in clip.chunks(1_472) {
         socket.send(datagram).expect("loopback");
         std::thread::sleep(Duration::from_millis(2));

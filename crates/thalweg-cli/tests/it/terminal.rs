@@ -1,4 +1,4 @@
-//! A pseudo-terminal with the program on it: what is typed goes in, what is drawn comes out.
+//! A pseudo-terminal with the program on it, for keys and screen output.
 //!
 //! The program gets a session of its own (`setsid`), so that this terminal is the only one it can find.
 
@@ -19,11 +19,11 @@ use crate::fabric::PATIENCE;
 pub struct Terminal {
     child: Child,
     keyboard: File,
-    /// The side of the program, kept open so that its modes can be looked at when that has ended.
+    /// The program's side, kept open to read its modes after the program has ended.
     line: Option<File>,
     chunks: Receiver<Vec<u8>>,
     drawn: Vec<u8>,
-    /// Up to where it was waited for.
+    /// The end of the output that `wait_for` has consumed.
     seen: usize,
 }
 
@@ -72,13 +72,13 @@ impl Terminal {
         }
     }
 
-    /// Types.
+    /// Types keys.
     pub fn press(&mut self, keys: &str) {
         let typed = self.keyboard.write_all(keys.as_bytes());
         typed.expect("the terminal is open");
     }
 
-    /// Waits until something has been drawn, since the last time.
+    /// Waits until a text has been drawn since the last call.
     pub fn wait_for(&mut self, text: &str) {
         let begun = Instant::now();
         while !String::from_utf8_lossy(&self.drawn[self.seen..]).contains(text) {
@@ -90,7 +90,7 @@ impl Terminal {
         self.seen = self.drawn.len();
     }
 
-    /// Waits until the program ends, and returns how, with all that it has drawn.
+    /// Waits for the program's end; returns its status and all its output.
     pub fn end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().expect("it ends");
         let line = self.line.take().expect("a terminal ends once");
@@ -100,7 +100,7 @@ impl Terminal {
             modes.contains(cooked),
             "the terminal was left raw: {modes:?}"
         );
-        // With nobody left on that side the terminal is closed, and with it the channel.
+        // Without an open descriptor on that side the terminal closes, and the channel with it.
         drop(line);
         while let Ok(chunk) = self.chunks.recv_timeout(PATIENCE) {
             self.drawn.extend(chunk);
@@ -109,7 +109,7 @@ impl Terminal {
         (status, text)
     }
 
-    /// Returns the process, to send it signals.
+    /// Returns the process, for signals.
     pub const fn child(&self) -> &Child {
         &self.child
     }
@@ -121,13 +121,13 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Only after a failed test; what has ended already cannot be killed.
+        // Only after a failed test; a process that has ended cannot be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Reads what is drawn, until the terminal is closed.
+/// Reads the screen output until the terminal is closed.
 fn listen(mut screen: File) -> Receiver<Vec<u8>> {
     let (tell, chunks) = channel();
     std::thread::spawn(move || {

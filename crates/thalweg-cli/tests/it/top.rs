@@ -1,4 +1,5 @@
-//! Proves `thalweg top` on real nodes: one frame as text, figures as JSON, and on a terminal, which it leaves as it was.
+//! Proves `thalweg top` on real nodes: one frame as text, figures as JSON, and a live terminal,
+//! which it restores.
 
 use std::io::{BufRead as _, BufReader};
 
@@ -9,7 +10,7 @@ use crate::fabric::{Fabric, terminate};
 use crate::program::run;
 use crate::terminal::Terminal;
 
-/// What leaves the screen of its own, and what shows the cursor again.
+/// Leaves the alternate screen.
 const LEAVE: &str = "\x1b[?1049l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
 
@@ -73,7 +74,7 @@ fn a_line_for_each_interval_until_asked_to_end_over_a_restart_of_the_node() {
             "{sentence}"
         );
     });
-    // Lines of before may still be in the pipe; the counters of the new run begin anew, whatever its time is by now.
+    // Lines from before may still be in the pipe; the first line of the new run has no rates.
     let anew = std::iter::repeat_with(next).find(|view| view["seconds"].is_null());
     assert!(anew.is_some(), "it goes on");
     terminate(&top);

@@ -1,5 +1,5 @@
-//! Proves `thalweg trace` on real nodes: a table that fits a window, an object for each ADU, and a sentence when there is
-//! nothing to show.
+//! Proves `thalweg trace` on real nodes: a table that fits a window, an object for each ADU, and a
+//! sentence when there is nothing to show.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use crate::fabric::{Fabric, PATIENCE};
 use crate::program::run;
 
-/// A stream of small ADUs through the nodes' sockets; it ends with the runtime.
+/// Publishes a stream of small ADUs through the nodes' sockets; it ends with the runtime.
 fn flow(runtime: &Runtime, folder: &Path) {
     let (source, sink) = (folder.join("camera.sock"), folder.join("base.sock"));
     runtime.spawn(async move {
@@ -79,7 +79,7 @@ fn any_node_shows_the_hops_of_a_live_stream() {
     let begun = std::time::Instant::now();
     let arguments = ["trace", "cam", "--count", "5", "--every", "100ms"];
     let text = loop {
-        // Until the viewer has heard of the stream and the stream has a plan.
+        // Until the viewer knows the stream and the stream has a plan.
         let run = fabric.run(&arguments, "viewer");
         if run.0.status.success() {
             break run.out();
@@ -117,7 +117,7 @@ fn any_node_shows_the_hops_of_a_live_stream() {
             .map(|hop| &hop["node"])
             .collect();
         assert_eq!(nodes, ["camera", "relay", "base"]);
-        // It is sealed at the camera and opened at the base.
+        // Sealed at the camera and opened at the base.
         assert!(adu["hops"][0]["lift_us"].as_u64() > Some(0), "{adu}");
     }
     assert_eq!(summary["summary"][0]["adus"], 5);

@@ -1,7 +1,7 @@
-//! Proves that no two nodes run with one key or one `state`, and that whoever only reads them asks nobody.
+//! Proves that two nodes never run with one key or one `state`, and that reading these files needs no lock.
 //!
-//! *How.* A node runs as a process, a second one is started with a configuration of its own that names one of the first one's
-//! files. The first is killed without a word, for nothing may be left of it then that keeps the next from starting.
+//! *How.* A node runs as a process; a second one is started with a configuration that names one of the
+//! first one's files. The first is killed, and must leave nothing behind that keeps the next from starting.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ fn write_config(folder: &Path, name: &str, [key, state]: [&str; 2], owner: &str)
 
 fn try_start(folder: &Path, name: &str) -> Run {
     let file = format!("{name}.toml");
-    // Whoever starts against the law runs for good.
+    // A node that starts by mistake would run for ever.
     let arguments = [
         "10",
         env!("CARGO_BIN_EXE_thalweg"),
@@ -38,7 +38,7 @@ fn try_start(folder: &Path, name: &str) -> Run {
     Run(output.expect("timeout is everywhere"))
 }
 
-/// Kills a node without a word and waits until it is gone.
+/// Kills a node and waits until it is gone.
 fn kill(node: Running) {
     signal(&node.0, "KILL");
     drop(node);

@@ -1,4 +1,4 @@
-//! Proves help, completions, and that a closed pipe is a graceful end.
+//! Proves help and completions, and that a closed pipe is a graceful end.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -171,7 +171,7 @@ fn no_word_of_the_command_line_or_a_file_acts_on_the_terminal() {
         &["revoke", "a", "--node", word],
         &["config", "--log", &format!("thalweg=[{word}")],
     ] {
-        // On a terminal, where what is meant for one comes through; without paint of our own.
+        // On a terminal escape sequences would act. `NO_COLOR` removes our own.
         let plain = [("NO_COLOR", "1")];
         let (status, text) = Terminal::start(folder.path(), arguments, &plain).end();
         assert!(

@@ -1,7 +1,7 @@
-//! `thalweg compare SIM.json TESTBED.json`: the same world in virtual time and on a real kernel, side by side.
+//! `thalweg compare SIM.json TESTBED.json`: one world in virtual time and on a real kernel, side by side.
 //!
-//! *The idea.* Both players report in one form (`thalweg_sim::report`). What the project claims of them is that the
-//! delivered share and the median latency agree; these decide the exit code. The rest is shown and marked.
+//! *The idea.* Both players report in one form (`thalweg_sim::report`). The project claims that delivered
+//! share and median latency agree; these two decide the exit code. Other figures are shown and marked.
 
 #[cfg(test)]
 mod tests;
@@ -26,23 +26,23 @@ Examples:
 
 Exits 5 if a delivered share or a median latency differs by more than 10 %.";
 
-/// What may differ before it is marked, in percent of the first report's value.
+/// Largest difference that still agrees, in percent of the first report's value.
 const BEYOND_PERCENT: f64 = 10.0;
 
-/// What the quotient of two floats may be off: 88 over 80 is a hair above 1.1.
+/// Tolerance for rounding: 88 / 80 is slightly above 1.1 in floating point.
 const ROUNDING: f64 = 1e-9;
 
-/// Set two reports of one world side by side: what was delivered, how late, how good it looked.
+/// Compare two reports of one world: what was delivered, how late, how good it looked.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The report to compare with, as `thalweg simulate --json` prints it.
+    /// The reference report, as printed by `thalweg simulate --json`.
     first: PathBuf,
 
-    /// The other report, as the testbed writes it.
+    /// The other report, as written by the testbed.
     second: PathBuf,
 
-    /// Print one JSON array, one object a figure.
+    /// Print one JSON array with an object for each figure.
     #[arg(long)]
     json: bool,
 }
@@ -55,11 +55,11 @@ struct Row {
     figure: &'static str,
     first: Option<f64>,
     second: Option<f64>,
-    /// Second over first less one; nothing if there is no telling.
+    /// Second over first, minus one; `None` if it is undefined.
     difference_percent: Option<f64>,
-    /// Whether that is more than is taken for agreement.
+    /// Whether the difference is too large for agreement.
     beyond: bool,
-    /// Whether agreement is claimed of it.
+    /// Whether the project claims agreement for this figure.
     claimed: bool,
 }
 
@@ -91,7 +91,7 @@ fn load(path: &Path) -> Result<Report, Failure> {
         .or_code(Code::BadInput)
 }
 
-/// Returns the figures of both, or why they are not of one world.
+/// Returns the figures of both reports, or why they are not comparable.
 fn compare(first: &Report, second: &Report) -> Result<Vec<Row>, String> {
     let file = |world: &str| {
         Path::new(world)
@@ -158,7 +158,7 @@ impl Row {
         [first, second]: [Option<f64>; 2],
     ) -> Self {
         let difference_percent = match (first, second) {
-            // Nothing and nothing are the same, though no share of nothing is a number.
+            // Zero and zero agree, though their quotient is undefined.
             (Some(first), Some(second)) if first.abs() + second.abs() <= 0.0 => Some(0.0),
             (Some(first), Some(second)) if first.abs() > 0.0 => {
                 Some((second / first - 1.0) * 100.0)

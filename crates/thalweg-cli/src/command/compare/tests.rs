@@ -1,4 +1,5 @@
-//! Proves that differences are reckoned, marked and judged, and that reports of different worlds are refused.
+//! Proves how differences are computed, marked and judged, and that reports of different worlds are
+//! refused.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `thalweg ls`: the nodes, links and streams that the node of this machine knows, once or again and again.
+//! `thalweg ls`: the nodes, links and streams that this machine's node knows, once or repeatedly.
 
 mod trouble;
 mod watch;
@@ -21,7 +21,7 @@ Examples:
   thalweg ls --watch
   thalweg ls --node /run/thalweg/node.sock --json | jq '.links[] | {name, rtt_ms}'";
 
-/// List nodes, links with what is measured on them, and streams.
+/// List nodes, links with their measurements, and streams.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Ask once a second and show it anew, until Ctrl-C; with --json one object a line.
+    /// Refresh once a second, until Ctrl-C; with --json, print one object a line.
     #[arg(long)]
     watch: bool,
 }
@@ -95,7 +95,7 @@ fn describe(status: &Value, colour: Colour) -> String {
     text
 }
 
-/// Says what is wrong with the node's process itself; nothing if nothing is.
+/// Describes faults of the node's own process; empty if there are none.
 fn troubles(status: &Value, colour: Colour) -> String {
     let mut text = String::new();
     let mut say = |count: &Value, what: &str| {
@@ -113,7 +113,7 @@ fn troubles(status: &Value, colour: Colour) -> String {
     text
 }
 
-/// Without an owner nobody was granted anything, and an empty column is left out.
+/// Without an owner no rights were granted, and an empty column is left out.
 fn nodes(status: &Value) -> Vec<[String; 6]> {
     let titles = ["name", "key", "slots", "trusted", "rights", "neighbours"];
     let mut rows = vec![titles.map(String::from)];
@@ -188,7 +188,7 @@ fn streams(status: &Value) -> Vec<[String; 8]> {
     rows
 }
 
-/// Returns the causes of what was dropped here, the most frequent first.
+/// Returns the causes of local drops, the most frequent first.
 fn dropped(causes: &Value) -> String {
     let causes = causes.as_object().into_iter().flatten();
     let mut causes: Vec<(&str, u64)> = causes

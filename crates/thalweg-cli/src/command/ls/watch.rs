@@ -1,10 +1,11 @@
-//! The listing on a terminal, anew each time the node is asked, until somebody asks to end.
+//! `thalweg ls --watch`: the listing on a terminal, refreshed until a request to end.
 //!
-//! *The idea.* As `watch(1)` does it: another screen, drawn over from its upper left corner, so that nothing flickers and
-//! the terminal is as it was at the end. What is longer or wider than the terminal is cut, and how much is said; what the
-//! node has not answered to is left standing under a sentence that says since when.
+//! *The idea.* As `watch(1)`: it draws on the alternate screen from the upper left corner, so that
+//! nothing flickers and the terminal is restored at the end. Output beyond the terminal's size is
+//! cut, with a count of the cut lines. While the node does not answer, the last listing stays,
+//! under a line that says for how long.
 //!
-//! *What it does not do.* It takes no keys and works out no rates of its own: that is `thalweg top`.
+//! *What it does not do.* It takes no keys and computes no rates: `thalweg top` does.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -28,19 +29,19 @@ use crate::socket::Socket;
 use crate::table;
 use crate::terminal::{self, Colour, Paint};
 
-/// How often the node is asked: its rates are over a second too.
+/// The refresh interval; the node's rates cover a second too.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The size of a terminal that does not tell its own.
+/// The size of a terminal that does not report its own.
 const SIZE_USUAL: (u16, u16) = (80, 24);
 
-/// The screen, taken over until this is dropped.
+/// The alternate screen, left on drop.
 struct Screen(io::Stdout);
 
-/// Shows the listing on the terminal until somebody asks to end.
+/// Shows the listing on the terminal until a request to end.
 pub async fn run(socket: &Socket) -> Outcome {
     let mut shutdown = Shutdown::listen()?;
-    // A node that is not there is an error of the start, not a thing to wait for.
+    // A missing node at the start is an error; only later is it waited for.
     let mut status = socket.status().await?;
     let mut answered = Instant::now();
     let mut silence = None;
@@ -65,7 +66,8 @@ pub async fn run(socket: &Socket) -> Outcome {
     }
 }
 
-/// Prints an object a line, each time the node was asked, until somebody asks to end; a node that goes away is waited for.
+/// Prints one object a line for each answer until a request to end; while the node is gone, it
+/// keeps trying.
 pub async fn lines(socket: &Socket) -> Outcome {
     let mut shutdown = Shutdown::listen()?;
     terminal::print(&(serde_json::to_string(&socket.status().await?)? + "\n"))?;
@@ -93,13 +95,13 @@ pub async fn lines(socket: &Socket) -> Outcome {
     }
 }
 
-/// Returns the sentence on a node that does not answer.
+/// Returns the line about a node that does not answer.
 fn note(answered: Instant, why: &str) -> String {
     let seconds = answered.elapsed().as_secs();
     format!("the node has not answered for {seconds} s, trying again: {why}")
 }
 
-/// Returns what fits a terminal of this height: the note, the listing, and how much of it was cut.
+/// Returns a frame of at most `height` lines: note, listing, and the count of cut lines.
 fn frame(status: &Value, note: Option<&str>, height: u16, colour: Colour) -> String {
     let mut text = String::new();
     let mut room = usize::from(height);
@@ -122,7 +124,7 @@ fn frame(status: &Value, note: Option<&str>, height: u16, colour: Colour) -> Str
     text
 }
 
-/// Returns lines that fit a terminal of this width; one that was cut ends in a mark that says so. The paint takes no room.
+/// Cuts lines to `width` cells and marks a cut with `…`. Colour sequences have no width.
 fn narrowed(text: &str, width: usize) -> String {
     let lines = text.lines().map(|line| cut(line, width));
     lines.collect::<Vec<String>>().join("\n")
@@ -158,7 +160,7 @@ impl Screen {
         Ok(Self(terminal))
     }
 
-    /// Draws over what is there: a line is cleared behind its end, what follows the last one altogether.
+    /// Draws over the previous frame: clears each line after its end, and the screen below the last line.
     fn draw(&mut self, text: &str) -> anyhow::Result<()> {
         let mut out = Vec::with_capacity(text.len() * 2);
         execute!(out, MoveTo(0, 0))?;
@@ -179,7 +181,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nobody is left to be told when the terminal is gone.
+        // If the terminal is gone, there is nowhere to report to.
         let _ = execute!(self.0, Show, EnableLineWrap, LeaveAlternateScreen);
     }
 }
@@ -190,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// Nine lines: three heads, three tables, and what is between them.
+    /// Nine lines: three headings, three tables, and the blank lines between them.
     fn listing() -> Value {
         json!({"node": {"key": "a"}, "nodes": [{"key": "a", "name": "camera", "slots": 1, "neighbours": []}]})
     }

@@ -16,7 +16,7 @@ use super::view;
 use crate::table;
 use crate::terminal::{Colour, Paint};
 
-/// All streams' plans, as they are printed.
+/// The plans of all streams, as printed.
 #[derive(Serialize)]
 struct AllReport<'a> {
     feasible: bool,
@@ -28,13 +28,13 @@ struct AllReport<'a> {
     elapsed_us: f64,
 }
 
-/// What became of one stream.
+/// The result for one stream.
 #[derive(Serialize)]
 struct StreamReport<'a> {
     stream: &'a StreamName,
     importance: u8,
     to: &'a NodeName,
-    /// Beside the others.
+    /// The plan among the other streams.
     plan: Report,
     alone: Report,
 }
@@ -50,7 +50,7 @@ struct LinkReport<'a> {
     missed: Vec<Share<'a>>,
 }
 
-/// What one stream sends on a link, or would.
+/// The rate that a stream sends on a link, or asks for.
 #[derive(Serialize)]
 struct Share<'a> {
     stream: &'a StreamName,
@@ -59,7 +59,7 @@ struct Share<'a> {
     rate_bps: f64,
 }
 
-/// Who costs more than by importance alone, and for whom.
+/// A stream with a higher cost than under planning by importance alone, and the stream that gains.
 #[derive(Serialize)]
 struct MadeWay<'a> {
     stream: &'a StreamName,
@@ -70,7 +70,7 @@ struct MadeWay<'a> {
     for_cost_after: f64,
 }
 
-/// Plans with what is printed of them.
+/// The plans with their report.
 pub(super) struct Planned {
     snapshots: Vec<Snapshot>,
     shared: Shared,
@@ -94,12 +94,12 @@ impl Planned {
         self.shared.is_feasible()
     }
 
-    /// Returns one of the snapshots, `None` if there is no stream.
+    /// Returns one of the snapshots; `None` without streams.
     pub(super) fn first(&self) -> Option<&Snapshot> {
         self.snapshots.first()
     }
 
-    /// Returns the plans with the names that tell them apart.
+    /// Returns the plans with the names of their streams.
     pub(super) fn drawn(&self) -> Vec<Drawn<'_>> {
         let admitted = self.snapshots.iter().zip(&self.shared.admissions);
         let drawn = admitted.map(|(snapshot, admission)| Drawn {
@@ -155,7 +155,7 @@ impl Planned {
         Ok(serde_json::to_string(&report)? + "\n")
     }
 
-    /// Returns a row a stream, its way, who shares which link, and who made way for whom.
+    /// Returns one row per stream, the paths, the shared links, and which streams made way for which.
     pub(super) fn text(&self, colour: Colour) -> String {
         let count = self.snapshots.len();
         let served = self
@@ -186,7 +186,7 @@ impl Planned {
         text
     }
 
-    /// One row a stream: how much of it is served, at what cost, and as if it were alone.
+    /// One row per stream: served share, cost, and cost if it were alone.
     fn streams(&self, colour: Colour) -> String {
         let heading = [
             "stream",
@@ -227,7 +227,7 @@ impl Planned {
         table::lay_out(&rows, colour)
     }
 
-    /// The way of each stream with the adapters on it, or what it lacks.
+    /// Each stream's path with its adapters, or what the stream lacks.
     fn ways(&self, colour: Colour) -> String {
         let mut text = String::new();
         for (snapshot, admission) in self.snapshots.iter().zip(&self.shared.admissions) {
@@ -254,7 +254,7 @@ impl Planned {
         text
     }
 
-    /// One row for each share of a link that streams compete for.
+    /// One row per stream on each link that streams compete for.
     fn links(&self, colour: Colour) -> String {
         let heading = [
             "link",
@@ -295,14 +295,14 @@ impl Planned {
     }
 }
 
-/// Fills in what a link is and how full.
+/// Fills in a link's name and load.
 fn head(row: &mut [String; 7], link: &SharedLink) {
     row[0] = format!("{} → {}", link.from, link.to);
     row[1] = view::rounded(link.has_bps);
     row[2] = format!("{:.0} %", link.load_bps() / link.has_bps * 100.0);
 }
 
-/// Returns a plan's nodes with their adapters, in one line.
+/// Formats a plan's nodes with their adapters in one line.
 fn way(plan: &Plan) -> String {
     let stop = |node: &NodeName| {
         let adapters: Vec<String> = plan

@@ -1,4 +1,4 @@
-//! `thalweg plan WORLD --budget MS`: the best plan that is found in time, and how far it may be from the best.
+//! `thalweg plan WORLD --budget MS`: the best plan found in time, with a bound on the optimum.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use thalweg_planner::model::Snapshot;
 use thalweg_planner::planner::report::Report;
 use thalweg_planner::planner::{self, Bounded, Policy};
 
-/// What was planned within a budget, as it is printed.
+/// The result of planning within a budget, as printed.
 #[derive(Debug, Serialize)]
 pub(super) struct Budgeted {
     #[serde(flatten)]
     report: Report,
-    /// Whether the plan is best, or it is certain that there is none.
+    /// Whether the plan is proven to be optimal, or it is proven that none exists.
     proven: bool,
-    /// No plan costs less; `null` if it is certain that there is none.
+    /// Lower bound of the cost of any plan; `null` if it is proven that none exists.
     bound: Option<f64>,
     #[serde(skip)]
     bounded: Bounded,
@@ -46,12 +46,12 @@ impl Budgeted {
         &self.bounded.plan
     }
 
-    /// Returns everything as one JSON object.
+    /// Returns the result as one JSON object.
     pub(super) fn json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string(self)? + "\n")
     }
 
-    /// Says in words how good the plan is known to be.
+    /// Describes how close the plan is known to be to the optimum.
     pub(super) fn words(&self) -> String {
         let ms = self.budget_ms;
         let Some(bound) = self.bound else {

@@ -11,7 +11,7 @@ use super::prose::folded;
 use crate::table;
 use crate::terminal::Colour;
 
-/// Plans with every planner, in the order in which they are compared.
+/// Plans with every planner, in the order of the comparison.
 pub(super) fn all(snapshot: &Snapshot, policy: Policy) -> Vec<(Planner, Report)> {
     let report = |planner| {
         let policy = Policy { planner, ..policy };
@@ -32,7 +32,7 @@ pub(super) fn json(reports: &[(Planner, Report)]) -> serde_json::Result<String> 
     Ok(serde_json::to_string(&by_name)? + "\n")
 }
 
-/// Returns one row a planner.
+/// Returns one row per planner.
 pub(super) fn table(snapshot: &Snapshot, reports: &[(Planner, Report)], colour: Colour) -> String {
     let heading = [
         "planner", "feasible", "cost", "adapters", "layers", "utility", "delay", "time",
@@ -44,7 +44,7 @@ pub(super) fn table(snapshot: &Snapshot, reports: &[(Planner, Report)], colour: 
     table::lay_out(&rows, colour) + &paths(reports)
 }
 
-/// Returns each path that a planner found, with those who found it.
+/// Returns each distinct path, with the planners that found it.
 fn paths(reports: &[(Planner, Report)]) -> String {
     let mut paths: Vec<(String, Vec<&str>)> = Vec::new();
     for (planner, report) in reports.iter().filter(|(_, report)| !report.path.is_empty()) {

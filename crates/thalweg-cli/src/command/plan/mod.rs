@@ -39,7 +39,7 @@ Examples:
 Exits 3 if no plan satisfies all needs, or with --all if a stream is refused. It prints what would have to change then,
 and the least bad plan, marked as infeasible; with --strict no plan at all.";
 
-/// Plan a stream of a world: its path, the adapters on each node and what every link carries.
+/// Plan a stream of a world: its path, the adapters on each node and the load of every link.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(
@@ -50,11 +50,11 @@ pub struct Arguments {
     /// The world (TOML, or JSON by a name that ends in .json).
     world: PathBuf,
 
-    /// The stream; may be left out if the world has one only.
+    /// The stream; may be omitted if the world has only one.
     #[arg(long, value_name = "NAME")]
     stream: Option<StreamName>,
 
-    /// Which planner: exact, heuristic, exhaustive or incremental.
+    /// The planner: exact, heuristic, exhaustive or incremental.
     #[arg(
         long,
         value_name = "PLANNER",
@@ -64,15 +64,15 @@ pub struct Arguments {
     )]
     planner: Planner,
 
-    /// Plan all streams of the world together, the most important first, on what the others leave of every link.
+    /// Plan all streams of the world together: the most important first, each on the capacity that is left.
     #[arg(long, conflicts_with_all = ["stream", "planner", "compare", "explain", "budget"])]
     all: bool,
 
-    /// Take no least bad plan: print what is missing, and no plan that leaves a need unsatisfied.
+    /// Print no infeasible plan: only what is missing.
     #[arg(long)]
     strict: bool,
 
-    /// Stop after so many milliseconds, and print the best plan so far with what no plan costs less than.
+    /// Stop after this many milliseconds; print the best plan so far and a lower bound of the cost.
     #[arg(long, value_name = "MS", value_parser = whole::<u64>(0..=u64::MAX), conflicts_with_all = ["planner", "compare", "explain"])]
     budget: Option<u64>,
 
@@ -80,15 +80,15 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Print what all planners make of the stream, side by side.
+    /// Print the results of all planners for the stream, side by side.
     #[arg(long, conflicts_with_all = ["explain", "planner"])]
     compare: bool,
 
-    /// Draw the network and the plan on it into a file.
+    /// Draw the network with the plan into this SVG file.
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]
     svg: Option<PathBuf>,
 
-    /// Say in words and numbers why the plan is what it is.
+    /// Explain in words and numbers why the plan is what it is.
     #[arg(long, conflicts_with = "json")]
     explain: bool,
 }
@@ -123,7 +123,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let text = if arguments.json {
         serde_json::to_string(&report)? + "\n"
     } else if arguments.explain {
-        // The words tell what is missing themselves.
+        // The explanation itself states what is missing.
         let bare = Report::new(&plan, &[], start.elapsed().into());
         let mut text = view::describe(&snapshot, &plan, &bare, colour());
         text.push('\n');
@@ -140,7 +140,7 @@ fn colour() -> Colour {
     Colour::of_stdout()
 }
 
-/// Returns how a run ends by whether all needs are satisfied.
+/// Returns the exit code: 0 if all needs are satisfied, 3 otherwise.
 fn code(feasible: bool) -> Code {
     if feasible {
         Code::Done
@@ -149,7 +149,7 @@ fn code(feasible: bool) -> Code {
     }
 }
 
-/// Plans for so long and prints the best plan by then.
+/// Plans within a budget and prints the best plan found.
 fn run_budget(
     snapshot: &Snapshot,
     policy: Policy,
@@ -188,7 +188,7 @@ fn run_tree(snapshot: &Snapshot, policy: Policy, arguments: &Arguments) -> Outco
     Ok(code(planned.is_feasible()))
 }
 
-/// Says that an option makes no sense for a stream with several sinks.
+/// Fails: an option applies only to streams with one sink.
 fn one_sink_only(option: &str, snapshot: &Snapshot) -> Outcome {
     let (name, sinks) = (&snapshot.stream.name, snapshot.stream.to.len());
     fail(
@@ -216,7 +216,7 @@ fn run_all(world: &World, policy: Policy, arguments: &Arguments) -> Outcome {
     Ok(code(planned.is_feasible()))
 }
 
-/// Writes the picture, if one is wanted.
+/// Writes the picture, if one was requested.
 fn draw(arguments: &Arguments, snapshot: &Snapshot, plans: &[Drawn<'_>]) -> Result<(), Failure> {
     let Some(file) = &arguments.svg else {
         return Ok(());
@@ -230,7 +230,7 @@ fn draw(arguments: &Arguments, snapshot: &Snapshot, plans: &[Drawn<'_>]) -> Resu
     }
 }
 
-/// Prints what every planner makes of a stream; exits as the exact one would.
+/// Prints the results of every planner for a stream; the exit code is that of the exact planner.
 fn run_compare(snapshot: &Snapshot, policy: Policy, as_json: bool) -> Outcome {
     let reports = compare::all(snapshot, policy);
     let text = if as_json {
@@ -248,7 +248,7 @@ fn run_compare(snapshot: &Snapshot, policy: Policy, as_json: bool) -> Outcome {
     })
 }
 
-/// Returns what there is to plan: the stream that was named, or the only one.
+/// Returns the stream to plan: the named one, or the only one.
 fn choose(world: &World, arguments: &Arguments) -> Result<Snapshot, Failure> {
     let file = arguments.world.display();
     let names = || world.streams.iter().map(|stream| stream.name.as_str());

@@ -1,13 +1,14 @@
-//! The names that a mistyped one may have meant.
+//! Suggestions for a mistyped name.
 //!
 //! *Sources.* The edit distance of Levenshtein.
 
 use strsim::levenshtein as distance;
 
-/// How many names are offered.
+/// How many names are suggested.
 const OFFERED: usize = 3;
 
-/// Returns a few of the names, the nearest first; none of which more than half is another word's.
+/// Returns up to [`OFFERED`] names, the nearest first; a name must differ in at most half of its
+/// characters.
 pub(super) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let word = word.to_ascii_lowercase();
     let mut ranked: Vec<(usize, &str)> = names
@@ -24,7 +25,7 @@ pub(super) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) 
 
 #[cfg(test)]
 mod tests {
-    //! Proves the distance by hand and that only what is near is offered.
+    //! Proves the distance against known values, and that only near names are suggested.
 
     use super::{distance, nearest};
 

@@ -1,9 +1,10 @@
-//! Sentences for a terminal: folded at 80 columns.
+//! Wraps sentences for a terminal of 80 columns.
 
-/// Columns of a terminal that nobody made wider.
+/// The usual width of a terminal.
 const COLUMNS: usize = 80;
 
-/// Folds lines at spaces, so that none is longer than a terminal is wide; what goes on is indented under its beginning.
+/// Wraps lines at spaces to the terminal's width; continuation lines are indented under the text's
+/// beginning.
 pub(in crate::command) fn folded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
@@ -31,7 +32,7 @@ pub(in crate::command) fn folded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Proves that no line is longer than it must be and that no word is lost.
+    //! Proves that lines are wrapped only where necessary and that no word is lost.
 
     use super::{COLUMNS, folded};
 

@@ -14,31 +14,31 @@ use super::view;
 use crate::table;
 use crate::terminal::{Colour, Paint};
 
-/// A tree and what is left out of it, as they are printed.
+/// A tree and the sinks left out of it, as printed.
 #[derive(Serialize)]
 struct TreeReport {
     feasible: bool,
     cost: f64,
     cost_parts: Parts,
-    /// No tree to the same sinks costs less.
+    /// Lower bound of the cost of a tree to the same sinks.
     bound: f64,
-    /// Whether this one is best.
+    /// Whether this tree is proven to be optimal.
     proven: bool,
-    /// What the best ways cost in sum if each were alone.
+    /// The summed cost of the best path to each sink alone.
     apart: f64,
     paths: Vec<Report>,
     left_out: Vec<LeftOutReport>,
     elapsed_us: f64,
 }
 
-/// A sink that the tree does not lead to.
+/// A sink that the tree does not reach.
 #[derive(Serialize)]
 struct LeftOutReport {
     sink: NodeName,
     shortfalls: Vec<Lack>,
 }
 
-/// A tree with what is printed of it.
+/// A tree with its report.
 pub(super) struct Planned {
     tree: Tree,
     left_out: Vec<LeftOut>,
@@ -66,7 +66,7 @@ impl Planned {
         &self.tree.paths
     }
 
-    /// Returns what a sink lacks, in the words of a plan's report.
+    /// Returns what a sink lacks, worded as in a plan's report.
     fn lacks(&self, left_out: &LeftOut) -> Vec<Lack> {
         Report::new(&Plan::default(), &left_out.shortfalls, self.elapsed).shortfalls
     }
@@ -96,7 +96,7 @@ impl Planned {
         Ok(serde_json::to_string(&report)? + "\n")
     }
 
-    /// Returns one table of all branches, what they cost together, and who is left out.
+    /// Returns one table of all branches, the total cost, and the sinks left out.
     pub(super) fn text(&self, snapshot: &Snapshot, explain: bool, colour: Colour) -> String {
         let tree = &self.tree;
         let mut text = view::heading(snapshot, tree.feasible, colour);
@@ -140,7 +140,7 @@ impl Planned {
         )
     }
 
-    /// One row a link, indented by what goes on from what, and one a sink.
+    /// One row per link, indented by depth, and one per sink.
     fn branches(&self, snapshot: &Snapshot, colour: Colour) -> String {
         let mut rows = vec![view::HOP_HEADING.map(String::from)];
         for branch in self.tree.branches() {
@@ -160,7 +160,7 @@ impl Planned {
         table::lay_out(&rows, colour)
     }
 
-    /// Says what a sink gets.
+    /// Describes what a sink gets.
     fn delivered(&self, snapshot: &Snapshot, branch: &Branch) -> String {
         let path = &self.tree.paths[branch.sinks[0]];
         let all = snapshot.stream.layers.len();

@@ -1,4 +1,4 @@
-//! A plan, and what is missing, as people read it.
+//! A plan, and its shortfalls, as text.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::prose::folded;
 use crate::table;
 use crate::terminal::{Colour, Paint};
 
-/// Returns a plan as a heading, facts, a table of its hops, and what is missing.
+/// Returns a plan as a heading, facts, a table of its hops, and its shortfalls.
 pub(super) fn describe(
     snapshot: &Snapshot,
     plan: &Plan,
@@ -28,7 +28,7 @@ pub(super) fn describe(
     text
 }
 
-/// Returns what is planned, and whether it satisfies all needs.
+/// Returns the heading: the stream, and whether all its needs are satisfied.
 pub(super) fn heading(snapshot: &Snapshot, feasible: bool, colour: Colour) -> String {
     let stream = &snapshot.stream;
     let name = colour.paint(Paint::Bold, stream.name.as_str());
@@ -60,7 +60,7 @@ pub(super) fn some_of<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Stri
     }
 }
 
-/// Returns each way out: what is missing, and what would mend it.
+/// Returns the shortfalls, each with its remedy.
 pub(super) fn shortfalls(lacks: &[Lack], colour: Colour) -> String {
     let mut text = String::new();
     if lacks.len() > 1 {
@@ -97,7 +97,7 @@ fn facts(snapshot: &Snapshot, report: &Report) -> String {
     )
 }
 
-/// One row a node of the path, with its adapters and the link that leaves it.
+/// One row per node of the path, with its adapters and its outgoing link.
 fn hops(snapshot: &Snapshot, plan: &Plan, colour: Colour) -> String {
     let mut rows = vec![HOP_HEADING.map(String::from)];
     for (at, node) in plan.path.iter().enumerate() {
@@ -116,11 +116,11 @@ fn hops(snapshot: &Snapshot, plan: &Plan, colour: Colour) -> String {
     table::lay_out(&rows, colour)
 }
 
-/// The columns of a table of hops.
+/// The headings of a table of hops.
 pub(super) const HOP_HEADING: [&str; 7] =
     ["node", "adapters", "link", "rate", "of", "load", "form"];
 
-/// Returns one row: a node, its adapters, and what its link carries.
+/// Returns one row: a node, its adapters, and the load of its link.
 pub(super) fn hop(
     topology: &Topology,
     node: String,
@@ -145,12 +145,12 @@ pub(super) fn hop(
     ]
 }
 
-/// Returns a rate as people write it, without parts of a bit.
+/// Formats a rate, rounded to whole bits.
 pub(super) fn rounded(bps: f64) -> String {
     Bitrate::from_bps(bps.round() as u64).to_string()
 }
 
-/// Returns how a stream looks on a link.
+/// Describes a stream's form on a link.
 fn form(link: &LinkUse) -> String {
     let form = [(link.packed, "packed"), (link.sealed, "sealed")];
     let on = form.iter().filter(|(is, _)| *is).map(|(_, word)| *word);

@@ -1,7 +1,7 @@
-//! The bar of a transfer: how much, how fast, how long still.
+//! The progress bar of a transfer: amount, rate, remaining time.
 //!
-//! *The idea.* On a terminal one line is redrawn a few times a second; elsewhere only sentences are written, so that logs
-//! stay short.
+//! *The idea.* On a terminal one line is redrawn a few times a second; elsewhere only sentences are
+//! printed, so that logs stay short.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use thalweg_node::transfer::Event;
@@ -34,7 +34,7 @@ impl Bar {
         Self { bar }
     }
 
-    /// Shows what happens.
+    /// Shows an event of the transfer.
     pub fn show(&self, event: Event) {
         match event {
             Event::Looking { bytes, of } => {
@@ -49,7 +49,7 @@ impl Bar {
                 self.bar.reset_elapsed();
             }
             Event::Progress { bytes } => {
-                // What was there before did not come now: it says nothing about the rate.
+                // Bytes from an earlier attempt count as present, but not for the rate.
                 if self.bar.position() == 0 {
                     self.bar.reset_eta();
                 }
@@ -60,7 +60,7 @@ impl Bar {
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
@@ -76,7 +76,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Returns how long that took, and how fast that is, as `42.1 s, 1.99 Mbit/s`.
+/// Returns duration and rate, as `42.1 s, 1.99 Mbit/s`.
 pub fn seconds(bytes: u64, seconds: f64) -> String {
     let mbit = bytes as f64 * 8.0 / 1e6 / seconds.max(1e-3);
     format!("{seconds:.1} s, {mbit:.2} Mbit/s")

@@ -1,9 +1,9 @@
-//! `thalweg receive`: files that somebody sends to this node are written to a folder.
+//! `thalweg receive`: writes files sent to this node into a folder.
 //!
-//! *The idea.* As `send`: the node's library receives, here is what a person sees. A file has its name only when it is
-//! whole; until then it is in a folder whose name ends in `.part`.
+//! *The idea.* As in `send`, the node's library does the transfer; this file is the user interface. A file
+//! gets its name only when it is complete; until then it is in a folder whose name ends in `.part`.
 //!
-//! *What it does not do.* It replaces nothing without `--force`.
+//! *What it does not do.* It replaces no file without `--force`.
 
 pub mod bar;
 
@@ -20,7 +20,7 @@ use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
 
-/// How long a goodbye may take that somebody waits for who has asked to stop; by itself it takes 6 s at most.
+/// How long the goodbye to the sender may take after a request to stop. Left alone it takes 6 s at most.
 const GOODBYE_MAX: Duration = Duration::from_secs(8);
 
 const EXAMPLES: &str = "\
@@ -47,15 +47,15 @@ could not take and goes on with the next; Ctrl-C ends it with 0.";
     reason = "each is a flag of the command line and goes no further"
 )]
 pub struct Arguments {
-    /// The phrase that the sender was given, such as 7-otter-lantern.
+    /// The sender's phrase, such as 7-otter-lantern.
     #[arg(value_name = "PHRASE", num_args = 1.., conflicts_with_all = ["from", "stay"])]
     phrase: Vec<String>,
 
-    /// The folder that they go to.
+    /// The folder to write the files to.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     to: PathBuf,
 
-    /// Receive from this node only: its name, its key, or the digits of it that `thalweg ls` shows.
+    /// Receive only from this node: its name, its key, or the digits of it that `thalweg ls` shows.
     #[arg(long, value_name = "FROM")]
     from: Option<String>,
 
@@ -63,7 +63,7 @@ pub struct Arguments {
     #[arg(long)]
     force: bool,
 
-    /// Give the files the mode and time of any new file here, not those that they have at their sender.
+    /// Give files the default mode and the current time instead of the sender's.
     #[arg(long)]
     no_modes: bool,
 
@@ -71,7 +71,7 @@ pub struct Arguments {
     #[arg(long)]
     stay: bool,
 
-    /// Print what was received as one JSON object for each transfer.
+    /// Print one JSON object for each received transfer.
     #[arg(long)]
     json: bool,
 
@@ -79,7 +79,7 @@ pub struct Arguments {
     socket: Socket,
 }
 
-/// Receives one transfer, or until somebody asks to stop.
+/// Receives one transfer, or until a request to stop.
 pub async fn run(arguments: &Arguments) -> Outcome {
     let mut shutdown = Shutdown::listen()?;
     arguments.socket.connect().await?;
@@ -134,16 +134,16 @@ pub async fn run(arguments: &Arguments) -> Outcome {
 
 /// How one transfer ended.
 enum Ended {
-    /// By itself.
+    /// The transfer ended by itself.
     Through(Result<Received, TransferError>),
-    /// By who asked to stop before everything was here.
+    /// A request to stop came before all files were complete.
     Stopped,
-    /// By who asked to stop, when only the sender was still to hear that everything is here, and did not in time.
+    /// After a request to stop, all files were complete, but the sender did not confirm that in time.
     Unheard,
 }
 
-/// Receives one transfer, or until somebody asks to stop, and returns whether somebody did; what is whole by then has its
-/// last word to the sender.
+/// Receives one transfer, or until a request to stop, and returns whether there was one. If all
+/// files are complete by then, the sender still gets its confirmation.
 async fn one(inbox: &mut Inbox, bar: &Bar, shutdown: &mut Shutdown) -> (Ended, bool) {
     let is_whole = AtomicBool::new(false);
     let receiving = inbox.receive(|event| {

@@ -1,7 +1,8 @@
-//! `thalweg send FILE… NODE`: files go to nodes where `thalweg receive` runs; or, with `--code`, to who has a phrase.
+//! `thalweg send FILE… NODE`: sends files to nodes that run `thalweg receive`, or with `--code` by
+//! a phrase.
 //!
-//! *The idea.* The node's library sends; here are the arguments, the bar and the last sentence. The files may be sent
-//! before anybody receives: that is said, and waited for.
+//! *The idea.* The node's library does the transfer; this file has the arguments, the bar and the
+//! summary. The sender may start before the receiver: it says so and waits.
 //!
 //! *What it does not do.* It sends no folders.
 
@@ -47,8 +48,8 @@ Exit codes: 0 everybody has everything; 1 somebody has not, nobody came, or a fi
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "thalweg send [OPTIONS] <FILE>... <TO>\n       thalweg send [OPTIONS] <FILE>... --code")]
 pub struct Arguments {
-    /// The files, and at the end where to, unless by a phrase: a node's name or key, as `thalweg ls` shows them.
-    // One list, for a name that begins with `-` is not taken after `--` by the last of two.
+    /// The files, then the receiver (not with --code): a node's name or key, as `thalweg ls` shows them.
+    // One list: after `--`, clap would not give a name that begins with `-` to the last of two arguments.
     #[arg(required = true, num_args = 1.., value_names = ["FILE", "TO"])]
     words: Vec<OsString>,
 
@@ -56,31 +57,31 @@ pub struct Arguments {
     #[arg(long, value_name = "TO", conflicts_with = "code")]
     also: Vec<String>,
 
-    /// Print a phrase instead of naming a node: who says it to `thalweg receive` gets the files.
+    /// Print a phrase instead of naming a node; `thalweg receive PHRASE` on any node gets the files.
     #[arg(long)]
     code: bool,
 
-    /// How many nodes may have the files by the phrase.
+    /// How many nodes may receive the files by the phrase.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = parse_uses, requires = "code")]
     uses: usize,
 
-    /// For how long the phrase is good: 30s, 10m, 2h, 7d.
+    /// How long the phrase is valid: 30s, 10m, 2h, 7d.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_span, requires = "code")]
     open_for: Duration,
 
-    /// Take no more than this of the link, such as `1 Mbit/s`.
+    /// Use at most this rate, such as `1 Mbit/s`.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     limit: Option<Bitrate>,
 
-    /// Nodes and links that may not see the files must not: they are sealed there.
+    /// Encrypt the files wherever they cross a node or link that must not see them.
     #[arg(long)]
     confidential: bool,
 
-    /// The length of a block in bytes, a power of two from 1024; chosen by size and path unless given.
+    /// The block length in bytes, a power of two from 1024 [default: chosen by size and path].
     #[arg(long, value_name = "BYTES", value_parser = whole::<u64>(0..=u64::MAX))]
     block: Option<u64>,
 
-    /// Print what was sent, who has it and who took no more, as one JSON object.
+    /// Print one JSON object: what was sent, which nodes have it and which stopped early.
     #[arg(long)]
     json: bool,
 
@@ -89,7 +90,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the files, and the nodes that get them; none where a phrase says who.
+    /// Returns the files and the receivers; no receivers with `--code`.
     fn split(&self) -> Result<(Vec<PathBuf>, Vec<String>), Failure> {
         let (to, files) = self.words.split_last().expect("it is required");
         if self.code {
@@ -106,7 +107,7 @@ impl Arguments {
         Ok((files.iter().map(PathBuf::from).collect(), targets))
     }
 
-    /// Returns what it means that somebody asked to stop.
+    /// Returns the sentence for a request to stop.
     const fn stopped(&self, has_begun: bool) -> &'static str {
         match (self.code, has_begun) {
             (false, _) => {
@@ -121,10 +122,10 @@ impl Arguments {
         }
     }
 
-    /// Returns what was sent as one, if all for whom it was have everything.
+    /// Merges the transfers into one, if all receivers have everything.
     fn all_of(&self, mut sent: impl Iterator<Item = Sent>) -> Option<Sent> {
         let mut all = sent.next()?;
-        // By a phrase it is one for each; without, one for all.
+        // With a phrase there is one transfer per receiver; without, one for all.
         let others = if self.code { self.uses - 1 } else { 0 };
         for _ in 0..others {
             all.add(sent.next()?);
@@ -132,24 +133,24 @@ impl Arguments {
         Some(all)
     }
 
-    /// Prints the phrase for programs and says to people what to do with it.
+    /// Prints the phrase to standard output for programs, and instructions for people to standard error.
     fn tell_phrase(&self, bar: &Bar, phrase: &str) {
         let line = if self.json {
             format!("{}\n", json!({ "phrase": phrase }))
         } else {
             format!("{phrase}\n")
         };
-        // Who has closed standard output reads it in the sentence.
+        // If standard output is closed, the phrase is still in the sentence.
         let _ = terminal::print(&line);
         let sentence = format!("at the other end: thalweg receive {phrase}");
         bar.show(Event::Notice(sentence));
     }
 }
 
-/// Sends until every receiver has everything, or somebody asks to stop.
+/// Sends until every receiver has everything, or until a request to stop.
 pub async fn run(arguments: &Arguments) -> Outcome {
     let mut shutdown = Shutdown::listen()?;
-    // Says at once, and with its own code, that there is no node.
+    // Fails at once, with the right exit code, if there is no node.
     arguments.socket.connect().await?;
     let (files, targets) = arguments.split()?;
     let options = SendOptions {
@@ -161,14 +162,14 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         block_bytes: arguments.block,
     };
     let bar = Bar::new("sending");
-    // By a phrase nothing begins before somebody has come with it.
+    // With a phrase, the transfer begins when a receiver connects with it.
     let has_begun = AtomicBool::new(false);
     let (through, sent) = channel();
     let sending = async {
         let events = |event| match event {
             Event::Phrase(phrase) => arguments.tell_phrase(&bar, &phrase),
             Event::Sent(sent) => {
-                // It is taken once somebody asks to stop, if ever.
+                // Read after a request to stop, if there is one.
                 let _ = through.send(*sent);
             }
             event => {
@@ -240,7 +241,7 @@ fn tell(arguments: &Arguments, sent: &Sent) -> Result<(), Failure> {
     print(arguments, sent)
 }
 
-/// Prints for programs what each receiver has.
+/// Prints a JSON object with what each receiver has.
 fn print(arguments: &Arguments, sent: &Sent) -> Result<(), Failure> {
     if arguments.json {
         terminal::print(&format!("{}\n", serde_json::to_string(sent)?))?;

@@ -8,7 +8,7 @@ use super::Timed;
 use crate::table;
 use crate::terminal::{Colour, Paint};
 
-/// Returns what became of one run.
+/// Describes one run.
 pub(super) fn one(timed: &Timed, colour: Colour) -> String {
     let report = &timed.report;
     let mut text = String::new();
@@ -89,7 +89,7 @@ fn streams(report: &Report, colour: Colour) -> String {
     table::lay_out(&rows, colour)
 }
 
-/// Why ADUs went no further, and where.
+/// Why and where ADUs were lost.
 fn drops(report: &Report, colour: Colour) -> String {
     let mut rows = vec![["stream", "sink", "went no further", "because", "ADUs"].map(String::from)];
     for stream in &report.streams {
@@ -125,7 +125,7 @@ fn links(report: &Report, colour: Colour) -> String {
     table::lay_out(&rows, colour)
 }
 
-/// Returns what became of a range of seeds: for each stream and sink, the least and the median over the seeds.
+/// Describes a range of seeds: for each stream and sink, the minimum and the median over the seeds.
 pub(super) fn many(reports: &[Report], colour: Colour) -> String {
     let Some(first) = reports.first() else {
         return String::new();
@@ -194,7 +194,7 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole as f64)
 }
 
-/// Cuts a name so that the table stays within a terminal.
+/// Cuts a name so that the table fits a terminal.
 fn short(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();

@@ -1,7 +1,8 @@
-//! A range of seeds on all cores.
+//! Plays a range of seeds on all cores.
 //!
-//! *The idea.* Cores take the next seed from a counter and send what came of it to one who puts it in order; so what is
-//! printed does not depend on how many cores there are. At the first broken law the rest is left.
+//! *The idea.* Threads take the next seed from a counter and send their results to one collector,
+//! which puts them in order; so the output does not depend on the number of cores. After the first
+//! broken law no further seed is played.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,10 +18,10 @@ use super::{Arguments, Seeds, Timed, Worlds, describe, judge};
 use crate::exit::{Code, Failure, Outcome};
 use crate::terminal::{self, Colour, is_drawn_on};
 
-/// Seeds that have been played and wait for an earlier one, for each core: a slow seed holds up so many.
+/// Finished seeds per core that may wait for an earlier one: a slow seed delays this many.
 const AHEAD_PER_CORE: usize = 256;
 
-/// Plays all of them.
+/// Plays all seeds.
 pub(super) fn run(worlds: &Worlds<'_>, seeds: Seeds, arguments: &Arguments) -> Outcome {
     let start = Instant::now();
     let bar = progress(seeds);
@@ -30,7 +31,7 @@ pub(super) fn run(worlds: &Worlds<'_>, seeds: Seeds, arguments: &Arguments) -> O
     let work = |results: mpsc::SyncSender<(u64, Result<Timed, Failure>)>| {
         while !stop.load(Relaxed) {
             let seed = next.fetch_add(1, Relaxed);
-            // Nobody listens any more once a law was broken.
+            // The collector is gone once a law was broken.
             if seed >= seeds.end || results.send((seed, play(worlds, seed, arguments))).is_err() {
                 return;
             }
@@ -44,7 +45,7 @@ pub(super) fn run(worlds: &Worlds<'_>, seeds: Seeds, arguments: &Arguments) -> O
         }
         drop(results);
         let outcome = gathered.gather(&arrived, seeds, &stop, arguments, &bar);
-        // Frees those who wait for room to send.
+        // Frees the threads that wait for room to send.
         drop(arrived);
         outcome
     });
@@ -86,7 +87,7 @@ fn play(worlds: &Worlds<'_>, seed: u64, arguments: &Arguments) -> Result<Timed, 
     }));
     match played {
         Ok(played) => played.map(|(timed, _)| timed),
-        // The panic itself has been printed; the seed fails like any other.
+        // The panic hook has printed the panic; the seed counts as a failure.
         Err(_) => Ok(Timed {
             report: Report {
                 world: String::new(),
@@ -103,7 +104,7 @@ fn play(worlds: &Worlds<'_>, seed: u64, arguments: &Arguments) -> Result<Timed, 
     }
 }
 
-/// What has come, in the order of the seeds.
+/// Results in the order of the seeds.
 #[derive(Default)]
 struct Gathered {
     reports: Vec<Report>,

@@ -1,7 +1,7 @@
-//! `thalweg simulate WORLD`: a world played in virtual time, for people or as JSON; or a thousand of them.
+//! `thalweg simulate WORLD`: plays a world, or thousands of them, in virtual time; prints text or JSON.
 //!
-//! *The idea.* `thalweg_sim` plays and judges; this gives it worlds and seeds, cores and a clock to measure with, and says
-//! what came of it. A run that broke a law ends with the line that repeats it.
+//! *The idea.* `thalweg_sim` plays and judges. This file supplies worlds and seeds, cores and a stopwatch,
+//! and prints the result. A run that broke a law ends with the command line that replays it.
 
 mod describe;
 mod many;
@@ -39,10 +39,10 @@ Examples:
 Exits 5 if a law was broken (an ADU delivered twice or out of order or not accounted for,
 plaintext where none may be), and prints the line that replays the seed.";
 
-/// What a generated world is called.
+/// The name of a generated world.
 const GENERATED: &str = "generated";
 
-/// Play a world in virtual time: the nodes' own machines over its links, with its weather, from one seed.
+/// Simulate a world in virtual time: the nodes' own code over its links, with its weather, from one seed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(
@@ -54,24 +54,24 @@ pub struct Arguments {
     #[arg(required_unless_present_any = ["generate", "long"], conflicts_with_all = ["generate", "long"])]
     world: Option<PathBuf>,
 
-    /// Make worlds up instead, one for each seed: small networks with every kind of stream and weather.
+    /// Generate worlds, one for each seed: small networks with every kind of stream and weather.
     #[arg(long)]
     generate: bool,
 
-    /// Make them one minute to a hundred seconds long, and not two to six seconds: leases are renewed in them, and what
-    /// is found late is found.
+    /// Generate worlds of 60 to 100 seconds rather than two to six: long enough for leases to be
+    /// renewed and for late faults to show.
     #[arg(long, requires = "generate")]
     long: bool,
 
-    /// The seed of all dice.
+    /// The seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>(0..=u64::MAX), conflicts_with = "seeds")]
     seed: u64,
 
-    /// All seeds from A up to but not B, on all cores; stops at the first that breaks a law.
+    /// All seeds from A up to but not including B, on all cores; stops at the first that breaks a law.
     #[arg(long, value_name = "A..B")]
     seeds: Option<Seeds>,
 
-    /// How long the world runs, in its own seconds, instead of what it says.
+    /// How long to simulate, in the world's seconds, instead of the world's own length.
     #[arg(long, value_name = "S", value_parser = whole::<u64>(1..=86_400))]
     seconds: Option<u64>,
 
@@ -79,11 +79,11 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Write what happens, line by line, to this file; `-` for standard output.
+    /// Write a trace of all events, one a line, to this file; `-` for standard output.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "json"])]
     trace: Option<PathBuf>,
 
-    /// Say how long a simulated second takes on this machine.
+    /// Print how long a simulated second takes on this machine.
     #[arg(long)]
     timing: bool,
 }
@@ -95,28 +95,28 @@ pub struct Seeds {
     end: u64,
 }
 
-/// A report with what it took to make it.
+/// A report with its cost.
 #[derive(Clone, Debug, Serialize)]
 struct Timed {
     #[serde(flatten)]
     report: Report,
-    /// Milliseconds of one core for each second of the world; only if it was asked for.
+    /// CPU milliseconds per simulated second; only with `--timing`.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_ms_per_second: Option<f64>,
 }
 
-/// Where the worlds come from.
+/// The source of the worlds.
 enum Worlds<'a> {
-    /// One world, whatever the seed.
+    /// One world for all seeds.
     File {
         world: Box<World>,
         path: &'a Path,
         films: Vec<Option<Arc<Film>>>,
     },
-    /// One for each seed.
+    /// One world per seed.
     Generated {
         made: Length,
-        /// What was asked for instead of how long they are made.
+        /// The requested length, in place of the generated one.
         length: Option<Duration>,
     },
 }
@@ -170,7 +170,7 @@ fn write_trace(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says which laws were broken and how to see it again; returns the code to exit with.
+/// Prints which laws were broken and how to replay the run; returns the exit code.
 fn judge(report: &Report, worlds: &Worlds<'_>, arguments: &Arguments) -> Code {
     if report.violations.is_empty() {
         return Code::Done;
@@ -215,7 +215,7 @@ impl<'a> Worlds<'a> {
         })
     }
 
-    /// Plays the world of a seed; the trace is there if it is wanted.
+    /// Plays the world of a seed; returns a trace if one was requested.
     fn play(
         &self,
         seed: u64,
@@ -257,7 +257,7 @@ impl<'a> Worlds<'a> {
         Ok((timed, played.text))
     }
 
-    /// Returns the line that plays a seed again, with its trace.
+    /// Returns the command line that replays a seed with its trace.
     fn replay(&self, seed: u64, arguments: &Arguments) -> String {
         let world = match self {
             Self::File { path, .. } => path.display().to_string(),

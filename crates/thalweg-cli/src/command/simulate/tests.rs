@@ -1,4 +1,4 @@
-//! Proves that ranges of seeds are read and refused with a sentence.
+//! Proves that ranges of seeds are parsed, and that others are refused with a sentence.
 
 use super::Seeds;
 

@@ -1,4 +1,4 @@
-//! The node, asked again and again.
+//! Polls the node's status.
 
 use anyhow::anyhow;
 use tokio::sync::mpsc;
@@ -8,7 +8,7 @@ use super::reading::Reading;
 use crate::exit::{Code, Failure, OrCode as _};
 use crate::socket::Socket;
 
-/// Who asks a node.
+/// Polls a node.
 #[derive(Clone, Debug)]
 pub struct Feed {
     socket: Socket,
@@ -16,12 +16,12 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Returns who asks the node at a socket this often.
+    /// Polls the node at a socket with this interval.
     pub const fn new(socket: Socket, every: Duration) -> Self {
         Self { socket, every }
     }
 
-    /// Asks once.
+    /// Polls once.
     pub async fn ask(&mut self) -> Result<Reading, Failure> {
         let status = self.socket.status().await?;
         serde_json::from_value(status)
@@ -29,13 +29,13 @@ impl Feed {
             .or_code(Code::Failed)
     }
 
-    /// Waits for the next moment and asks.
+    /// Waits for the next tick and polls.
     pub async fn next(&mut self) -> Result<Reading, Failure> {
         tokio::time::sleep(self.every).await;
         self.ask().await
     }
 
-    /// Asks until nobody listens, and tells what was answered or why nothing was.
+    /// Polls until the receiver is gone, and sends each answer or error.
     pub async fn run(mut self, tell: mpsc::Sender<Result<Reading, String>>) {
         let mut ticks = interval_at(Instant::now() + self.every, self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! Numbers in few cells: three digits that count, and what they are of.
+//! Formats numbers in few cells: three significant digits and a unit.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,24 @@ use thalweg_base::time::Rough;
 
 pub use crate::table::width;
 
-/// What stands where nothing is known.
+/// Stands for an unknown value.
 pub const UNKNOWN: &str = "–";
 
-/// Returns a number as `0`, `7`, `940`, `1.20k`, `12.3M`: at most five characters; a fraction as `0.25`, `12.5`.
+/// Formats a number as `0`, `7`, `940`, `1.20k`, `12.3M`: at most five characters; a fraction as
+/// `0.25`, `12.5`.
 pub fn short(value: f64) -> String {
     const SCALES: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
-    // What would be rounded up to a thousand of one scale is one of the next.
+    // A value that rounds up to a thousand of one scale belongs to the next.
     let scale = SCALES.iter().find(|(scale, _)| value >= scale * 0.9995);
     match scale {
         Some((scale, letter)) => digits(value / scale) + letter,
-        // Counts are whole, and so are rates of nothing.
+        // Counts are whole, and so are rates of zero.
         None if value < 0.05 || value.fract() < 1e-9 => format!("{value:.0}"),
         None => digits(value),
     }
 }
 
-/// Returns bytes as `0 B`, `940 B`, `12.3 MB`: at most seven characters.
+/// Formats bytes as `0 B`, `940 B`, `12.3 MB`: at most seven characters.
 pub fn bytes(value: u64) -> String {
     let text = short(value as f64);
     match text.chars().last() {
@@ -33,7 +34,7 @@ pub fn bytes(value: u64) -> String {
     }
 }
 
-/// Returns milliseconds as `0.35`, `12.3`, `310`, `60000`, `134k`: at most five characters.
+/// Formats milliseconds as `0.35`, `12.3`, `310`, `60000`, `134k`: at most five characters.
 pub fn millis(value: f64) -> String {
     if value >= 99_999.5 {
         short(value)
@@ -44,7 +45,7 @@ pub fn millis(value: f64) -> String {
     }
 }
 
-/// Returns milliseconds with a unit that suits them: `310 ms`, `3.98 s`, `59 min 39 s`.
+/// Formats milliseconds with a suitable unit: `310 ms`, `3.98 s`, `59 min 39 s`.
 pub fn lasting(millis: f64) -> String {
     match millis {
         _ if millis < 999.5 => digits(millis) + " ms",
@@ -53,17 +54,17 @@ pub fn lasting(millis: f64) -> String {
     }
 }
 
-/// Returns a share as `0.4`, in percent.
+/// Formats a share in percent, as `0.4`.
 pub fn percent(share: f64) -> String {
     format!("{:.1}", share * 100.0)
 }
 
-/// Returns a length of time as `12 s`, `3 min 20 s`, `5 h 3 min`, `2 d 4 h`.
+/// Formats a duration as `12 s`, `3 min 20 s`, `5 h 3 min`, `2 d 4 h`.
 pub fn time(seconds: f64) -> String {
     Rough(seconds.max(0.0) as u64).to_string()
 }
 
-/// Returns drops as `expired 12, pre-empted 3`, the most frequent first, and then in ever shorter forms.
+/// Formats drops as `expired 12, pre-empted 3`, the most frequent first, and then in ever shorter forms.
 pub fn drops(by_cause: &BTreeMap<String, u64>) -> Vec<String> {
     let mut causes: Vec<_> = by_cause.iter().filter(|(_, count)| **count > 0).collect();
     causes.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -86,14 +87,14 @@ pub fn drops(by_cause: &BTreeMap<String, u64>) -> Vec<String> {
     forms
 }
 
-/// Returns the first of these texts that fits, or else the last one, cut.
+/// Returns the first text that fits, or the last one, cut.
 pub fn fit_first(texts: &[String], cells: usize) -> String {
     let fitting = texts.iter().find(|text| width(text) <= cells);
     let text = fitting.or(texts.last()).map_or("", String::as_str);
     fit(text, cells)
 }
 
-/// Returns the text, cut to this many cells with a mark where it is cut.
+/// Cuts a text to `cells` cells, with a mark at the cut.
 pub fn fit(text: &str, cells: usize) -> String {
     if width(text) <= cells {
         return text.to_string();
@@ -112,7 +113,7 @@ pub fn fit(text: &str, cells: usize) -> String {
     cut
 }
 
-/// Returns a number below a thousand in three digits.
+/// Formats a number below a thousand with three digits.
 fn digits(value: f64) -> String {
     if value >= 99.95 {
         format!("{value:.0}")

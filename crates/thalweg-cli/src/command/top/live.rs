@@ -1,8 +1,8 @@
-//! The view on a terminal: drawn when something has changed, and the terminal as it was at the end.
+//! The live view on a terminal, which is restored at the end.
 //!
-//! *The idea.* Three things happen: the node has answered or not, a key was pressed, somebody asks to end. The node is
-//! asked by a task of its own, so that a node that hangs does not hold up a key. Whatever ends the run, the terminal is
-//! put back: by the guard, or by the hook of a panic before its message.
+//! *The idea.* Three kinds of events: an answer of the node or none, a key, a request to end. A
+//! task of its own polls the node, so that a node that hangs does not delay a key. Whatever ends
+//! the run, the terminal is restored: by the guard, or by the panic hook before it prints.
 
 use std::time::Instant;
 
@@ -22,32 +22,32 @@ use crate::exit::{Code, Outcome};
 use crate::shutdown::Shutdown;
 use crate::terminal::Colour;
 
-/// Answers and keys that may wait: who draws is faster than either.
+/// Capacity of the channels for answers and keys; drawing is faster than either.
 const WAITING_MAX: usize = 16;
 
-/// What is shown, and what it was made of.
+/// The state of the view.
 struct Live {
     reading: Reading,
     view: View,
     state: State,
-    /// When the node last answered, and why it has not since.
+    /// When the node last answered, and why it does not answer now.
     answered: Instant,
     silence: Option<String>,
     every: String,
     palette: Palette,
 }
 
-/// What comes from the terminal.
+/// An event of the terminal.
 enum Input {
     Key(KeyEvent),
-    /// It has another size.
+    /// The terminal has another size.
     Resize,
 }
 
-/// The terminal, taken over until this is dropped.
+/// The alternate screen, left on drop.
 struct Screen(DefaultTerminal);
 
-/// Shows the node until somebody asks to end.
+/// Shows the node until a request to end.
 pub async fn run(mut feed: Feed, every: String) -> Outcome {
     let mut shutdown = Shutdown::listen()?;
     let reading = feed.ask().await?;
@@ -66,7 +66,7 @@ pub async fn run(mut feed: Feed, every: String) -> Outcome {
                     Wish::Quit => break,
                 },
                 Some(Input::Resize) => {}
-                // The terminal is gone, and so is whoever looked.
+                // The terminal is gone.
                 None => break,
             },
             answer = answers.recv() => match answer {
@@ -101,7 +101,7 @@ impl Live {
     fn handle_answer(&mut self, answer: Result<Reading, String>) {
         match answer {
             Ok(reading) => {
-                // After a silence it may be another run of the node, whose counters began anew.
+                // After an outage the node may have been restarted, with its counters at zero.
                 let before = self.silence.is_none().then_some(&self.reading);
                 self.view = View::new(before, &reading);
                 self.state.handle_view(&self.view);
@@ -113,7 +113,7 @@ impl Live {
         }
     }
 
-    /// Returns what to say of a node that does not answer.
+    /// Returns the line about a node that does not answer.
     fn note(&self) -> Option<String> {
         let why = self.silence.as_ref()?;
         let silent = figure::time(self.answered.elapsed().as_secs_f64());
@@ -123,7 +123,7 @@ impl Live {
 
 impl Screen {
     fn enter() -> anyhow::Result<Self> {
-        // It also sets the hook that puts the terminal back before a panic is told.
+        // Also installs a panic hook that restores the terminal before the message.
         ratatui::try_init()
             .map(Self)
             .context("the terminal cannot be drawn on")
@@ -149,7 +149,8 @@ impl Drop for Screen {
     }
 }
 
-/// Begins to hear the terminal, on a thread: reading it cannot be cut short, and ends with the program.
+/// Starts a thread that reads the terminal: a blocking read cannot be interrupted, and ends with
+/// the process.
 fn listen() -> mpsc::Receiver<Input> {
     let (tell, inputs) = mpsc::channel(WAITING_MAX);
     std::thread::spawn(move || {

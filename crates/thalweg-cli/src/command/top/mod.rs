@@ -1,15 +1,15 @@
-//! `thalweg top`: links, queues and streams of a node, as they are now and again a second later.
+//! `thalweg top`: a node's links, queues and streams, refreshed at an interval.
 //!
-//! *The idea.* One moment of the node and the one before make a [`view::View`]; a frame is a function of that and of what
-//! the person at the terminal chose. So what is seen on a terminal, printed by `--once` and looked at by a test comes out
-//! of one place, and `--json` prints the same figures.
+//! *The idea.* Two successive readings of the node make a [`view::View`]; a frame is a function of
+//! the view and the person's choices. So the terminal, `--once` and the tests use the same code,
+//! and `--json` prints the same figures.
 //!
 //! ```text
 //! socket ─► feed ─► reading ─┬─► view ─► frame ─► terminal (live) · text (--once)
 //!              reading before┘     └───► JSON (--json)
 //! ```
 //!
-//! *What it does not do.* It changes nothing at the node, and it keeps no history: that is for what reads `/metrics`.
+//! *What it does not do.* It changes nothing at the node and keeps no history: `/metrics` is for that.
 
 mod feed;
 mod figure;
@@ -48,31 +48,31 @@ Examples:
 
 Keys: q quits, the arrows select the link whose queue is shown, s sorts the streams, ? says what the columns mean.";
 
-/// How often a node can be asked and still has most of its time for its work.
+/// The shortest interval that still leaves a node most of its time.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// Beyond this a view is no view of now.
+/// The longest interval; a slower view would not be current.
 const INTERVAL_MAX: Duration = Duration::from_secs(3_600);
 
 /// The width of a frame that is not for a terminal.
 const WIDTH_USUAL: u16 = 80;
 
-/// Watch a node: links, what waits on them by importance, how late it is, streams, and what was dropped and why.
+/// Watch a node: links, queues by importance, latency, streams, and drops with their causes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     socket: Socket,
 
-    /// How often the node is asked; rates are over this time.
+    /// The refresh interval, over which rates are computed.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
 
-    /// Print one frame as plain text, after one interval, and end.
+    /// Print one frame as plain text after one interval, and exit.
     #[arg(long)]
     once: bool,
 
-    /// Print one JSON object a line for each interval, without a terminal; with --once one altogether.
+    /// Print one JSON object a line for each interval; with --once, just one.
     #[arg(long)]
     json: bool,
 }
@@ -96,7 +96,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     live::run(feed, in_words(arguments.interval)).await
 }
 
-/// Prints what is to be seen at the end of one interval.
+/// Prints the view at the end of one interval.
 async fn once(mut feed: Feed, as_json: bool) -> Outcome {
     let before = feed.ask().await?;
     let now = feed.next().await?;
@@ -119,7 +119,7 @@ async fn once(mut feed: Feed, as_json: bool) -> Outcome {
     Ok(Code::Done)
 }
 
-/// Prints an object a line until somebody asks to end; a node that goes away is waited for.
+/// Prints one object a line until a request to end; while the node is gone, it keeps trying.
 async fn lines(mut feed: Feed) -> Outcome {
     let mut shutdown = Shutdown::listen()?;
     let mut before = feed.ask().await?;
@@ -131,7 +131,7 @@ async fn lines(mut feed: Feed) -> Outcome {
         };
         match answer {
             Ok(now) => {
-                // After a silence it may be another run of the node, whose counters began anew.
+                // After an outage the node may have been restarted, with its counters at zero.
                 let view = View::new((!is_gone).then_some(&before), &now);
                 terminal::print(&(serde_json::to_string(&view)? + "\n"))?;
                 (before, is_gone) = (now, false);
@@ -145,7 +145,7 @@ async fn lines(mut feed: Feed) -> Outcome {
     }
 }
 
-/// Returns the sentence on a node that does not answer, and for how long.
+/// Returns the line about a node that does not answer, and since when.
 fn gone(silent: &str, why: &str) -> String {
     let silent = match silent {
         "" => String::new(),
@@ -154,7 +154,7 @@ fn gone(silent: &str, why: &str) -> String {
     format!("the node has not answered{silent}, trying again: {why}")
 }
 
-/// Returns how wide a frame of plain text is: as the terminal, if it goes to one.
+/// Returns the width of a plain-text frame: the terminal's, if it goes to one.
 fn width() -> u16 {
     if io::stdout().is_terminal()
         && let Ok((width, _)) = size()

@@ -1,13 +1,13 @@
-//! What a node says of itself, as far as `thalweg top` shows it.
+//! The part of a node's status that `thalweg top` shows.
 //!
-//! *The idea.* The shape is that of `thalweg_node::Status`, read as leniently as JSON allows: a field that an older node
-//! does not send is nothing, and one that is not known here is passed over.
+//! *The idea.* The shape is that of `thalweg_node::Status`, parsed leniently: a field that an older
+//! node does not send has its default, and an unknown field is ignored.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment of a node.
+/// A node's status at one moment.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Reading {
@@ -37,7 +37,7 @@ pub struct Link {
     pub outbox: Option<Outbox>,
 }
 
-/// What waits to be sent over a link.
+/// The queue of a link.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Outbox {
@@ -50,7 +50,7 @@ pub struct Outbox {
     pub flows: Vec<Flow>,
 }
 
-/// A band of importance, from its least.
+/// A band of importance, starting at `from`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Band {
@@ -92,7 +92,7 @@ pub struct Stream {
     pub ledger: Option<Ledger>,
 }
 
-/// What became of a stream's ADUs on the node since it was published.
+/// Counts of a stream's ADUs on this node since it was published.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Counts {
@@ -103,14 +103,14 @@ pub struct Counts {
     pub dropped: BTreeMap<String, u64>,
 }
 
-/// What became of a stream's ADUs on all nodes of its path; known where it is published.
+/// Losses of a stream on all nodes of its path; known only at its source.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Ledger {
     pub losses: Vec<Loss>,
 }
 
-/// ADUs that ended at one node, or on its link to the next one, for one cause; from the least importance to the largest.
+/// ADUs lost at one node, or on its link to the next one, for one cause; with their range of importance.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Loss {
@@ -120,7 +120,7 @@ pub struct Loss {
     pub adus: u64,
 }
 
-/// A part of a plan that runs on the node; without a next node it ends there.
+/// A part of a plan on this node; without a next node the plan ends here.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Route {

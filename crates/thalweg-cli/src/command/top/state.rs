@@ -1,43 +1,43 @@
-//! What the person at the terminal has chosen, and what keys do.
+//! The choices of the person at the terminal, and the keys.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::view::{StreamView, View};
 
-/// How far the keys for pages go.
+/// How far a page key moves.
 const PAGE: usize = 5;
 
-/// What is looked at.
+/// What is shown.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// The key of the peer whose queue is shown.
     selected: Option<String>,
-    /// By what streams are sorted.
+    /// The order of the streams.
     pub sort: Sort,
     /// The first stream that is shown.
     pub first_stream: usize,
-    /// Whether the columns are explained instead.
+    /// Whether the help is shown.
     pub has_help: bool,
 }
 
-/// By what streams are sorted.
+/// The order of the streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// By name: nothing moves by itself.
+    /// By name: rows stay in place.
     #[default]
     Name,
     /// The busiest first.
     Rate,
-    /// Those with most drops first.
+    /// The most drops first.
     Drops,
 }
 
 /// What a key asks for besides a change of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Go on.
+    /// Nothing.
     None,
-    /// Draw everything anew.
+    /// Redraw the whole screen.
     Redraw,
     /// End.
     Quit,
@@ -54,7 +54,7 @@ impl Sort {
 }
 
 impl State {
-    /// Takes in what there is to look at: whoever has chosen nothing yet sees the fullest queue.
+    /// Updates the choices for a new view; without a choice the fullest queue is selected.
     pub fn handle_view(&mut self, view: &View) {
         self.first_stream = self.first_stream.min(view.streams.len().saturating_sub(1));
         let exists = |key: &String| view.links.iter().any(|link| link.key == *key);
@@ -71,14 +71,14 @@ impl State {
         self.selected = fullest.or(up).map(|link| link.key.clone());
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub fn handle_key(&mut self, key: KeyEvent, view: &View) -> Wish {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Char('c' | 'd') if is_control => return Wish::Quit,
             KeyCode::Char('l') if is_control => return Wish::Redraw,
             KeyCode::Char('q') => return Wish::Quit,
-            // Whatever closes it is not done besides, but for what ends the program.
+            // Any key closes the help and does nothing else, except the keys that end the program.
             _ if self.has_help => self.has_help = false,
             KeyCode::Char('?' | 'h') => self.has_help = true,
             KeyCode::Char('s') => {
@@ -97,13 +97,13 @@ impl State {
         Wish::None
     }
 
-    /// Returns the place of the selected link.
+    /// Returns the index of the selected link.
     pub fn selected(&self, view: &View) -> Option<usize> {
         let key = self.selected.as_ref()?;
         view.links.iter().position(|link| link.key == *key)
     }
 
-    /// Returns the streams in the order in which they are shown.
+    /// Returns the streams in the chosen order.
     pub fn sorted<'a>(&self, view: &'a View) -> Vec<&'a StreamView> {
         let mut streams: Vec<&StreamView> = view.streams.iter().collect();
         streams.sort_by(|one, other| one.name.cmp(&other.name));

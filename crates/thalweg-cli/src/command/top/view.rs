@@ -1,8 +1,8 @@
-//! What is shown: a moment of a node, and what has changed since the one before.
+//! The content of the display: a reading of a node and its changes since the previous one.
 //!
-//! *The idea.* Rates are differences of counters over the difference of the node's own uptime, so neither this program's
-//! clock nor a slow answer has a part in them. A node that was started again, or a stream that was published anew, has no
-//! rate until the next moment.
+//! *The idea.* Rates are differences of counters over the difference of the node's own uptime, so
+//! neither this program's clock nor a slow answer distorts them. After a restart of the node, or a
+//! new publication of a stream, there is no rate until the next reading.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use serde::Serialize;
 
 use super::reading::{Link, Loss, Outbox, Reading, Stream};
 
-/// What is shown of a node.
+/// The view of a node.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
     /// The node's name.
     pub node: String,
-    /// For how long it has run; nothing if it does not say.
+    /// Its uptime; `None` if it does not report it.
     pub uptime_seconds: Option<f64>,
-    /// What the rates are over; nothing at the first moment.
+    /// The period of the rates; `None` for the first reading.
     pub seconds: Option<f64>,
     /// Its links, in its order.
     pub links: Vec<LinkView>,
@@ -36,15 +36,15 @@ pub struct LinkView {
     pub state: String,
     /// Why it is not up.
     pub reason: Option<String>,
-    /// The smoothed round trip.
+    /// The smoothed round-trip time.
     pub rtt_ms: Option<f64>,
-    /// The share of packets lost lately.
+    /// The share of packets lost recently.
     pub loss: Option<f64>,
-    /// What was sent in the last second.
+    /// The rate sent in the last second.
     pub sent_bps: Option<u64>,
-    /// What waits; nothing of a link that does not say.
+    /// Its queue; `None` if it reports none.
     pub outbox: Option<Outbox>,
-    /// ADUs that its outbox gave up, a second.
+    /// ADUs that its outbox drops, per second.
     pub drops_per_second: Option<f64>,
 }
 
@@ -53,40 +53,40 @@ pub struct LinkView {
 pub struct StreamView {
     /// Its name.
     pub name: String,
-    /// What the node is to it.
+    /// The node's role.
     pub role: Role,
-    /// ADUs that left here, sent on or given to subscribers, whichever are more, a second.
+    /// ADUs per second that left here: sent on or given to subscribers, whichever is more.
     pub adus_per_second: Option<f64>,
     /// The announced rate.
     pub rate_bps: u64,
-    /// What waits of it in all outboxes; nothing if no link says.
+    /// ADUs of it that wait in all outboxes; `None` if no link reports its queue.
     pub waiting_adus: Option<u64>,
-    /// Given to subscribers here, or else gone to the next node and not known to be lost.
+    /// Given to subscribers here; or else sent to the next node and not known to be lost.
     pub delivered: u64,
-    /// ADUs that went no further, by cause: on this node, or if it is published here on all of its path, with the hop.
+    /// Drops by cause: on this node, or if the stream is published here, on its whole path, with the hop.
     pub dropped: BTreeMap<String, u64>,
-    /// The same, a second.
+    /// Drops per second.
     pub drops_per_second: Option<f64>,
-    /// The same by hop, cause and importance, if it is published here.
+    /// Drops by hop, cause and importance, if the stream is published here.
     pub losses: Vec<Loss>,
 }
 
-/// What a node is to a stream.
+/// A node's role for a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// It is published here.
+    /// The stream is published here.
     Source,
-    /// It passes.
+    /// The stream passes through.
     Relay,
-    /// It ends here.
+    /// The stream ends here.
     Sink,
-    /// It is on the map, and no plan leads here.
+    /// The stream is on the map, but no plan leads here.
     Known,
 }
 
 impl Role {
-    /// Returns it as one word.
+    /// Returns the role as one word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Source => "source",
@@ -98,7 +98,7 @@ impl Role {
 }
 
 impl View {
-    /// Returns what there is to show of a moment, given the one before.
+    /// Makes the view of a reading, given the previous one.
     pub fn new(before: Option<&Reading>, now: &Reading) -> Self {
         let seconds = before.and_then(|before| seconds_between(before, now));
         let before = before.filter(|_| seconds.is_some());
@@ -128,7 +128,7 @@ impl LinkView {
         self.state == "up"
     }
 
-    /// Returns how many bytes wait.
+    /// Returns the bytes in the queue.
     pub fn waiting_bytes(&self) -> u64 {
         self.outbox
             .as_ref()
@@ -136,7 +136,7 @@ impl LinkView {
     }
 }
 
-/// The moment before, if a rate can be told.
+/// The previous reading, if rates can be computed from it.
 struct Since<'a> {
     before: Option<&'a Reading>,
     seconds: Option<f64>,
@@ -199,13 +199,13 @@ impl Since<'_> {
         }
     }
 
-    /// Returns how fast a counter grew; nothing if it began anew.
+    /// Returns the growth of a counter per second; `None` if it was reset.
     fn rate(&self, before: Option<u64>, now: Option<u64>) -> Option<f64> {
         Some(now?.checked_sub(before?)? as f64 / self.seconds?)
     }
 }
 
-/// Returns the time between two moments of one run of a node.
+/// Returns the time between two readings of one run of a node.
 fn seconds_between(before: &Reading, now: &Reading) -> Option<f64> {
     let seconds = now.uptime_seconds? - before.uptime_seconds?;
     (seconds > 0.0).then_some(seconds)
@@ -231,7 +231,7 @@ fn role(stream: &Stream, now: &Reading) -> Role {
     }
 }
 
-/// Returns what of a stream went no further, by cause; and by hop, as `expired at relay`, where its source is told.
+/// Returns the drops of a stream by cause; at its source also by hop, as `expired at relay`.
 fn dropped(stream: &Stream) -> BTreeMap<String, u64> {
     let Some(ledger) = &stream.ledger else {
         return stream.counts.dropped.clone();
@@ -245,7 +245,7 @@ fn dropped(stream: &Stream) -> BTreeMap<String, u64> {
     dropped
 }
 
-/// Returns how many ADUs of a stream wait in the outboxes that are known.
+/// Returns how many ADUs of a stream wait in the outboxes that are reported.
 fn waiting(stream: &Stream, now: &Reading) -> Option<u64> {
     let outboxes = now.links.iter().filter_map(|link| link.outbox.as_ref());
     let mut told = None;

@@ -21,10 +21,10 @@ use crate::terminal::{self, Colour};
 
 use summary::Summary;
 
-/// The longest interval and patience: an hour.
+/// The longest interval and wait: an hour.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// The most ADUs of one run: a day of ten a second is looked at in parts.
+/// The most ADUs of one run; a whole day at ten per second needs several runs.
 const COUNT_MAX: u32 = 10_000;
 
 const EXAMPLES: &str = "\
@@ -49,22 +49,22 @@ pub struct Arguments {
     #[arg(value_name = "STREAM")]
     stream: StreamName,
 
-    /// How many ADUs are traced.
+    /// How many ADUs to trace.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<u32>(1..=u64::from(COUNT_MAX)))]
     count: u32,
 
-    /// How often one is.
+    /// The interval between traced ADUs.
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_wait)]
     every: Duration,
 
-    /// How long is waited for the next traced ADU.
+    /// How long to wait for the next traced ADU.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_wait)]
     wait: Duration,
 
     #[command(flatten)]
     socket: Socket,
 
-    /// Print one JSON object for each traced ADU as it comes, and a summary.
+    /// Print one JSON object for each traced ADU as it arrives, and a summary.
     #[arg(long)]
     json: bool,
 }
@@ -111,17 +111,17 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     Ok(Code::Done)
 }
 
-/// Why nothing more is waited for.
+/// Why the trace ended.
 enum End {
-    /// All are there.
+    /// All ADUs were traced.
     Full,
-    /// None has come for long.
+    /// None came within the wait.
     Quiet,
-    /// Somebody asked this process to end.
+    /// A request to end.
     Asked,
 }
 
-/// Takes in what is told until an ADU was, and prints that if it is to be.
+/// Handles events until an ADU was traced, and prints it with `--json`.
 async fn next(
     tracer: &mut LocalTracer,
     summary: &mut Summary,
@@ -145,9 +145,9 @@ async fn next(
                 }
                 return Ok(summary.is_full().then_some(End::Full));
             }
-            // The node says it once more when it ends the connection.
+            // The node repeats the reason when it closes the connection.
             Ok(TraceEvent::Refused(reason)) => return Err(LocalError::Refused(reason).into()),
-            // What was measured before the stream ended is worth showing.
+            // What was measured before the stream ended is still shown.
             Err(LocalError::Refused(_)) if !summary.is_empty() => return Ok(Some(End::Quiet)),
             Err(error) => return Err(error.into()),
         }

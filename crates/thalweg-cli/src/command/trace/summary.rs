@@ -1,7 +1,7 @@
-//! Traced ADUs by way: what a hop costs as a rule, and at worst.
+//! Statistics of traced ADUs per path: median, 99th percentile and worst per hop.
 //!
-//! *The idea.* ADUs of one sink and one plan went the same way, so what they cost is compared part by part. Medians of parts
-//! do not add up to the median of the whole, so the whole has a row of its own.
+//! *The idea.* ADUs of one sink and one plan took the same path, so their costs are compared hop by hop.
+//! Medians of parts do not add up to the median of the whole, so the whole has a row of its own.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use thalweg_node::{HopCost, TracedAdu};
 use crate::table;
 use crate::terminal::{Colour, Paint};
 
-/// The longest name of a node that leaves room for the figures in 80 columns.
+/// The longest node name that leaves room for the figures in 80 columns.
 const NAME_CHARS_MAX: usize = 20;
 
 /// Traced ADUs.
@@ -25,26 +25,26 @@ pub struct Summary {
     sequences: BTreeSet<u64>,
 }
 
-/// What the ADUs of one way cost; times are in microseconds.
+/// Costs of the ADUs of one path; times are in microseconds.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// Where the way ends.
+    /// The last node of the path.
     pub sink: String,
-    /// The plan.
+    /// The plan's epoch.
     pub epoch: u32,
-    /// How many were traced.
+    /// How many ADUs were traced.
     pub adus: usize,
-    /// How many of them spent more than their budget.
+    /// How many of them exceeded their budget.
     pub late: usize,
-    /// The least budget that one of them had; none if they had none.
+    /// The smallest budget of any of them; `None` without a deadline.
     pub budget_us: Option<u64>,
-    /// The whole way.
+    /// The whole path.
     pub all: Spread,
-    /// Each node of it, the source first.
+    /// Each node of the path, the source first.
     pub hops: Vec<HopSpread>,
 }
 
-/// What one hop costs; times are in microseconds.
+/// Costs of one hop; times are in microseconds.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct HopSpread {
     /// The node.
@@ -53,31 +53,31 @@ pub struct HopSpread {
     pub inside_us: u64,
     /// The median time in modules.
     pub lift_us: u64,
-    /// The median time in the outbox; at the sink, for a mailbox.
+    /// The median time in the outbox; at the sink, waiting for a mailbox.
     pub wait_us: u64,
-    /// The median time on the line behind it.
+    /// The median time on the line to the next node.
     pub line_us: u64,
-    /// All of them together.
+    /// The whole hop.
     pub all: Spread,
 }
 
-/// Some times; in microseconds.
+/// Median, 99th percentile and worst of some times, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(
     clippy::struct_field_names,
     reason = "a number has its unit in its name, on the wire of programs too"
 )]
 pub struct Spread {
-    /// Half are at most this.
+    /// The median.
     pub median_us: u64,
-    /// Of a hundred 99 are.
+    /// The 99th percentile.
     pub p99_us: u64,
-    /// All are.
+    /// The largest.
     pub worst_us: u64,
 }
 
 impl Summary {
-    /// Returns one of no ADU, that is to have so many.
+    /// Makes an empty summary that is full after `count` ADUs.
     pub fn new(count: u32) -> Self {
         Self {
             count: count as usize,
@@ -87,7 +87,7 @@ impl Summary {
         }
     }
 
-    /// Takes an ADU of a stream with so many sinks; returns whether it is not one more than were asked for.
+    /// Adds an ADU of a stream with `sinks` sinks; returns `false` if it is one more than `count`.
     pub fn add(&mut self, adu: TracedAdu, sinks: u32) -> bool {
         self.sinks = self.sinks.max(sinks as usize);
         if self.sequences.len() == self.count && !self.sequences.contains(&adu.sequence) {
@@ -98,7 +98,7 @@ impl Summary {
         true
     }
 
-    /// Returns whether all sinks have told of all that were asked for.
+    /// Returns whether every sink has reported all requested ADUs.
     pub fn is_full(&self) -> bool {
         self.sequences.len() == self.count && self.adus.len() >= self.count * self.sinks
     }
@@ -107,7 +107,7 @@ impl Summary {
         self.adus.is_empty()
     }
 
-    /// Returns what they cost, by sink and plan.
+    /// Returns the costs by sink and plan.
     pub fn groups(&self) -> Vec<Group> {
         let ways = self.adus.iter().map(|adu| (&adu.sink, adu.epoch));
         let ways: BTreeSet<(&String, u32)> = ways.collect();
@@ -118,7 +118,7 @@ impl Summary {
         ways.into_iter().filter_map(group).collect()
     }
 
-    /// Returns tables, one a way.
+    /// Returns one table per path.
     pub fn describe(&self, stream: &StreamName, colour: Colour) -> String {
         let groups = self.groups();
         let mut text = String::new();
@@ -136,12 +136,12 @@ impl Summary {
 }
 
 impl Group {
-    /// Returns what the ADUs of one way cost; none without any.
+    /// Returns the costs of one path's ADUs; `None` without ADUs.
     fn of(adus: &[&TracedAdu]) -> Option<Self> {
         let first = adus.first()?;
         let late = |adu: &&&TracedAdu| adu.budget_us.is_some_and(|budget| adu.sum_us > budget);
         let hops = first.hops.iter().enumerate().map(|(at, hop)| {
-            // One that another sink of the same name told of may be shorter.
+            // An ADU reported by another sink of the same name may have fewer hops.
             let costs: Vec<&HopCost> = adus.iter().filter_map(|adu| adu.hops.get(at)).collect();
             let median = |part: fn(&HopCost) -> u64| {
                 Spread::of(costs.iter().map(|cost| part(cost)).collect()).median_us
@@ -218,7 +218,7 @@ impl Group {
 }
 
 impl Spread {
-    /// Returns the spread of some times, by nearest rank; nothing of none.
+    /// Returns the spread of some times, by nearest rank; zero for none.
     pub fn of(mut times: Vec<u64>) -> Self {
         times.sort_unstable();
         let rank = |percent: usize| {
@@ -241,7 +241,7 @@ fn sum(cost: &HopCost) -> u64 {
     cost.inside_us + cost.lift_us + cost.wait_us + cost.line_us
 }
 
-/// Returns a time with as many digits as say something.
+/// Formats a time with as many digits as are meaningful.
 fn millis(micros: u64) -> String {
     match micros {
         0..10_000 => format!("{:.2}", micros as f64 / 1e3),
@@ -250,7 +250,7 @@ fn millis(micros: u64) -> String {
     }
 }
 
-/// Returns a node's name, cut where it would break the table.
+/// Returns a node's name, cut to fit the table.
 fn short(name: &str) -> String {
     if name.chars().count() <= NAME_CHARS_MAX {
         return name.into();

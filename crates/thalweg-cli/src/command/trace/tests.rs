@@ -1,4 +1,4 @@
-//! Proves that a summary is of one way each, ends where it should, and fits a window of 80 by 24.
+//! Proves that a summary groups by path, ends where it should, and fits a window of 80 by 24.
 
 use thalweg_node::{HopCost, TracedAdu};
 

@@ -1,9 +1,9 @@
-//! The demo's camera: takes a picture when it is time, encodes it once, and hands it to both fabrics.
+//! The demo's camera: takes each picture on time, encodes it once, and gives it to both fabrics.
 //!
-//! *The idea.* One thread, so that both fabrics get the same bytes at the same moment. A fabric that does not take a
-//! frame because its sender's queue is full has lost it by itself; the camera never waits.
+//! *The idea.* One thread, so that both fabrics get the same bytes at the same moment. If a
+//! fabric's sender queue is full, that fabric alone loses the frame; the camera never waits.
 //!
-//! *What it does not do.* It moves no data: what it calls must return at once.
+//! *What it does not do.* It does no network I/O; the calls that it makes must return at once.
 
 mod video;
 
@@ -24,31 +24,31 @@ use thalweg_media::scene;
 
 pub use video::Video;
 
-/// Frames a second: what 150 kbit/s and two layers carry at 352×288 with a picture worth looking at.
+/// Frames per second: what 150 kbit/s and two layers carry at 352×288 at a useful quality.
 pub const FPS: u32 = scene::RATE;
 
-/// What an ADU takes on a link beyond its payload: IPv4 and UDP 28, a QUIC packet with one stream's frame about 30, the
-/// ADU's header about 20, each counted once for most ADUs of the demo fit one packet.
+/// Bytes of an ADU on a link beyond its payload: IPv4 and UDP 28, a QUIC packet with one stream frame about
+/// 30, the ADU's header about 20. Each is counted once, since most ADUs of the demo fit one packet.
 const WIRE_BYTES: usize = 78;
 
-/// The least budget of an enhancement that the codec takes.
+/// The least budget of an enhancement layer that the codec accepts.
 const LAYER_BYTES_MIN: usize = 32;
 
-/// One picture, as it was and as it is sent.
+/// One picture, as taken and as encoded.
 pub struct Shot {
     /// Its number, from 0 without gaps.
     pub index: usize,
     /// When it was taken.
     pub capture: Instant,
-    /// What the camera saw.
+    /// The original picture.
     pub picture: Yuv420,
-    /// Its layers, the base first.
+    /// The encoded layers, the base first.
     pub layers: Vec<Bytes>,
 }
 
-/// Takes pictures until told to stop or until `frames` have been taken. Runs on a thread of its own.
+/// Takes pictures until stopped or until `frames` are taken. Runs on a thread of its own.
 ///
-/// Fails   the video cannot be read on, or a picture not be encoded
+/// Fails   the video cannot be read, or a picture cannot be encoded
 pub fn run(
     mut video: Video,
     encoder: &Encoder,
@@ -64,7 +64,7 @@ pub fn run(
             return Ok(());
         }
         let picture = video.next().context("the video cannot be read on")?;
-        // The moment it was to be taken: what this thread is late by counts as latency, not in its favour.
+        // The scheduled time: delay of this thread counts as latency.
         let layers = encoder
             .encode(&picture)
             .context("a picture cannot be encoded")?;
@@ -78,12 +78,12 @@ pub fn run(
     Ok(())
 }
 
-/// Returns how long after the first a frame is taken.
+/// Returns when a frame is taken, relative to the first.
 pub fn at(index: usize) -> Duration {
     Duration::from_nanos(index as u64 * 1_000_000_000 / u64::from(FPS))
 }
 
-/// Returns what each layer of a frame may take, so that the layers have the rates of the world on the wire.
+/// Returns the payload budgets of a frame's layers, so that their rates on the wire are those of the world.
 ///
 /// ```text
 /// bytes[ℓ] = ⌊Σ_{k≤ℓ} r_k / (8 · fps)⌋ − ⌊Σ_{k<ℓ} r_k / (8 · fps)⌋ − w

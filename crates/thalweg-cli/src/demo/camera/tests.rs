@@ -1,4 +1,4 @@
-//! Proves the camera's arithmetic and what it says about videos that it cannot read.
+//! Proves the camera's arithmetic and its errors for unreadable videos.
 
 use std::path::Path;
 
@@ -44,6 +44,6 @@ fn a_y4m_file_is_shown_in_its_own_time_and_starts_anew_at_its_end() {
     let seen: Vec<u8> = (0..4)
         .map(|_| video.next().expect("a picture").y()[0])
         .collect();
-    // Every second frame of 24 a second, and from the start again.
+    // Every second frame of 24 per second, then from the start again.
     assert_eq!(seen, [0, 2, 0, 2]);
 }

@@ -1,8 +1,8 @@
-//! Where the camera's pictures come from: the built-in scene, a Y4M file, or anything that `ffmpeg` reads.
+//! The camera's input: the built-in scene, a Y4M file, or any format that `ffmpeg` reads.
 //!
-//! *The idea.* A file has its own frame rate; the camera takes the frame that is on at its moment, so some are skipped
-//! or taken twice. At the end the file starts anew. What is not Y4M goes through the program `ffmpeg`, if there is
-//! one, which scales and samples as well.
+//! *The idea.* A file has its own frame rate; the camera takes the frame that is current at its
+//! moment, so frames are skipped or repeated. At its end a file restarts. Formats other than Y4M go
+//! through the program `ffmpeg`, if installed, which also scales and resamples.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,13 +15,13 @@ use thalweg_media::scene::{self, Scene};
 
 use super::FPS;
 
-/// The largest picture that two cores encode once and decode twice in time, with room to spare.
+/// The largest picture that two cores can encode once and decode twice in real time, with headroom.
 const SAMPLES_MAX: u32 = 704 * 576;
 
-/// Bytes read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Where pictures come from.
+/// A source of pictures.
 pub enum Video {
     /// The built-in scene, and the number of its next frame.
     Scene(Box<Scene>, u64),
@@ -29,14 +29,14 @@ pub enum Video {
     Clip(Box<Clip>),
 }
 
-/// A file that is read round and round.
+/// A file that is read in a loop.
 pub struct Clip {
     path: PathBuf,
     input: Input,
     reader: Reader,
     /// The number of the picture in `last`, from the start of the file.
     at: u64,
-    /// How many pictures the camera has taken since the start of the file.
+    /// Pictures that the camera took since the start of the file.
     taken: u64,
     last: Yuv420,
 }
@@ -52,25 +52,25 @@ pub enum VideoError {
     /// The file cannot be read.
     #[error("cannot read the video {path}: {source}")]
     Open {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file is no Y4M, and there is no `ffmpeg`.
+    /// The file is not Y4M, and there is no `ffmpeg`.
     #[error(
         "{0} is not a y4m file, and there is no program `ffmpeg` on the PATH to read it with; install ffmpeg, or convert the video elsewhere: ffmpeg -i IN -vf scale=352:288 -pix_fmt yuv420p OUT.y4m"
     )]
     NoProgram(PathBuf),
-    /// The file is not what it should be.
+    /// The file is damaged.
     #[error("{path} cannot be shown: {source}")]
     Content {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The decoder's error.
         source: Y4mError,
     },
-    /// There is no picture in it, or `ffmpeg` could make none of it.
+    /// The file has no picture, or `ffmpeg` could decode none.
     #[error("{0} holds no picture that can be shown")]
     Empty(PathBuf),
     /// Too large for a live demo.
@@ -78,7 +78,7 @@ pub enum VideoError {
         "{path} is {width}x{height}, too large to be encoded and decoded live here; scale it: ffmpeg -i IN -vf scale=352:288 -pix_fmt yuv420p OUT.y4m"
     )]
     Large {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its width.
         width: u32,
@@ -99,7 +99,7 @@ impl Video {
         Clip::open(path).map(|clip| Self::Clip(Box::new(clip)))
     }
 
-    /// Returns what it is, for people.
+    /// Returns a name for people.
     pub fn name(&self) -> String {
         match self {
             Self::Scene(..) => "built-in scene".into(),
@@ -167,7 +167,7 @@ impl Clip {
     }
 }
 
-/// Returns the next picture, `None` at the end; a picture cut short is the end too.
+/// Returns the next picture; `None` at the end. A truncated picture counts as the end.
 fn read(input: &mut Input, reader: &mut Reader, path: &Path) -> Result<Option<Yuv420>, VideoError> {
     let open = |source| VideoError::Open {
         path: path.into(),
@@ -245,7 +245,7 @@ impl Input {
 impl Drop for Input {
     fn drop(&mut self) {
         if let Self::Program(child) = self {
-            // It may have ended already; either way it is waited for, so that no dead process stays.
+            // The process may have ended already; the wait reaps it either way.
             let _ = child.kill();
             let _ = child.wait();
         }

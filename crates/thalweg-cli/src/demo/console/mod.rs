@@ -1,10 +1,11 @@
 //! The demo's page: one page on loopback, fed over a WebSocket.
 //!
-//! *The idea.* What the page needs is in the binary; nothing is fetched from elsewhere. State goes as JSON five times a
-//! second, pictures as planar frames when they change. Pictures and state are in watches, so a slow browser skips and
-//! slows nothing down.
+//! *The idea.* The binary contains all resources of the page. State is sent as JSON five times a
+//! second, pictures as planar frames when they change. Both are in watch channels, so that a slow
+//! browser skips updates and delays nothing.
 //!
-//! *What it does not do.* It takes no commands. It listens on loopback only, and answers no page of another origin.
+//! *What it does not do.* It takes no commands, listens on loopback only, and refuses pages of
+//! other origins.
 
 mod state;
 
@@ -33,21 +34,21 @@ mod tests;
 /// The port tried first.
 pub const PORT: u16 = 7480;
 
-/// How many ports after the first are tried.
+/// How many ports are tried, from `PORT` on.
 const PORTS: u16 = 64;
 
 /// How often state is sent.
 pub const TICK: Duration = Duration::from_millis(200);
 
-/// Which picture a frame on the WebSocket is.
+/// The picture in a WebSocket frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// What the camera saw.
+    /// The camera's.
     Original = 0,
-    /// What the unplanned fabric shows.
+    /// The viewer's in the unplanned fabric.
     Unplanned = 1,
-    /// What the planned fabric shows.
+    /// The viewer's in the planned fabric.
     Planned = 2,
 }
 
@@ -130,7 +131,7 @@ pub async fn serve(
         .context("the console page cannot be served")
 }
 
-/// Packs a picture as the page reads it: kind, width, height, planes.
+/// Encodes a picture for the page: kind, width, height, planes.
 pub fn frame(kind: Kind, picture: &Yuv420) -> Bytes {
     let planes = picture.planes();
     let samples: usize = planes.iter().map(|plane| plane.samples.len()).sum();
@@ -157,12 +158,12 @@ async fn open(
             .into_response();
     }
     upgrade.on_upgrade(move |socket| async move {
-        // A browser that goes away is no event.
+        // A browser that goes away is not an error.
         let _ = feed(socket, &page).await;
     })
 }
 
-/// A page from elsewhere may open a WebSocket to loopback; its `Origin` gives it away.
+/// Any page may open a WebSocket to loopback; its `Origin` header shows where it is from.
 fn same_origin(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     match (text(header::ORIGIN), text(header::HOST)) {
@@ -180,7 +181,7 @@ fn same_origin(headers: &HeaderMap) -> bool {
 
 async fn feed(mut socket: WebSocket, page: &Page) -> Result<(), axum::Error> {
     let mut pictures = page.pictures.clone();
-    // What is there is shown at once, not only what comes.
+    // Send the current pictures at once, before they change.
     pictures.iter_mut().for_each(watch::Receiver::mark_changed);
     let [original, unplanned, planned] = &mut pictures;
     let mut ticks = tokio::time::interval(TICK);

@@ -1,4 +1,4 @@
-//! What the page is told: once what does not change, then how it goes.
+//! The messages for the page: first the constants of the run, then its state.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use super::super::camera::FPS;
 use super::super::score::Percentiles;
 use super::super::viewer::Screen;
 
-/// What does not change while the demo runs.
+/// The constants of a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename = "hello")]
 pub struct Hello {
@@ -64,18 +64,18 @@ struct LinkFacts {
     secure: bool,
 }
 
-/// The camera's picture, for [`Hello`].
+/// The video, for [`Hello`].
 #[derive(Clone, Debug)]
 pub struct Footage {
-    /// What it is, for people.
+    /// Its name for people.
     pub name: String,
     /// Its width and height.
     pub size: (u32, u32),
-    /// How long after it was taken a frame is due.
+    /// How long after its capture a frame is due.
     pub playout: std::time::Duration,
 }
 
-/// How it goes, five times a second.
+/// The state of the run, five times a second.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename = "tick")]
 pub struct Tick {
@@ -84,7 +84,7 @@ pub struct Tick {
     /// Whether this is the last one.
     pub finished: bool,
     fabrics: Fabrics,
-    /// `[frame, unplanned dB, planned dB, unplanned late, planned late]`, those that are new.
+    /// `[frame, unplanned dB, planned dB, unplanned late, planned late]`, new frames only.
     curve: Vec<(usize, f64, f64, bool, bool)>,
 }
 
@@ -94,7 +94,7 @@ struct Fabrics {
     planned: View,
 }
 
-/// One fabric now.
+/// The state of one fabric.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
     frames_sent: u64,
@@ -110,18 +110,18 @@ pub struct View {
     links: Vec<LinkState>,
 }
 
-/// What a link carries now.
+/// The load of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LinkState {
-    /// What came out over the last second, along the stream.
+    /// Rate delivered over the last second, in the stream's direction.
     pub rate_bps: u64,
-    /// Packets dropped or lost since the start, along the stream.
+    /// Packets dropped or lost since the start, in the stream's direction.
     pub dropped: u64,
-    /// Whether all that crossed was sealed; nothing where that is not called for, or nothing has crossed.
+    /// Whether all ADUs crossed sealed; `None` where sealing is not required, or nothing crossed.
     pub sealed: Option<bool>,
 }
 
-/// Everything the page is told, as it stands.
+/// The source of the messages.
 pub struct Live {
     hello: Hello,
     start: Instant,
@@ -131,15 +131,15 @@ pub struct Live {
     planned: Side,
 }
 
-/// One fabric's part of it.
+/// One fabric's part of the state.
 pub struct Side {
-    /// What its viewer sees.
+    /// Its viewer's screen.
     pub screen: Arc<Screen>,
     links: Mutex<Vec<LinkState>>,
 }
 
 impl Hello {
-    /// Gathers it.
+    /// Gathers the constants.
     pub fn new(
         world: &World,
         stream: &Stream,
@@ -183,7 +183,7 @@ impl Hello {
 }
 
 impl LinkFacts {
-    /// The plan's direction comes first; a link that it does not use keeps the world's order.
+    /// In the plan's direction; a link that the plan does not use keeps the world's order.
     fn new(link: &Link, plan: &Report) -> Self {
         let [from, to] = along(link, plan);
         Self {
@@ -208,7 +208,7 @@ pub fn along<'a>(link: &'a Link, plan: &Report) -> [&'a thalweg_planner::model::
 }
 
 impl Live {
-    /// Begins, now.
+    /// Starts the clock.
     pub fn new(
         hello: Hello,
         seconds_total: Option<u64>,
@@ -228,7 +228,7 @@ impl Live {
         }
     }
 
-    /// Returns what does not change.
+    /// Returns the constants.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
@@ -238,12 +238,12 @@ impl Live {
         [&self.unplanned, &self.planned]
     }
 
-    /// Notes that nothing more comes.
+    /// Marks the run as finished.
     pub fn finish(&self) {
         self.finished.store(true, Ordering::Relaxed);
     }
 
-    /// Returns how it stands, the curve from frame `from` on, and where the next one begins.
+    /// Returns the state with the curve from frame `from` on, and the next value of `from`.
     pub fn tick(&self, from: usize) -> (Tick, usize) {
         let point =
             |screen: &Screen, frame: usize| screen.look(|score| score.curve().get(frame).copied());
@@ -277,12 +277,12 @@ impl Live {
 }
 
 impl Side {
-    /// Takes in what the links carry now.
+    /// Sets the current loads of the links.
     pub fn set_links(&self, links: Vec<LinkState>) {
         *self.links.lock().unwrap_or_else(PoisonError::into_inner) = links;
     }
 
-    /// Returns what the viewer sees and the links carry.
+    /// Returns the viewer's figures and the links' loads.
     pub fn view(&self) -> View {
         let links = self
             .links

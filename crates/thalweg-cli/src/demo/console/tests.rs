@@ -1,4 +1,4 @@
-//! Proves that only this machine's own pages are answered, and that the page asks for no other resources.
+//! Proves that only this machine's own pages are served, and that the page needs no other resources.
 
 use super::*;
 

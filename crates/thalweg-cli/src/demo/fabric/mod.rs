@@ -1,16 +1,16 @@
-//! One fabric: every node of a world in this process, every link a QUIC connection through a shaper of its own.
+//! One fabric: every node of a world in this process, every link a QUIC connection through its own shaper.
 //!
-//! *The idea.* Nodes are assembled as the daemon assembles them, from a configuration, and each is confined to a
-//! loopback address of its own (Linux has 127.0.0.0/8); the near end of a line has the address of the node that dials,
-//! so the only way from one node to another is through the shaper. A node that is started later dials those before it,
-//! so every address is known when it is needed. The demo runs two fabrics, for on one the two streams would share
-//! the slow link and neither would show what it does to it.
+//! *The idea.* Nodes are built from a configuration, as in the daemon, and each is bound to a
+//! loopback address of its own (Linux has 127.0.0.0/8). The near end of a line has the address of
+//! the dialling node, so the only path between two nodes is through the shaper. A node dials those
+//! started before it, so every address is known in time. The demo runs two fabrics: on a single one
+//! the two streams would share the slow link, and neither would show its own effect.
 //!
 //! ```text
 //! node at 127.81.0.2 ─► 127.81.0.2 │ shaper: rate, delay, loss, queue │ 127.81.0.1 ─► node at 127.81.0.1
 //! ```
 //!
-//! *What it does not do.* It plans nothing: the node that publishes does, from what its configuration says of links.
+//! *What it does not do.* It does not plan: the publishing node does, from the links in its configuration.
 
 mod wiretap;
 
@@ -30,13 +30,13 @@ use tokio::task::JoinSet;
 
 pub use wiretap::Wiretap;
 
-/// How long links, records and the plan may take until the stream can flow.
+/// How long links, records and the plan may take before the stream can flow.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// How long nodes may take to say goodbye; a backlog is of no use to anybody then.
+/// How long nodes may take to close; a backlog is useless by then.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
-/// The nodes of a world, running, with shaped links between them.
+/// The running nodes of a world, with shaped links between them.
 pub struct Fabric {
     nodes: BTreeMap<NodeName, Handle>,
     lines: Vec<Line>,
@@ -44,28 +44,28 @@ pub struct Fabric {
     running: JoinSet<()>,
 }
 
-/// A link of the world and what shapes it.
+/// A link of the world and its shaper.
 struct Line {
     /// The link.
     link: Link,
-    /// Its place among the links of the world.
+    /// Its index in the world's links.
     at: usize,
     shaper: Shaper,
-    /// Whether A of the shaper is the first end of the link.
+    /// Whether the shaper's end A is the link's first end.
     forward: bool,
 }
 
-/// What has passed one direction of a line.
+/// Totals of one direction of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Bytes that came out, headers included.
+    /// Bytes delivered, headers included.
     pub bytes: u64,
-    /// Packets that found the queue full or were lost.
+    /// Packets dropped by the queue or lost.
     pub dropped: u64,
 }
 
 impl Fabric {
-    /// Starts every node and every link of a world; two fabrics of one process differ in `place`.
+    /// Starts every node and link of a world; `place` separates the address ranges of two fabrics.
     pub async fn start(world: &World, stream: &Stream, place: u8) -> anyhow::Result<Self> {
         let keys: BTreeMap<NodeName, Identity> = world
             .nodes
@@ -93,7 +93,7 @@ impl Fabric {
         Ok(fabric)
     }
 
-    /// Publishes the stream, subscribes to it at its sink, and waits until it can flow.
+    /// Publishes the stream, subscribes at its sink, and waits until it can flow.
     pub async fn connect(
         &self,
         stream: &Stream,
@@ -129,26 +129,26 @@ impl Fabric {
         &self.nodes[name]
     }
 
-    /// Returns what has passed the link at this place among those of the world, in the direction that leaves `from`.
+    /// Returns the totals of the link with this index, in the direction away from `from`.
     pub fn passed(&self, at: usize, from: &NodeName) -> Passed {
         let line = self.lines.iter().find(|line| line.at == at);
         line.map(|line| line.passed(from)).unwrap_or_default()
     }
 
-    /// Returns the bytes that came out of each direction of each link, as `"from->to"`.
+    /// Returns the bytes delivered by each direction of each link, as `"from->to"`.
     pub fn link_bytes(&self) -> BTreeMap<String, u64> {
         let mut bytes = BTreeMap::new();
         for line in &self.lines {
             let [a, b] = &line.link.ends;
             for (from, to) in [(a, b), (b, a)] {
-                // Parallel links between two nodes have one entry.
+                // Parallel links share an entry.
                 *bytes.entry(format!("{from}->{to}")).or_default() += line.passed(from).bytes;
             }
         }
         bytes
     }
 
-    /// Makes every line what its link is in `world`, which has the links of the one that was started.
+    /// Changes every line to its link in `world`, which must have the same links as the world at the start.
     pub fn change(&self, world: &World) {
         for line in &self.lines {
             let impairment = Impairment::from(&world.links[line.at]);
@@ -157,16 +157,16 @@ impl Fabric {
         }
     }
 
-    /// Stops every node; what is still queued is given up.
+    /// Stops every node and drops what is still queued.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         let ended = async { while self.running.join_next().await.is_some() {} };
-        // Nodes wait a few seconds for what was sent; on a link with a backlog that is in vain.
+        // By default nodes drain for a few seconds, which is futile with a backlog.
         let _ = tokio::time::timeout(STOP_MAX, ended).await;
         self.running.abort_all();
     }
 
-    /// Lays a line to every neighbour that runs already, and writes its address into the configuration.
+    /// Creates a line to every running neighbour, and writes its address into the configuration.
     async fn lay_lines(
         &mut self,
         world: &World,
@@ -187,7 +187,7 @@ impl Fabric {
                 towards,
                 a_to_b: Impairment::from(link),
                 b_to_a: Impairment::from(link),
-                // Any seed will do; equal ones lose the same packets in every run, and in both fabrics.
+                // Equal seeds lose the same packets in every run and in both fabrics.
                 seed: at as u64,
             };
             let shaper = Shaper::start(options)
@@ -216,7 +216,7 @@ impl Fabric {
         self.nodes.insert(name, node.handle());
         let mut stop = self.stop.subscribe();
         self.running.spawn(async move {
-            // A sender that is gone is a demo that is gone: the node stops too.
+            // If the sender of the signal is gone, so is the demo: the node stops too.
             let shutdown = async move {
                 let _ = stop.wait_for(|stop| *stop).await;
             };
@@ -244,7 +244,7 @@ impl Line {
     }
 }
 
-/// Returns what a node is told of the others: neighbours with what their link carries, the rest for their trust.
+/// Returns a node's peers: neighbours with the rate of their link, other nodes for their trust only.
 fn peers(
     world: &World,
     stream: &Stream,
@@ -258,7 +258,7 @@ fn peers(
                 .links
                 .iter()
                 .find(|link| far_end(link, name) == Some(other));
-            // Whoever may not see the plaintext of this stream is not trusted with it.
+            // Trust is limited to nodes that may see this stream's plaintext.
             let trusted = world.nodes[other].trusted || !stream.needs.confidential;
             let peer = Peer {
                 name: other.clone(),
@@ -288,9 +288,9 @@ fn far_end<'a>(link: &'a Link, name: &NodeName) -> Option<&'a NodeName> {
     }
 }
 
-/// Returns the loopback address of a node, with a free port; no other node of this process has it.
+/// Returns a loopback address for a node, with a free port; unique in this process.
 fn address(place: u8, at: u16) -> SocketAddr {
-    // The last byte is never 0 or 255, which some take for a network and for everybody in it.
+    // The last byte is never 0 or 255, which may be taken for network and broadcast addresses.
     let [third, fourth] = [at / 200, at % 200 + 1].map(|byte| byte as u8);
     SocketAddr::from((Ipv4Addr::new(127, 81 + place, third, fourth), 0))
 }

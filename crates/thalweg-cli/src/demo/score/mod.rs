@@ -1,17 +1,17 @@
-//! What a viewer saw, in numbers.
+//! The figures of what a viewer saw.
 //!
-//! *The idea.* Every frame that was sent counts once, when it is due: shown in time or late, with the distance (PSNR)
-//! between the picture on the screen at that moment and the picture that was sent. A late frame leaves the last
-//! picture standing, and that is what is compared.
+//! *The idea.* Every frame that was sent counts once, when it is due: as shown in time or as late,
+//! with the PSNR between the picture on the screen and the picture sent. A late frame leaves the
+//! previous picture on the screen, and that picture is compared.
 //!
 //! | figure | meaning |
 //! |---|---|
-//! | `frames_shown` | frames whose base layer had arrived when they were due |
+//! | `frames_shown` | frames with a base layer that arrived in time |
 //! | `frames_late` | all others |
 //! | `psnr_*_mean_db` | mean of the frames' dB values, over all frames sent |
-//! | `latency_ms` | from the moment a frame was taken (before it was encoded) to the arrival of its base layer, over the frames whose base layer arrived, in time or not |
-//! | `link_bytes` | what came out of each direction of each link, headers included, all traffic |
-//! | `sealed_on_insecure` | whether every payload that crossed a link that calls for sealing was sealed when it was sent |
+//! | `latency_ms` | capture of a frame (before encoding) to arrival of its base layer, over the frames that arrived |
+//! | `link_bytes` | bytes delivered by each direction of each link, headers included, all traffic |
+//! | `sealed_on_insecure` | whether every payload on a link that requires sealing was sealed when sent |
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct Score {
 /// One frame of the curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Luma PSNR of what was on the screen.
+    /// Luma PSNR of the picture on the screen.
     pub y_db: f64,
     /// How many layers were shown; 0 if the frame was late.
     pub layers: usize,
@@ -49,31 +49,31 @@ pub struct Metrics {
     pub frames_shown: u64,
     /// Frames not shown in time.
     pub frames_late: u64,
-    /// Luma, mean over all frames sent; nothing if none was.
+    /// Mean luma PSNR over all frames sent; `None` without frames.
     pub psnr_y_mean_db: Option<f64>,
-    /// Cb, likewise.
+    /// Mean Cb PSNR, likewise.
     pub psnr_cb_mean_db: Option<f64>,
     /// Latency of the frames that arrived.
     pub latency_ms: Percentiles,
     /// Bytes on each direction of each link, `"camera->relay"`.
     pub link_bytes: BTreeMap<String, u64>,
-    /// Whether every payload that crossed an insecure link was sealed.
+    /// Whether every payload on an insecure link was sealed.
     pub sealed_on_insecure: bool,
 }
 
-/// Two percentiles, nearest rank; nothing if there was no sample.
+/// Two percentiles, by nearest rank; `None` without samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Percentiles {
     /// The median.
     pub p50: Option<f64>,
-    /// Exceeded by one in a hundred.
+    /// The 99th percentile.
     pub p99: Option<f64>,
 }
 
 impl Score {
-    /// Counts a frame when it is due: what is on the screen, against what was sent.
+    /// Counts a frame when it is due: the picture on the screen against the picture sent.
     ///
-    /// Shape   `layers` shown of this frame, 0 if it is late and `screen` is an older picture
+    /// Shape   `layers` shown of this frame; 0 if it is late and `screen` is an older picture
     /// Fails   [`PictureError::Mismatch`] if the sizes differ
     pub fn count(
         &mut self,
@@ -100,7 +100,7 @@ impl Score {
         &self.curve
     }
 
-    /// Returns how many frames have been due since one was shown.
+    /// Returns how many frames were late in a row until now.
     pub fn standing(&self) -> usize {
         self.curve
             .iter()
@@ -109,7 +109,7 @@ impl Score {
             .count()
     }
 
-    /// Returns the figures so far, with those that the network measured.
+    /// Returns the figures so far, including the network's.
     pub fn metrics(&self, link_bytes: BTreeMap<String, u64>, sealed_on_insecure: bool) -> Metrics {
         let frames_sent = self.mean.frames();
         let mean = self.mean.mean_of_db();
@@ -127,7 +127,7 @@ impl Score {
 }
 
 impl Percentiles {
-    /// Returns the percentiles of lengths of time, in milliseconds.
+    /// Returns the percentiles of some durations, in milliseconds.
     ///
     /// ```text
     /// p = sorted[⌈p · n⌉ − 1]

@@ -1,5 +1,5 @@
-//! Proves the tally: late frames count with the picture that stands, percentiles are of nearest rank, and the JSON has
-//! the promised shape.
+//! Proves the score: late frames count with the previous picture, percentiles are by nearest rank,
+//! and the JSON has the promised shape.
 
 use super::*;
 

@@ -1,14 +1,15 @@
 //! One fabric's viewer: shows each frame when it is due, with the layers that have arrived by then.
 //!
-//! *The idea.* ADUs are put into a [`Screen`] as they arrive, by frame and layer, with the time. A thread wakes when
-//! a frame is due, takes the unbroken prefix of layers that came in time, decodes it and compares it with what was
-//! sent. Whoever is late by a microsecond is late; what comes after its time is only asked how late it was.
+//! *The idea.* Arriving ADUs are put into a [`Screen`] by frame and layer, with the arrival time. A
+//! thread wakes when a frame is due, takes the unbroken prefix of layers that came in time, decodes
+//! it and compares it with the picture sent. A layer that is late by a microsecond is late; it
+//! counts only for the latency.
 //!
 //! ```text
 //!   due(frame) = capture(frame) + the stream's deadline
 //! ```
 //!
-//! *What it does not do.* It conceals nothing: a late frame leaves the last picture standing.
+//! *What it does not do.* It conceals nothing: a late frame leaves the previous picture on the screen.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -29,7 +30,7 @@ use super::score::Score;
 #[cfg(test)]
 mod tests;
 
-/// What has arrived and what was seen, shared by the receiving task, the viewer's thread and the console.
+/// ADUs and score, shared by the receiving task, the viewer's thread and the console.
 #[derive(Default)]
 pub struct Screen {
     inner: Mutex<Inner>,
@@ -39,26 +40,26 @@ pub struct Screen {
 struct Inner {
     /// When each frame was taken, by its number.
     captures: Vec<Instant>,
-    /// What has arrived of the frames that are not due yet.
+    /// Layers that arrived for frames that are not due yet.
     frames: BTreeMap<usize, Frame>,
-    /// Frames before this one have been due.
+    /// All frames before this number have been due.
     due: usize,
     score: Score,
     undecodable: u64,
-    /// The longest that a frame was shown after it was due.
+    /// The longest delay of showing a frame after it was due.
     behind: Duration,
 }
 
-/// The layers of a frame by number, with the time at which they came.
+/// The layers of a frame by number, with their arrival times.
 type Frame = BTreeMap<u8, (Bytes, Instant)>;
 
 impl Screen {
-    /// Notes that a frame was taken; frames come in order, each before anything of it arrives.
+    /// Records that a frame was taken; frames come in order, each before any of its layers arrives.
     pub fn captured(&self, at: Instant) {
         self.inner().captures.push(at);
     }
 
-    /// Takes in an ADU of the stream.
+    /// Records an ADU of the stream.
     pub fn handle_adu(&self, adu: Adu, fps: u32, at: Instant) {
         let frame = frame_of(adu.header.media_time, fps);
         let mut inner = self.inner();
@@ -74,7 +75,7 @@ impl Screen {
         }
     }
 
-    /// Ends the wait for a frame, and returns the prefix of its layers that came by `due`.
+    /// Closes a frame, and returns the prefix of its layers that came by `due`.
     fn take(&self, frame: usize, due: Instant) -> Vec<Bytes> {
         let mut inner = self.inner();
         inner.due = frame + 1;
@@ -83,35 +84,35 @@ impl Screen {
         prefix(layers, due)
     }
 
-    /// Returns a copy of the tally so far.
+    /// Returns a copy of the score so far.
     pub fn score(&self) -> Score {
         self.inner().score.clone()
     }
 
-    /// Lets `read` look at the tally so far.
+    /// Calls `read` with the score so far.
     pub fn look<T>(&self, read: impl FnOnce(&Score) -> T) -> T {
         read(&self.inner().score)
     }
 
-    /// Returns how many frames arrived in time and could not be decoded.
+    /// Returns how many frames arrived in time but could not be decoded.
     pub fn undecodable(&self) -> u64 {
         self.inner().undecodable
     }
 
-    /// Returns the longest time that this machine was behind: nothing to do with the network.
+    /// Returns the longest delay of this machine, independent of the network.
     pub fn behind(&self) -> Duration {
         self.inner().behind
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // Nothing in here panics between two changes that belong together.
+        // No code under the lock panics between dependent changes, so a poisoned lock is consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Shows every frame when it is due, until the camera is gone. Runs on a thread of its own.
 ///
-/// Fails   only if the camera changes its size
+/// Fails   the camera changes its picture size
 pub fn run(
     screen: &Screen,
     shots: &Receiver<Arc<Shot>>,
@@ -155,7 +156,7 @@ pub fn run(
     Ok(())
 }
 
-/// Returns the layers from the base up to the first that is missing or came after `due`.
+/// Returns the layers from the base up to the first that is missing or late.
 fn prefix(layers: Frame, due: Instant) -> Vec<Bytes> {
     (0..)
         .zip(layers)

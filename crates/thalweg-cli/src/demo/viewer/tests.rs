@@ -1,4 +1,5 @@
-//! Proves what a viewer shows: the unbroken prefix that came in time, and that a frame's time names the frame.
+//! Proves what a viewer shows: the unbroken prefix of layers in time; and that media time and frame
+//! number convert.
 
 use thalweg_base::adu::Header;
 use thalweg_base::id::{Sequence, StreamId};

@@ -1,5 +1,5 @@
-//! Proves the feed on a clip made here: units come in order, a repeated file goes on in time, trouble is
-//! told.
+//! Proves the feed on a generated clip: units come in order, a looped file continues in time,
+//! trouble is reported.
 
 mod silence;
 
@@ -11,12 +11,12 @@ use crate::ends::End;
 
 const FRAME_90KHZ: u64 = 3600;
 
-/// A clip of so many one-slice pictures, every tenth of them a key picture, at 25 a second.
+/// A clip of this many one-slice pictures at 25 per second; every tenth is a key picture.
 fn clip(pictures: u64) -> BytesMut {
     clip_of((0..pictures).map(|picture| (picture, 400)))
 }
 
-/// A clip of these pictures, of so many bytes.
+/// A clip of these pictures: number and size in bytes.
 fn clip_of(pictures: impl Iterator<Item = (u64, usize)>) -> BytesMut {
     let mut writer = Writer::new();
     let mut clip = BytesMut::new();
@@ -40,7 +40,7 @@ fn clip_of(pictures: impl Iterator<Item = (u64, usize)>) -> BytesMut {
     clip
 }
 
-/// One picture of a PID on a clock that begins at `origin`.
+/// A picture of a PID, on a clock that begins at `origin`.
 fn picture_of(pid: u16, picture: u64, bytes: usize, origin: u64) -> Unit {
     let kind = if picture.is_multiple_of(10) {
         0x65

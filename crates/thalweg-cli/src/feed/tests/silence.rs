@@ -1,4 +1,4 @@
-//! Proves that silence, and what comes instead of MPEG-TS, is told once each, and that its end is.
+//! Proves that silence and foreign input are each reported once, and that their end is reported.
 
 use std::time::Duration as StdDuration;
 
@@ -11,7 +11,7 @@ fn at(millis: u64) -> StdDuration {
     StdDuration::from_millis(millis)
 }
 
-/// What is seen of a port at which so many bytes came, and of them so many foreign RTP packets.
+/// A snapshot of a port that received `bytes` bytes, `foreign` of the RTP packets being foreign.
 fn port(bytes: u64, foreign: u64, lack: Option<Lack>, units: u64) -> Sight {
     let port = PortCounts {
         bytes,
@@ -56,7 +56,7 @@ fn silence_is_told_once_and_so_is_its_end() {
 fn sparse_source_is_told_less_and_less() {
     let mut watch = Watch::new("-".into(), at(0));
     let (mut now, mut said) = (at(0), 0);
-    // A unit each ten seconds, for an hour.
+    // A unit every ten seconds, for an hour.
     for unit in 1..360 {
         let next = at(unit * 10_000);
         watch.begin(now);

@@ -1,11 +1,11 @@
-//! What is wrong and why, below the tables of `thalweg ls`: streams that lose ADUs or
-//! wait, and links beside their configured rate.
+//! Sentences below the tables of `thalweg ls`: streams that lose ADUs or wait, and links beside
+//! their configured rate.
 //!
-//! *The idea.* A table has a number for each stream; which stream takes from which, and what was dropped for
-//! it, is a sentence. Only what is in trouble is named. What happened on this node's links is of the last
-//! seconds; what the source of a stream knows of other nodes is all since the stream began.
+//! *The idea.* A table has one number per stream; a sentence can say which streams compete and what was
+//! dropped. Only streams and links in trouble are named. Losses on this node's links cover the last
+//! seconds; losses on other nodes, as the source knows them, cover the time since the stream began.
 //!
-//! *What it does not do.* It measures nothing, and keeps a terminal's width only as far as 80 columns.
+//! *What it does not do.* It measures nothing, and wraps at 80 columns whatever the terminal's width.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -15,25 +15,25 @@ use serde_json::Value;
 use super::{list, rate, word};
 use crate::table;
 
-/// The share of its ADUs that a stream may lose without being named.
+/// Share of lost ADUs below which a stream is not named.
 const SHARE_MIN: f64 = 0.01;
 
-/// Rates below this multiple of the configured one are not above it: rates are of a second.
+/// Rates up to this multiple of the configured rate pass as equal: they are measured over a second.
 const RATE_MARGIN: f64 = 1.05;
 
-/// Shares of neighbouring importances that differ by less are told as one.
+/// Loss shares of neighbouring importances that differ by less are merged.
 const ALIKE: f64 = 0.1;
 
 /// How many streams of a link are named.
 const NAMED_MAX: usize = 6;
 
-/// How wide a sentence may be.
+/// The width of a sentence, in columns.
 const COLUMNS: usize = 80;
 
-/// Causes by which a plan, and no fault, ends an ADU.
+/// Drop causes that are part of the plan.
 const PLANNED: [&str; 2] = ["filtered", "no-subscriber"];
 
-/// Returns a paragraph for each trouble, wrapped; nothing if there is none.
+/// Returns a wrapped paragraph for each trouble; empty if there is none.
 pub(super) fn describe(status: &Value) -> String {
     let links = list(&status["links"]).iter();
     let here = links.clone().flat_map(streams_of_link);
@@ -49,7 +49,7 @@ pub(super) fn describe(status: &Value) -> String {
         .collect()
 }
 
-/// Says for which subscribers a stream waits, if it does.
+/// Names the subscribers that a stream waits for, if it waits.
 fn held_up(stream: &Value) -> Option<String> {
     let held_up = &stream["held_up"];
     let by: Vec<String> = list(&held_up["by"]).iter().map(word).collect();
@@ -63,7 +63,7 @@ fn held_up(stream: &Value) -> Option<String> {
     ))
 }
 
-/// Names the streams that lose ADUs on a link, and those that they share it with.
+/// Names the streams that lose ADUs on a link, and the streams that share the link.
 fn streams_of_link(link: &Value) -> Vec<String> {
     let traffic = list(&link["traffic"]);
     let lose = traffic
@@ -90,7 +90,7 @@ fn streams_of_link(link: &Value) -> Vec<String> {
     .collect()
 }
 
-/// Says what a link carries and what is asked of it.
+/// Describes what a link carries and what its streams ask for.
 fn shared(link: &Value, traffic: &[Value]) -> String {
     let mut asked: Vec<String> = traffic
         .iter()
@@ -134,7 +134,7 @@ fn shared(link: &Value, traffic: &[Value]) -> String {
     )
 }
 
-/// Names a stream that loses ADUs on other nodes, as its source knows.
+/// Describes a stream's losses on other nodes, as its source knows them.
 fn lost_elsewhere(stream: &Value, own: &str) -> Option<String> {
     let ledger = &stream["ledger"];
     let given = count(&ledger["given"]);
@@ -163,7 +163,7 @@ fn lost_elsewhere(stream: &Value, own: &str) -> Option<String> {
     ))
 }
 
-/// Says what a configured rate does to a link that carries more.
+/// Describes a link that carries more than its configured rate.
 fn beside_rate(link: &Value) -> Option<String> {
     let set = link["rate_bps"].as_f64()?;
     let is_above = |bps: &f64| *bps > set * RATE_MARGIN;
@@ -183,7 +183,7 @@ fn beside_rate(link: &Value) -> Option<String> {
     ))
 }
 
-/// Returns the causes of what a stream lost on a link, and how many ADUs.
+/// Returns the causes of a stream's losses on a link, with the number of ADUs.
 fn dropped(stream: &Value) -> Vec<(String, u64)> {
     let losses = list(&stream["dropped"]).iter();
     let losses = losses.filter(|loss| !is_planned(loss));
@@ -202,7 +202,7 @@ fn is_planned(loss: &Value) -> bool {
     PLANNED.contains(&loss["cause"].as_str().unwrap_or_default())
 }
 
-/// Joins causes, the most frequent first; each named once.
+/// Joins causes, the most frequent first, each named once.
 fn causes(pairs: &[(String, u64)]) -> String {
     let mut sums: Vec<(&str, u64)> = Vec::new();
     for (cause, adus) in pairs {
@@ -219,7 +219,7 @@ fn causes(pairs: &[(String, u64)]) -> String {
     named.join(", ")
 }
 
-/// Returns the share lost by importance; neighbours that fare alike are one.
+/// Returns the lost share by importance; neighbouring bands with similar shares are merged.
 fn by_importance(bands: &[Value]) -> Vec<String> {
     struct Group {
         from: u64,
@@ -270,7 +270,7 @@ fn count(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-/// Breaks a paragraph into lines; all but the first are indented. A number stays with its unit.
+/// Wraps a paragraph; all lines but the first are indented. A number stays on one line with its unit.
 fn wrapped(paragraph: &str) -> String {
     const UNBROKEN: [(&str, &str); 3] = [
         (" %", "\u{a0}%"),

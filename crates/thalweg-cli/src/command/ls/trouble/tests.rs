@@ -1,4 +1,4 @@
-//! Proves what is said of streams in trouble and of links beside their rate, as it stands on a terminal.
+//! Proves the sentences on streams in trouble and on links beside their rate, as wrapped on a terminal.
 
 use serde_json::{Value, json};
 

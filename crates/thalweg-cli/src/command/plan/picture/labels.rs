@@ -1,16 +1,16 @@
-//! Words that cover neither each other nor a node.
+//! Labels that overlap neither each other nor a node.
 //!
-//! *The idea.* Each word is a box. One that may stand in several places takes the first where it covers nothing that
-//! stands already, else the one where it covers least.
+//! *The idea.* Each label is a box. A label with several candidate places takes the first without
+//! an overlap, or else the one with the least.
 
 use std::fmt::Write as _;
 
 use super::escaped;
 
-/// How wide a character is, over the size of its font: that of a common sans-serif face, rounded up.
+/// Width of a character over the font size: a common sans-serif face, rounded up.
 const WIDTH: f64 = 0.56;
 
-/// The colour of a word.
+/// The colour of a label.
 #[derive(Clone, Copy)]
 pub(super) enum Ink {
     Dark,
@@ -21,7 +21,7 @@ pub(super) enum Ink {
 /// A rectangle: left, top, right, bottom.
 type Box = [f64; 4];
 
-/// The words so far, and what they must not cover.
+/// The labels so far, and the boxes that they must not overlap.
 #[derive(Default)]
 pub(super) struct Labels {
     boxes: Vec<Box>,
@@ -29,14 +29,14 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// Keeps a place free, by its middle and size.
+    /// Keeps a box free, given its centre and size.
     pub(super) fn reserve(&mut self, [x, y]: [f64; 2], [width, height]: [f64; 2]) {
         let (width, height) = (width / 2.0, height / 2.0);
         self.boxes
             .push([x - width, y - height, x + width, y + height]);
     }
 
-    /// Puts a word on a base line, by its middle.
+    /// Puts a label on a base line, centred on `x`.
     pub(super) fn put(&mut self, [x, y]: [f64; 2], size: u32, ink: Ink, text: &str) {
         self.boxes.push(box_of([x, y], size, text));
         let colour = match ink {
@@ -44,7 +44,7 @@ impl Labels {
             Ink::Faint => "#94a3b8",
             Ink::Red => "#b91c1c",
         };
-        // A white edge, so that it can be read across a line.
+        // A white outline keeps it readable across a line.
         let _ = writeln!(
             self.svg,
             "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"middle\" fill=\"{colour}\" \
@@ -53,7 +53,7 @@ impl Labels {
         );
     }
 
-    /// Puts lines of words at the best of some places, each the middle of the first base line.
+    /// Puts lines of text at the best of `places`; each place is the middle of the first base line.
     pub(super) fn put_at_best(
         &mut self,
         places: &[[f64; 2]],
@@ -84,7 +84,7 @@ impl Labels {
         }
     }
 
-    /// Returns how much of what stands already a box would cover.
+    /// Returns the area of a box that is covered already.
     fn covered(&self, one: &Box) -> f64 {
         let shared = |other: &Box| {
             let wide = one[2].min(other[2]) - one[0].max(other[0]);
@@ -94,7 +94,7 @@ impl Labels {
         self.boxes.iter().map(shared).sum()
     }
 
-    /// Returns what all of it takes: left, top, right, bottom.
+    /// Returns the bounding box of all labels: left, top, right, bottom.
     pub(super) fn extent(&self) -> Box {
         let mut extent = self.boxes.first().copied().unwrap_or([0.0; 4]);
         for one in &self.boxes {
@@ -108,13 +108,13 @@ impl Labels {
         extent
     }
 
-    /// Returns the words.
+    /// Returns the labels as SVG.
     pub(super) fn svg(&self) -> &str {
         &self.svg
     }
 }
 
-/// The height of a line, over the size of its font.
+/// Line height over the font size.
 const LINE: f64 = 1.25;
 
 fn box_of([x, y]: [f64; 2], size: u32, text: &str) -> Box {
@@ -125,7 +125,7 @@ fn box_of([x, y]: [f64; 2], size: u32, text: &str) -> Box {
 
 #[cfg(test)]
 mod tests {
-    //! Proves that a word goes where it covers nothing, and covers least where it must.
+    //! Proves that a label takes a free place, or the one with the least overlap.
 
     use super::{Ink, Labels};
 

@@ -1,4 +1,4 @@
-//! Links, as wide as their load, around nodes that are in their way.
+//! Draws links, as wide as their load, around nodes in their way.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,32 +11,32 @@ use super::places::Places;
 use super::{Drawn, RADIUS};
 use crate::command::plan::view::rounded;
 
-/// How far a line keeps from the middle of a node that is not its own.
+/// Least distance of a line from the centre of a foreign node.
 const CLEARANCE: f64 = RADIUS + 12.0;
 
-/// Of parallel links that no plan uses, so many are drawn.
+/// How many idle parallel links are drawn.
 const IDLE_PARALLEL_MAX: usize = 3;
 
-/// How far the middle of a line may bow to either side, tried in this order.
+/// Offsets of a curve's middle to either side, tried in this order.
 const BOWS: [f64; 9] = [0.0, 48.0, -48.0, 80.0, -80.0, 120.0, -120.0, 170.0, -170.0];
 
-/// In so many steps a line is followed.
+/// Sample points per curve.
 const STEPS: u32 = 24;
 
-/// What plans put on one link.
+/// The load that plans put on one link.
 #[derive(Default)]
 struct Load<'a> {
     uses: Vec<(Option<&'a str>, &'a LinkUse)>,
 }
 
-/// A line from one node to another: its ends and the point that it bends to.
+/// A quadratic curve from one node to another.
 struct Curve {
     from: [f64; 2],
     bend: [f64; 2],
     to: [f64; 2],
 }
 
-/// Draws all links whose ends are shown; those that plans use get their words first.
+/// Draws all links with both ends shown; links in use are labelled first.
 pub(super) fn draw(
     svg: &mut String,
     labels: &mut Labels,
@@ -48,7 +48,7 @@ pub(super) fn draw(
     for drawn in plans {
         for link in &drawn.plan.links {
             let uses = &mut loads.entry(link.link.0).or_default().uses;
-            // The ways of a tree share one copy.
+            // The paths of a tree share one copy of the stream.
             if drawn.name.is_some() || uses.is_empty() {
                 uses.push((drawn.name, link));
             }
@@ -111,7 +111,7 @@ fn draw_line(svg: &mut String, edge: &Edge, load: Option<&Load<'_>>, curve: &Cur
 }
 
 impl Load<'_> {
-    /// Returns the load of the fuller direction over the link's rate.
+    /// Returns the share of the link's rate that the fuller direction uses.
     fn share(&self, edge: &Edge) -> f64 {
         let mut ways: BTreeMap<&str, f64> = BTreeMap::new();
         for (_, link) in &self.uses {
@@ -120,7 +120,7 @@ impl Load<'_> {
         ways.into_values().fold(0.0, f64::max) / edge.rate.as_bps() as f64
     }
 
-    /// Returns who sends what, and how full the link is.
+    /// Returns the label: what each stream sends, and how full the link is.
     fn words(&self, edge: &Edge) -> Vec<String> {
         const SHOWN: usize = 3;
         let percent = self.share(edge) * 100.0;
@@ -145,7 +145,7 @@ impl Load<'_> {
 }
 
 impl Curve {
-    /// Returns the first line of those not taken yet that runs through no other node.
+    /// Returns the first free curve that avoids all other nodes.
     fn around(
         places: &Places,
         pair: [u32; 2],
@@ -154,7 +154,7 @@ impl Curve {
     ) -> Self {
         let bent = |bow: f64| {
             let middle = [f64::midpoint(from[0], to[0]), f64::midpoint(from[1], to[1])];
-            // Across the line, to a length of the bow; a curve comes half as far as the point it bends to.
+            // Perpendicular to the line. The control point is twice as far out as the curve's middle.
             let along = [to[0] - from[0], to[1] - from[1]];
             let length = along[0].hypot(along[1]).max(1.0);
             let bend = [
@@ -174,20 +174,20 @@ impl Curve {
         bent(BOWS.get(at).copied().unwrap_or(170.0 + beyond))
     }
 
-    /// Returns the point at a share of the way.
+    /// Returns the point at parameter `t`, from 0 to 1.
     fn at(&self, t: f64) -> [f64; 2] {
         let (a, b, c) = ((1.0 - t) * (1.0 - t), 2.0 * t * (1.0 - t), t * t);
         [0, 1].map(|axis| a * self.from[axis] + b * self.bend[axis] + c * self.to[axis])
     }
 
-    /// Returns how near it comes to a point.
+    /// Returns the least distance between curve and point.
     fn distance(&self, [x, y]: [f64; 2]) -> f64 {
         let steps = (0..=STEPS).map(|step| self.at(f64::from(step) / f64::from(STEPS)));
         let distances = steps.map(|[px, py]| (px - x).hypot(py - y));
         distances.fold(f64::INFINITY, f64::min)
     }
 
-    /// Returns where words of so many lines may stand: above and below the line, the middle first.
+    /// Returns places for a label of `lines` lines: above and below the curve, its middle first.
     fn beside(&self, lines: usize) -> Vec<[f64; 2]> {
         let above = 8.0 + 15.0 * (lines - 1) as f64;
         let along = [0.5, 0.42, 0.58, 0.34, 0.66, 0.27, 0.73];
@@ -207,7 +207,7 @@ impl Curve {
     }
 }
 
-/// Returns how a stream looks on a link.
+/// Describes a stream's form on a link.
 fn form(link: &LinkUse) -> String {
     let plural = if link.layers == 1 { "" } else { "s" };
     let mut form = format!("{} layer{plural}", link.layers);

@@ -1,12 +1,12 @@
-//! `thalweg plan WORLD --svg FILE`: the network and the plans on it, as a picture.
+//! `thalweg plan WORLD --svg FILE`: draws the network and its plans.
 //!
-//! *The idea.* Nodes stand in columns by their hops from the source, each near those that it is linked with in the
-//! column before (`places`). What plans use is drawn strong: links as wide as their load, with what crosses them; nodes
-//! with the adapters that they run. A link that would run through a node bows around it, and a word moves along its link
-//! until it covers no other (`labels`).
+//! *The idea.* Nodes stand in columns by hops from the source, each near its neighbours in the
+//! column before (`places`). What plans use is emphasized: links as wide as their load, with
+//! labels; nodes with their adapters. A link bends around nodes in its way, and a label moves along
+//! its link to a free place (`labels`).
 //!
-//! *What it does not do.* Of a network of more than [`places::NODES_MAX`] nodes it shows the plans' nodes and some of
-//! their neighbours; of parallel links that no plan uses, a few.
+//! *What it does not do.* Of a network with more than [`places::NODES_MAX`] nodes it draws the
+//! plans' nodes and some of their neighbours; of idle parallel links it draws a few.
 
 mod labels;
 mod links;
@@ -20,26 +20,26 @@ use thalweg_planner::planner::Plan;
 use labels::{Ink, Labels};
 use places::Places;
 
-/// How large a node is drawn.
+/// The radius of a node.
 const RADIUS: f64 = 13.0;
 
-/// What the picture leaves free around itself.
+/// The margin around the picture.
 const MARGIN: f64 = 24.0;
 
-/// A plan, and whose it is where there are several streams.
+/// A plan, with the name of its stream if there are several.
 pub(super) struct Drawn<'a> {
     pub(super) name: Option<&'a str>,
     pub(super) plan: &'a Plan,
 }
 
 impl<'a> Drawn<'a> {
-    /// Returns a plan of the only stream there is.
+    /// Makes the plan of the only stream.
     pub(super) fn only(plan: &'a Plan) -> Self {
         Self { name: None, plan }
     }
 }
 
-/// Returns the picture of plans on one network.
+/// Returns an SVG of plans on one network.
 pub(super) fn draw(snapshot: &Snapshot, plans: &[Drawn<'_>]) -> String {
     let places = Places::of(snapshot, plans);
     let mut labels = Labels::default();
@@ -74,7 +74,7 @@ pub(super) fn draw(snapshot: &Snapshot, plans: &[Drawn<'_>]) -> String {
     )
 }
 
-/// What the colours mean.
+/// The meaning of the colours.
 const LEGEND: &str =
     "blue: sealed · green: not sealed · dashed: insecure · brown: untrusted · red: adapters";
 
@@ -108,7 +108,7 @@ fn draw_node(
     }
 }
 
-/// Returns what runs at a node, each chain once.
+/// Returns the chains of adapters on a node, each once.
 fn chains(plans: &[Drawn<'_>], node: &NodeName) -> Vec<String> {
     const SHOWN: usize = 4;
     let mut chains: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! Where nodes stand.
+//! Places nodes in the picture.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,13 @@ use thalweg_planner::model::{NodeIndex, Snapshot, Topology};
 
 use super::Drawn;
 
-/// More nodes than this no one can tell apart in a picture.
+/// More nodes than this cannot be told apart in a picture.
 pub(super) const NODES_MAX: usize = 60;
 
 const COLUMN: f64 = 270.0;
 const ROW: f64 = 130.0;
 
-/// The places of the nodes that are shown.
+/// The positions of the shown nodes.
 pub(super) struct Places(BTreeMap<u32, [f64; 2]>);
 
 impl Places {
@@ -28,7 +28,7 @@ impl Places {
         let tallest = columns.values().map(Vec::len).max().unwrap_or(1);
         let mut places = Self(BTreeMap::new());
         for (column, (_, nodes)) in columns.into_iter().enumerate() {
-            // Each stands near those that it is linked with in the columns before.
+            // Each node stands near its neighbours in earlier columns.
             let mut ranked: Vec<(f64, u32)> = nodes
                 .into_iter()
                 .map(|node| (places.height(&neighbours[node as usize]), node))
@@ -43,17 +43,17 @@ impl Places {
         places
     }
 
-    /// Returns where a node stands, `None` if it is not shown.
+    /// Returns the position of a node; `None` if it is not shown.
     pub(super) fn get(&self, node: u32) -> Option<[f64; 2]> {
         self.0.get(&node).copied()
     }
 
-    /// Returns all nodes that are shown, and where.
+    /// Returns all shown nodes with their positions.
     pub(super) fn all(&self) -> impl Iterator<Item = (u32, [f64; 2])> + '_ {
         self.0.iter().map(|(node, at)| (*node, *at))
     }
 
-    /// Returns the mean height of those of these nodes that have a place.
+    /// Returns the mean height of those `nodes` that have a position.
     fn height(&self, nodes: &[u32]) -> f64 {
         let heights = nodes.iter().filter_map(|node| self.get(*node));
         let heights: Vec<f64> = heights.map(|[_, y]| y).collect();
@@ -61,7 +61,7 @@ impl Places {
     }
 }
 
-/// Returns the nodes that are shown: all, or those of the plans and some of their neighbours.
+/// Returns the nodes to show: all, or those of the plans and some of their neighbours.
 fn shown(topology: &Topology, plans: &[Drawn<'_>], neighbours: &[Vec<u32>]) -> BTreeSet<u32> {
     let count = topology.nodes().len();
     if count <= NODES_MAX {
@@ -81,7 +81,7 @@ fn shown(topology: &Topology, plans: &[Drawn<'_>], neighbours: &[Vec<u32>]) -> B
     shown
 }
 
-/// Returns by node those that it is linked with, each once.
+/// Returns the neighbours of each node, each once.
 fn neighbours(topology: &Topology) -> Vec<Vec<u32>> {
     let mut neighbours: Vec<Vec<u32>> = vec![Vec::new(); topology.nodes().len()];
     for edge in topology.links() {
@@ -96,7 +96,7 @@ fn neighbours(topology: &Topology) -> Vec<Vec<u32>> {
     neighbours
 }
 
-/// Returns each node's hops from the source over all links; what is out of reach comes last.
+/// Returns each node's hops from the source over all links; unreachable nodes come last.
 fn hops_from_source(snapshot: &Snapshot, neighbours: &[Vec<u32>]) -> Vec<u32> {
     let count = neighbours.len() as u32;
     let mut hops = vec![count; neighbours.len()];

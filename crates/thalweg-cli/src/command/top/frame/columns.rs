@@ -1,7 +1,9 @@
-//! Tables that fit: columns of figures keep their width, columns of text shrink, and what still has no room is left out.
+//! Tables that fit: figure columns keep their width, text columns shrink, and columns without room
+//! are left out.
 //!
-//! *The idea.* A figure's column is as wide as its widest figure can be, so that nothing moves from one moment to the
-//! next. When a row is too wide, text shrinks to what is still legible; then whole columns go, the least important first.
+//! *The idea.* A figure column is as wide as its widest figure can be, so that nothing moves
+//! between frames. When a row is too wide, text shrinks to a legible minimum; then whole columns
+//! go, the least important first.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -14,22 +16,22 @@ use crate::command::top::figure;
 pub struct Column {
     /// Its heading.
     pub title: String,
-    /// How wide it is at least; a figure's column is so wide at most as well.
+    /// Minimum width; for figures also the maximum.
     pub least: usize,
-    /// Whether it holds text, which is left-aligned and may have more.
+    /// Whether it holds text, which is left-aligned and may be wider.
     pub is_text: bool,
-    /// The least important goes first.
+    /// Columns with the lowest rank are left out first.
     pub rank: u8,
 }
 
-/// What stands in one place, in ever shorter forms of which the first that fits is drawn.
+/// A cell with ever shorter forms of its text; the first that fits is drawn.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     forms: Vec<String>,
     tone: Tone,
 }
 
-/// Where a column stands.
+/// A column's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     column: usize,
@@ -60,7 +62,7 @@ impl Column {
 }
 
 impl Cell {
-    /// Returns a cell of this tone.
+    /// Makes a cell of this tone.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self {
             forms: vec![text.into()],
@@ -68,7 +70,7 @@ impl Cell {
         }
     }
 
-    /// Returns a cell that has shorter forms of its text as well.
+    /// Makes a cell with shorter forms of its text.
     pub fn in_forms(forms: Vec<String>) -> Self {
         Self {
             forms,
@@ -76,7 +78,7 @@ impl Cell {
         }
     }
 
-    /// Returns a figure, or the mark of what is not known.
+    /// Makes a cell of a figure; `–` if the value is unknown.
     pub fn of<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> Self {
         match value {
             Some(value) => Self::new(show(value), Tone::Plain),
@@ -88,7 +90,7 @@ impl Cell {
         self.forms.first().map_or(0, |text| figure::width(text))
     }
 
-    /// Returns the same in another tone if that is so.
+    /// Returns the cell in another tone if `is_so`.
     #[must_use]
     pub fn toned(self, is_so: bool, tone: Tone) -> Self {
         Self {
@@ -98,7 +100,7 @@ impl Cell {
     }
 }
 
-/// Draws a heading and rows, as many as there is room for; returns where the first column ends.
+/// Draws a heading and as many rows as fit; returns where the first column ends.
 pub fn draw<const N: usize>(
     columns: &[Column; N],
     rows: &[[Cell; N]],
@@ -127,7 +129,7 @@ pub fn draw<const N: usize>(
     area.x + places.first().map_or(0, |place| place.width as u16)
 }
 
-/// Returns where the columns stand, with a cell between two.
+/// Returns the columns' positions, one cell apart.
 fn places<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], width: usize) -> Vec<Place> {
     let mut kept: Vec<usize> = (0..N).collect();
     let least = |kept: &[usize]| {

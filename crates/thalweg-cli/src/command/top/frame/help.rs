@@ -1,11 +1,11 @@
-//! The page behind `?`: what the columns mean and what the keys do.
+//! The page behind `?`: the meaning of columns and keys.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::palette::{Palette, Tone};
 
-/// Its lines fit a window of 60 by 16 with a line of header and one of footer.
+/// The lines fit a window of 60 by 16, with a line of header and one of footer.
 pub const LINES: [&str; 14] = [
     "link    ▸ is the one whose queue is shown below",
     "rtt, loss, sent   round trip; packets lost; in bits a second",
@@ -23,7 +23,7 @@ pub const LINES: [&str; 14] = [
     "q or Ctrl-C  quit   Ctrl-L  redraw     any key  back",
 ];
 
-/// Draws it.
+/// Draws the page.
 pub fn draw(palette: Palette, area: Rect, buffer: &mut Buffer) {
     for (line, text) in area.rows().zip(LINES) {
         let style = palette.style(Tone::Plain);

@@ -1,4 +1,4 @@
-//! The table of links: one row each, and a sentence for one that is not up.
+//! The table of links: one row each; a link that is down shows a sentence.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -9,10 +9,10 @@ use super::{Frame, title};
 use crate::command::top::figure;
 use crate::command::top::view::LinkView;
 
-/// From this share on losses are worth a look, and from the other on they are what is wrong.
+/// Loss shares from which a link is shown as a warning, and as bad.
 const LOSSES: (f64, f64) = (0.01, 0.1);
 
-/// Draws it, so that the selected link is in sight.
+/// Draws the table so that the selected link is visible.
 pub fn draw(frame: &Frame, area: Rect, buffer: &mut Buffer) {
     let links = &frame.view.links;
     let room = usize::from(area.height).saturating_sub(1);
@@ -43,7 +43,7 @@ pub fn draw(frame: &Frame, area: Rect, buffer: &mut Buffer) {
         let text = "  none: no peer is connected, and none is configured";
         frame.say(text, Tone::Dim, area, 1, buffer);
     }
-    // Why there is none is a sentence, and what it takes the place of is not known then.
+    // The reason takes the place of the figures, which are unknown while a link is down.
     let start = names_end + 1;
     let rest = Rect {
         x: start,

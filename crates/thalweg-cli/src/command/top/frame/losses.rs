@@ -1,9 +1,9 @@
-//! The table of what streams that are published here lost on their way: where, why, and how much it mattered.
+//! The table of losses of streams published here: where, why, and of what importance.
 //!
-//! *The idea.* It has the lines that links, queue and streams leave over; what was lost most comes first, what plans
-//! drop on purpose last, and how many rows there would be is told where not all fit.
+//! *The idea.* It gets the lines that links, queue and streams leave. The largest losses come
+//! first, planned drops last; if not all rows fit, the heading has the total.
 //!
-//! *What it does not do.* What was lost of other streams their sources know.
+//! *What it does not do.* Losses of other streams are known at their sources only.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -15,10 +15,10 @@ use crate::command::top::figure;
 use crate::command::top::reading::Loss;
 use crate::command::top::view::{StreamView, View};
 
-/// More rows than this nobody reads in a frame without a terminal.
+/// Most rows in a frame without a terminal.
 const ROWS_MAX: usize = 20;
 
-/// Returns how many lines it wants, its heading among them; none if nothing was lost.
+/// Returns how many lines the table wants, with its heading; zero without losses.
 pub fn height(view: &View) -> usize {
     match all(view).count().min(ROWS_MAX) {
         0 => 0,
@@ -26,7 +26,7 @@ pub fn height(view: &View) -> usize {
     }
 }
 
-/// Draws it, if there is room for a row at least.
+/// Draws the table, if there is room for at least one row.
 pub fn draw(frame: &Frame, area: Rect, buffer: &mut Buffer) {
     let mut losses: Vec<_> = all(frame.view).collect();
     if losses.is_empty() || area.height < 2 {
@@ -55,7 +55,7 @@ fn all(view: &View) -> impl Iterator<Item = (&StreamView, &Loss)> {
     streams.flat_map(move |stream| of_stream(stream).zip(&stream.losses))
 }
 
-/// Whether a plan drops it on purpose, or nobody asked for it.
+/// Returns whether the plan drops it on purpose, or the stream had no subscriber.
 fn is_meant(loss: &Loss) -> bool {
     ["filtered", "no-subscriber"].contains(&loss.cause.as_str())
 }

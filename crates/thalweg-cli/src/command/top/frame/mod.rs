@@ -1,4 +1,4 @@
-//! One frame of `thalweg top`: where what stands, at any size from 60 by 16 up.
+//! One frame of `thalweg top`: its layout at any size from 60 by 16 up.
 //!
 //! ```text
 //! thalweg top  camera  up 3 h 12 min  2 of 3 links up  4 streams          every 1 s
@@ -10,10 +10,11 @@
 //! keys
 //! ```
 //!
-//! *The idea.* The queue has a fixed height; links and streams share what is left, and who needs less than half leaves
-//! the rest to the other. A frame without a terminal is as high as all of it needs, and has no keys.
+//! *The idea.* The queue has a fixed height; links and streams share the rest, and a part that
+//! needs less than half leaves the remainder to the other. A frame without a terminal is as high as
+//! its content, and has no keys.
 //!
-//! *What it does not do.* It asks nobody anything: a frame is a function of what is known and what was chosen.
+//! *What it does not do.* It does no I/O: a frame is a function of the view and the person's choices.
 
 mod columns;
 pub mod help;
@@ -34,33 +35,33 @@ use super::figure;
 use super::state::State;
 use super::view::{LinkView, View};
 
-/// A window that is smaller shows nothing that can be read.
+/// In a smaller window nothing is legible.
 const LEAST: (u16, u16) = (50, 10);
 
-/// From this height on blank lines set the parts apart.
+/// From this height on blank lines separate the parts.
 const HEIGHT_AIRY: u16 = 20;
 
-/// From this height on the bars stand below each other.
+/// From this height on the bars are in one column.
 const HEIGHT_TALL: u16 = 36;
 
 const KEYS: &str = "q quit   ↑↓ link   s sort   PgUp PgDn streams   ? help";
 
-/// What is drawn.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// What is known of the node.
+    /// The node's status.
     pub view: &'a View,
-    /// What was chosen.
+    /// The person's choices.
     pub state: &'a State,
     /// A sentence, if the node does not answer.
     pub note: Option<&'a str>,
-    /// How often the node is asked, in words; nothing if it is asked once.
+    /// The polling interval, in words; `None` for `--once`.
     pub every: Option<&'a str>,
-    /// How it is painted.
+    /// The colours.
     pub palette: Palette,
 }
 
-/// How many lines each part has.
+/// The number of lines of each part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Heights {
     links: usize,
@@ -73,12 +74,12 @@ struct Heights {
 struct Parts(Rect);
 
 impl Frame<'_> {
-    /// Returns how high a frame is that has room for everything.
+    /// Returns the height of a frame with room for everything.
     pub fn height(&self) -> u16 {
         let view = self.view;
         let rows = view.links.len().max(1) + view.streams.len().max(1);
         let fixed = 2 + 1 + 1 + queue::height(self.link(), false) + 1 + 1;
-        // More lines than that nobody reads; what is left out is told.
+        // A longer table would not be read; the heading has the total.
         let losses = match losses::height(view) {
             0 => 0,
             height => 1 + height,
@@ -86,7 +87,7 @@ impl Frame<'_> {
         (rows + fixed + losses).min(1_000) as u16
     }
 
-    /// Returns whether somebody sits before it.
+    /// Returns whether the frame is for a terminal.
     fn is_live(&self) -> bool {
         self.every.is_some()
     }
@@ -100,7 +101,7 @@ impl Frame<'_> {
         let note = gap.max(usize::from(self.note.is_some()));
         let wanted = queue::height(self.link(), in_two);
         let rest = usize::from(area.height).saturating_sub(1 + note + usize::from(self.is_live()));
-        // Two headings, and a row of each at least.
+        // Two headings, and at least a row of each.
         let queue = if rest >= wanted + 4 + 2 * gap {
             wanted
         } else {
@@ -153,7 +154,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Writes a text into a line of an area, if there is that line.
+    /// Writes a text into a line of an area, if the line exists.
     fn say(&self, text: &str, tone: Tone, area: Rect, line: usize, buffer: &mut Buffer) {
         if let Some(line) = area.rows().nth(line) {
             let text = figure::fit(text, line.width.into());
@@ -184,7 +185,7 @@ impl Frame<'_> {
         parts.take(heights.gap);
         losses::draw(self, parts.0, buffer);
         if self.note.is_some() {
-            // What stands there is of before.
+            // The content is old: the node does not answer.
             buffer.set_style(below, Modifier::DIM);
         }
     }
@@ -234,7 +235,7 @@ impl Parts {
     }
 }
 
-/// Returns the name of a table with what of it is shown, if that is not all.
+/// Returns a table's title, with the range of shown rows if not all fit.
 fn title(name: &str, first: usize, shown: usize, all: usize) -> String {
     if shown >= all {
         return name.to_string();
@@ -242,7 +243,7 @@ fn title(name: &str, first: usize, shown: usize, all: usize) -> String {
     format!("{name} {}–{}/{all}", first + 1, first + shown)
 }
 
-/// Returns the lines of a frame of this width as text, without what blanks there are at their ends.
+/// Returns the lines of a frame of this width as text, without trailing blanks.
 pub fn text(frame: &Frame, width: u16) -> String {
     let area = Rect::new(0, 0, width, frame.height());
     let mut buffer = Buffer::empty(area);
@@ -250,7 +251,7 @@ pub fn text(frame: &Frame, width: u16) -> String {
     lines(&buffer).join("\n") + "\n"
 }
 
-/// Returns what stands in a buffer, line by line.
+/// Returns the content of a buffer, line by line.
 pub fn lines(buffer: &Buffer) -> Vec<String> {
     let rows = buffer
         .content()

@@ -1,36 +1,36 @@
-//! How what is shown is painted; without colours, marks and weight must do.
+//! Styles; without colours, marks and weight carry the meaning.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// What a piece of text is, for the eye.
+/// The meaning of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// A figure like others.
+    /// An ordinary figure.
     #[default]
     Plain,
-    /// What matters less: units, what is not known.
+    /// Secondary: units, unknown values.
     Dim,
-    /// A name to find again.
+    /// A name that the eye looks for.
     Strong,
     /// The heading of a table.
     Head,
     /// A bar.
     Bar,
-    /// What needs a look.
+    /// Needs attention.
     Warn,
-    /// What is wrong.
+    /// Wrong.
     Bad,
 }
 
-/// Turns tones into styles.
+/// Maps tones to styles.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
-    /// Whether there are colours.
+    /// Whether colours are used.
     pub has_colours: bool,
 }
 
 impl Palette {
-    /// Returns how a tone looks.
+    /// Returns the style of a tone.
     pub fn style(self, tone: Tone) -> Style {
         let style = Style::new();
         match tone {

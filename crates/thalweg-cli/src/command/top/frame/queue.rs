@@ -1,4 +1,4 @@
-//! What waits in the outbox of the selected link: sums, drops by cause, and a bar for each band of importance.
+//! The outbox of the selected link: totals, drops by cause, and a bar for each band of importance.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -8,13 +8,13 @@ use crate::command::top::figure;
 use crate::command::top::reading::{Band, Outbox};
 use crate::command::top::view::LinkView;
 
-/// What of a bar is not the bar: `224–255 `, ` 12.3k`, ` 12.3 MB`.
+/// Cells of a bar's line outside the bar: `224–255 `, ` 12.3k`, ` 12.3 MB`.
 const BAND_CELLS: usize = 7 + 1 + 1 + 6 + 1 + 7;
 
-/// Parts of a cell that a bar ends in.
+/// The end of a bar, in eighths of a cell.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// Returns how many lines a link's queue takes, with its bars below each other or in two columns.
+/// Returns the lines of a link's queue, with its bars in one column or in two.
 pub fn height(link: Option<&LinkView>, in_two: bool) -> usize {
     let Some(outbox) = link.and_then(|link| link.outbox.as_ref()) else {
         return 1;
@@ -23,7 +23,7 @@ pub fn height(link: Option<&LinkView>, in_two: bool) -> usize {
     2 + if in_two { bands.div_ceil(2) } else { bands }
 }
 
-/// Draws it.
+/// Draws the queue.
 pub fn draw(
     link: Option<&LinkView>,
     in_two: bool,
@@ -63,7 +63,7 @@ pub fn draw(
     bars(&outbox.by_importance, in_two, palette, &lines, buffer);
 }
 
-/// Returns what waits in words; a long name makes way for the figures.
+/// Returns the title with the totals; a long name is cut in favour of the figures.
 fn title(link: &LinkView, outbox: &Outbox, width: usize) -> String {
     let adus = figure::short(outbox.waiting_adus as f64);
     let bytes = figure::bytes(outbox.waiting_bytes);
@@ -127,7 +127,7 @@ fn draw_band(band: &Band, most: u64, palette: Palette, area: Rect, buffer: &mut 
     buffer.set_stringn(x, area.y, figures, room, palette.style(tone));
 }
 
-/// Returns a bar of an eighth of a cell at least, if there is anything.
+/// Returns a bar; a value above zero gets at least an eighth of a cell.
 fn bar(value: u64, most: u64, cells: usize) -> String {
     if value == 0 || cells == 0 {
         return String::new();

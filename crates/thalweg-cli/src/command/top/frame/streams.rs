@@ -1,4 +1,4 @@
-//! The table of streams: what the node is to each, how much passes, and what went no further and why.
+//! The table of streams: the node's role, the rate, and what was dropped and why.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -10,7 +10,7 @@ use crate::command::top::figure;
 use crate::command::top::state::Sort;
 use crate::command::top::view::StreamView;
 
-/// Draws it, in the order that was chosen.
+/// Draws the table in the chosen order.
 pub fn draw(frame: &Frame, area: Rect, buffer: &mut Buffer) {
     let streams = frame.state.sorted(frame.view);
     let room = usize::from(area.height).saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Figures: how numbers are written in few cells, and what rates, roles and sums are of.
+//! Proves how figures are formatted, and what rates, roles and totals cover.
 
 use serde_json::json;
 
@@ -48,7 +48,7 @@ fn numbers_have_three_digits_that_count() {
 
 #[test]
 fn no_figure_is_wider_than_its_column() {
-    // Every power of two and what is just below: so each scale is met at both of its ends.
+    // Every power of two and its predecessor: both ends of every scale.
     for power in 0..49 {
         for value in [1u64 << power, (1 << power) - 1, 999_499 << (power / 2)] {
             let (short, bytes) = (short(value as f64), bytes(value));
@@ -117,7 +117,7 @@ fn rates_are_over_the_time_of_the_node() {
         next.links[0].drops_per_second,
     ];
     assert_eq!(rates, [Some(2.0), Some(100.0), Some(10.0)]);
-    // It was started again in between, or published anew: its counters began anew too.
+    // The node was restarted, or the stream published again: the counters start at zero.
     for now in [moment(3.0, 20), moment(12.0, 20)] {
         let (anew, _) = view(Some(moment(10.0, 100)), now);
         assert_eq!(anew.streams[0].adus_per_second, None);

@@ -1,4 +1,4 @@
-//! Keys: what each does, at the ends of the lists too.
+//! Proves what each key does, at the ends of lists too.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::json;
@@ -11,7 +11,7 @@ fn press(state: &mut State, view: &View, code: KeyCode) -> Wish {
     state.handle_key(KeyEvent::new(code, KeyModifiers::NONE), view)
 }
 
-/// Three links, the second with something in its queue, and twelve streams.
+/// Three links, the second with a queue, and twelve streams.
 fn scene() -> (View, State) {
     let mut now = bare();
     now["links"] = json!([link("a"), link("b"), link("c")]);

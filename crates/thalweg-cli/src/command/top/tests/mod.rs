@@ -1,5 +1,5 @@
-//! Proves the view: frames of typical states as they look at three sizes (`frames`), that no size breaks one, what the
-//! figures are of (`figures`), and what keys do (`keys`).
+//! Proves the view: typical frames at three sizes and all sizes without a panic (`frames`), the
+//! meaning of the figures (`figures`), and the keys (`keys`).
 
 mod figures;
 mod frames;
@@ -11,7 +11,7 @@ use super::reading::Reading;
 use super::state::State;
 use super::view::View;
 
-/// A node with nothing.
+/// A node without links and streams.
 fn bare() -> Value {
     json!({
         "node": {"name": "camera"},
@@ -61,7 +61,7 @@ fn reading(value: Value) -> Reading {
     serde_json::from_value(value).expect("it is in the shape of a status")
 }
 
-/// What is shown of a moment, and who has chosen nothing yet.
+/// A view, and the state of a person without choices.
 fn view(before: Option<Value>, now: Value) -> (View, State) {
     let before = before.map(reading);
     let view = View::new(before.as_ref(), &reading(now));

@@ -1,10 +1,10 @@
-//! What crossed the links that call for sealing: counted by the nodes as they sent it, whatever the plan says.
+//! Counts of sealed and plain ADUs on links that require sealing, as the nodes sent them.
 //!
-//! *The idea.* A node counts every ADU it hands to a link by whether the payload is sealed at that moment. The links
-//! that call for it follow from the world alone: those that others can listen on, and those that end at a node which
-//! is not trusted.
+//! *The idea.* A node counts every ADU that it gives to a link by whether its payload is sealed at
+//! that moment, whatever the plan says. Which links require sealing follows from the world alone:
+//! insecure links, and links that end at an untrusted node.
 //!
-//! *What it does not do.* It does not look into packets: on the line they are QUIC's, encrypted in any case.
+//! *What it does not do.* It does not inspect packets: on the line they are encrypted by QUIC in any case.
 
 use thalweg_planner::model::{Link, World};
 
@@ -13,17 +13,17 @@ use super::Fabric;
 #[cfg(test)]
 mod tests;
 
-/// What crossed each link, in the order of the world's links.
+/// Counts for each link, in the world's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wiretap {
-    /// One a link of the world.
+    /// One entry per link of the world.
     pub crossings: Vec<Crossing>,
 }
 
-/// What crossed a link, both ways.
+/// Counts of a link, both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crossing {
-    /// Whether a confidential stream must be sealed here.
+    /// Whether a confidential stream must be sealed on it.
     pub calls_for_sealing: bool,
     /// ADUs sent with a sealed payload.
     pub sealed: u64,
@@ -32,7 +32,7 @@ pub struct Crossing {
 }
 
 impl Wiretap {
-    /// Asks every node what it has sent.
+    /// Reads the counts of every node.
     pub async fn read(world: &World, fabric: &Fabric) -> Self {
         let mut crossings: Vec<Crossing> = world
             .links
@@ -50,7 +50,7 @@ impl Wiretap {
                 let joins = |link: &Link| {
                     super::far_end(link, name).is_some_and(|other| other.as_str() == peer.name)
                 };
-                // Two nodes have one connection, so parallel links share its count.
+                // Two nodes share one connection, so parallel links share its counts.
                 let links = world.links.iter().zip(&mut crossings);
                 for (_, crossing) in links.filter(|(link, _)| joins(link)) {
                     crossing.sealed += peer.adus.sealed;
@@ -61,8 +61,8 @@ impl Wiretap {
         Self { crossings }
     }
 
-    /// Returns whether no readable payload crossed a link that calls for sealing; not if nothing was counted at all,
-    /// for that proves nothing.
+    /// Returns whether no plain payload crossed a link that requires sealing. Returns `false` if
+    /// nothing was counted, which would prove nothing.
     pub fn all_sealed(&self) -> bool {
         let counted = self
             .crossings

@@ -1,6 +1,7 @@
-//! Frames as they look: text files in the folder beside this one, at 80 by 24, 60 by 16 and 120 by 40.
+//! Proves frames against text files in this folder, at 80 by 24, 60 by 16 and 120 by 40.
 //!
-//! With `THALWEG_BLESS=1` in its environment a test writes what it sees instead; look at the difference before you keep it.
+//! With `THALWEG_BLESS=1` in its environment a test writes the files instead; review the difference
+//! before you commit it.
 
 use std::path::PathBuf;
 
@@ -18,7 +19,7 @@ use super::{bare, link, outbox, stream, view};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (60, 16), (120, 40)];
 
-/// Something to look at.
+/// A view to draw.
 struct Scene {
     name: &'static str,
     view: View,
@@ -47,7 +48,7 @@ impl Scene {
         }
     }
 
-    /// Returns what stands on a terminal of this size.
+    /// Returns the lines on a terminal of this size.
     fn lines(&self, (width, height): (u16, u16)) -> Vec<String> {
         let terminal = Terminal::new(TestBackend::new(width, height));
         let mut terminal = terminal.expect("a test's terminal has no errors");
@@ -56,7 +57,7 @@ impl Scene {
         lines(terminal.backend().buffer())
     }
 
-    /// Compares what stands there with the file of this scene and size.
+    /// Compares the frame with the file of this scene and size.
     fn check(&self, size: (u16, u16)) {
         let lines = self.lines(size);
         let name = format!("{}-{}x{}.txt", self.name, size.0, size.1);
@@ -80,7 +81,7 @@ fn empty() -> Scene {
     Scene::new("empty", None, bare())
 }
 
-/// What a relay of two streams looks like, with a queue and drops.
+/// A relay of two streams, with a queue and drops.
 fn busy() -> Scene {
     let moment = |second: u64| {
         let mut now = bare();
