@@ -18,12 +18,12 @@ fn parse(line: &str) -> Result<Cli, clap::Error> {
 }
 
 #[test]
-fn the_command_line_is_sound() {
+fn command_line_is_sound() {
     Cli::command().debug_assert();
 }
 
 #[test]
-fn key_that_a_ticket_may_belong_to_stays_and_another_goes() {
+fn redeemed_key_stays_and_other_goes() {
     let folder = tempfile::tempdir().expect("a directory for the test");
     let file = folder.path().join("node.key");
     let inviter = NodeId([7; 32]);
@@ -55,7 +55,7 @@ fn every_command_has_examples() {
 }
 
 #[test]
-fn a_paragraph_flows_and_what_is_indented_keeps_its_lines() {
+fn prose_flows_and_indented_lines_stay() {
     let text = "Examples:\n  thalweg ls\n  thalweg top\n\nOne line\nand the next.\nTimes:\n  in ms\nAnd so\non.";
     assert_eq!(
         flowing(text),
@@ -64,7 +64,7 @@ fn a_paragraph_flows_and_what_is_indented_keeps_its_lines() {
 }
 
 #[test]
-fn names_units_and_ends_are_checked_before_anything_starts() {
+fn arguments_are_checked_before_start() {
     for line in [
         "thalweg publish truck/cam1 --from clip.ts --rate max --deadline 2s --bitrate 2Mbit/s",
         "thalweg publish cam --from - --reliability full --confidential --node /run/t.sock",
@@ -100,14 +100,14 @@ fn names_units_and_ends_are_checked_before_anything_starts() {
 }
 
 #[test]
-fn every_planner_is_known_by_its_name() {
+fn planners_are_known_by_name() {
     for planner in ["exact", "heuristic", "exhaustive", "incremental"] {
         parse(&format!("thalweg plan w.toml --planner {planner}")).expect(planner);
     }
 }
 
 #[test]
-fn worlds_and_configurations_are_told_apart() {
+fn worlds_differ_from_configurations() {
     let kind = |text, name: &str| guess(text, Path::new(name));
     assert_eq!(kind("[node.a]\nslots = 1\n", "w.toml"), Kind::World);
     assert_eq!(kind("  [[stream]]\n", "w.toml"), Kind::World);

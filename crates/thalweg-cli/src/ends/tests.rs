@@ -31,7 +31,7 @@ fn ends_are_files_pipes_and_addresses() {
 }
 
 #[test]
-fn what_is_no_end_is_refused_with_what_would_be() {
+fn bad_ends_are_refused_with_advice() {
     for (text, says) in [
         ("udp://", "no port"),
         ("udp://1.2.3.4", "no port"),
@@ -63,7 +63,7 @@ fn what_is_no_end_is_refused_with_what_would_be() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_with_what_is_whole() {
+async fn full_disk_leaves_whole_packets() {
     let mut sink = Sink::open(&End::File("/dev/full".into()))
         .await
         .expect("the device opens");
@@ -72,7 +72,7 @@ async fn a_full_disk_is_told_with_what_is_whole() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_written_is_read_again_and_again() {
+async fn written_file_can_be_rewound() {
     let folder = tempfile::tempdir().expect("a directory");
     let end = End::File(folder.path().join("a.ts"));
     let mut sink = Sink::open(&end).await.expect("a new file");
@@ -88,7 +88,7 @@ async fn a_file_that_was_written_is_read_again_and_again() {
 }
 
 #[tokio::test]
-async fn plain_and_rtp_datagrams_give_the_same_packets() {
+async fn rtp_and_plain_give_equal_packets() {
     let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = free.local_addr().expect("bound");
     drop(free);

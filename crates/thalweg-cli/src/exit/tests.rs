@@ -9,14 +9,14 @@ fn broken_pipe() -> anyhow::Error {
 }
 
 #[test]
-fn any_error_becomes_a_failure_while_running() {
+fn any_error_becomes_a_failure() {
     let failing = || -> Outcome { Err(io::Error::other("disk on fire"))? };
     let failure = failing().expect_err("it fails");
     assert_eq!(failure.code, Code::Failed);
 }
 
 #[test]
-fn a_code_that_was_given_is_kept() {
+fn given_code_is_kept() {
     let failure = Err::<(), _>(io::Error::other("x"))
         .or_code(Code::BadInput)
         .expect_err("it fails");
@@ -25,18 +25,18 @@ fn a_code_that_was_given_is_kept() {
 }
 
 #[test]
-fn a_closed_pipe_is_a_graceful_end() {
+fn closed_pipe_is_a_graceful_end() {
     assert_eq!(report(Err(broken_pipe().into())), ExitCode::from(0));
 }
 
 #[test]
-fn a_node_that_went_away_is_none() {
+fn lost_node_is_a_failure() {
     let gone = LocalError::Gone(io::ErrorKind::BrokenPipe.into());
     assert_eq!(report(Err(gone.into())), ExitCode::from(1));
 }
 
 #[test]
-fn causes_are_told_once() {
+fn causes_are_stated_once() {
     let error = Err::<(), _>(io::Error::other("no such file"))
         .context("cannot open `a`: no such file")
         .context("cannot start")
@@ -48,7 +48,7 @@ fn causes_are_told_once() {
 }
 
 #[test]
-fn the_help_lists_every_code() {
+fn help_lists_every_code() {
     for code in [
         Code::Done,
         Code::Failed,

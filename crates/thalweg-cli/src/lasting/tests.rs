@@ -23,7 +23,7 @@ fn times(kept: &mut Kept) -> Vec<u64> {
 }
 
 #[test]
-fn kept_adus_are_those_that_are_not_settled() {
+fn settled_adus_are_removed() {
     let mut kept = Kept::default();
     for number in 0..10 {
         kept.push(outgoing(number, 0, 100));
@@ -39,7 +39,7 @@ fn kept_adus_are_those_that_are_not_settled() {
 }
 
 #[test]
-fn kept_adus_depend_on_nothing_of_a_former_stream() {
+fn old_dependencies_are_cleared() {
     let mut kept = Kept::default();
     for number in 0..4 {
         kept.push(outgoing(number, u32::from(number > 0), 1));
@@ -53,7 +53,7 @@ fn kept_adus_depend_on_nothing_of_a_former_stream() {
 }
 
 #[test]
-fn kept_adus_have_a_bound_in_bytes() {
+fn kept_bytes_are_bounded() {
     let mut kept = Kept::default();
     for number in 0..5 {
         kept.push(outgoing(number, 0, KEPT_BYTES_MAX / 3));

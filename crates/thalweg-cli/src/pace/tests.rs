@@ -13,7 +13,7 @@ fn media(millis: u64) -> MediaTime {
 }
 
 #[test]
-fn the_first_unit_leaves_at_once_wherever_the_medium_begins() {
+fn first_unit_leaves_at_once() {
     let mut pacer = Pacer::new(Speed::Times(1.0));
     assert_eq!(pacer.wait(at(7), 1, media(900_000)), Duration::ZERO);
     assert_eq!(
@@ -49,7 +49,7 @@ fn speed_divides_the_wait() {
 }
 
 #[test]
-fn a_jump_anchors_anew_and_a_pause_does_not() {
+fn jump_resets_the_anchor() {
     let mut pacer = Pacer::new(Speed::Times(1.0));
     pacer.wait(at(0), 1, media(0));
     assert_eq!(pacer.wait(at(0), 1, media(10_000)), Duration::from_secs(10));
@@ -62,7 +62,7 @@ fn a_jump_anchors_anew_and_a_pause_does_not() {
 }
 
 #[test]
-fn tables_before_the_first_time_do_not_delay_it() {
+fn early_tables_delay_nothing() {
     let mut pacer = Pacer::new(Speed::Times(1.0));
     assert_eq!(pacer.wait(at(0), 1, MediaTime::default()), Duration::ZERO);
     assert_eq!(pacer.wait(at(0), 1, media(0)), Duration::ZERO);
@@ -70,7 +70,7 @@ fn tables_before_the_first_time_do_not_delay_it() {
 }
 
 #[test]
-fn each_clock_of_the_medium_is_paced_by_itself() {
+fn each_clock_is_paced_alone() {
     let mut pacer = Pacer::new(Speed::Times(1.0));
     let (near, far) = (|millis| media(millis), |millis| media(40_000_000 + millis));
     assert_eq!(pacer.wait(at(0), 1, near(0)), Duration::ZERO);
@@ -88,7 +88,7 @@ fn each_clock_of_the_medium_is_paced_by_itself() {
 }
 
 #[test]
-fn a_speed_is_max_or_a_positive_number() {
+fn speed_is_max_or_positive() {
     assert_eq!("max".parse(), Ok(Speed::Max));
     assert_eq!("2".parse(), Ok(Speed::Times(2.0)));
     for bad in ["", "0", "-1", "fast", "inf", "nan"] {

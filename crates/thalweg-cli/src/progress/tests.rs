@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn counts_are_told_with_units() {
+fn counts_have_units() {
     let counts = Counts {
         adus: 250,
         bytes: 1_250_000,
@@ -16,7 +16,7 @@ fn counts_are_told_with_units() {
 }
 
 #[test]
-fn only_causes_that_dropped_something_are_told() {
+fn zero_causes_are_left_out() {
     let told = |pairs: &[(&str, u64)]| {
         let map = pairs
             .iter()

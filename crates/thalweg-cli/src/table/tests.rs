@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn columns_are_as_wide_as_their_widest_cell_and_empty_ones_are_left_out() {
+fn columns_fit_their_widest_cell() {
     let rows = [
         ["node", "nothing", "rate"],
         ["a", "", "→ 1"],
@@ -17,7 +17,7 @@ fn columns_are_as_wide_as_their_widest_cell_and_empty_ones_are_left_out() {
 }
 
 #[test]
-fn columns_stand_under_each_other_on_a_terminal_also_where_characters_are_wide() {
+fn wide_characters_keep_columns_aligned() {
     let rows = [
         ["name", "slots"],
         ["漢字漢字", "1"],

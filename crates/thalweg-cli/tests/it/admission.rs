@@ -73,7 +73,7 @@ fn says_why(table: &str) -> bool {
 }
 
 #[test]
-fn a_node_is_invited_joins_and_is_revoked() {
+fn node_is_invited_joins_and_is_revoked() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();
     write_config(folder, "base", "owner = \"self\"\n");
@@ -147,7 +147,7 @@ fn a_node_is_invited_joins_and_is_revoked() {
 }
 
 #[test]
-fn the_grant_of_another_node_is_neither_used_nor_overwritten() {
+fn foreign_grant_is_left_alone() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();
     write_config(folder, "base", "owner = \"self\"\n");
@@ -175,7 +175,7 @@ fn the_grant_of_another_node_is_neither_used_nor_overwritten() {
 }
 
 #[test]
-fn a_ticket_of_another_fabric_than_the_configuration_says_is_not_used() {
+fn ticket_of_another_fabric_is_refused() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();
     write_config(folder, "base", "owner = \"self\"\n");
@@ -203,7 +203,7 @@ fn a_ticket_of_another_fabric_than_the_configuration_says_is_not_used() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_key_that_cannot_be_made_is_no_fault_of_the_ticket() {
+fn unwritable_key_keeps_the_ticket() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();
     write_config(folder, "base", "owner = \"self\"\n");
@@ -225,7 +225,7 @@ fn a_key_that_cannot_be_made_is_no_fault_of_the_ticket() {
 }
 
 #[test]
-fn who_may_not_send_or_receive_files_is_told_so_at_once() {
+fn missing_rights_fail_at_once() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();
     write_config(folder, "base", "owner = \"self\"\n");
@@ -268,7 +268,7 @@ fn who_may_not_send_or_receive_files_is_told_so_at_once() {
 }
 
 #[test]
-fn bad_tickets_and_missing_nodes_have_their_own_exit_codes() {
+fn bad_ticket_and_no_node_exit_apart() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();
     run(folder, &["join", "hello"])

@@ -41,7 +41,7 @@ fn receive(fabric: &Fabric, node: &str, phrase: &str) -> Child {
 }
 
 #[test]
-fn who_has_the_phrase_gets_the_files_once() {
+fn phrase_gives_the_files_once() {
     let fabric = ready();
     let bytes = write(&fabric, "survey.tif", 700_001);
     let (sending, phrase) = send(&fabric, &["survey.tif"]);
@@ -80,7 +80,7 @@ fn receive_any(fabric: &Fabric, node: &str) -> Child {
 }
 
 #[test]
-fn guessing_ends_a_phrase_and_says_who_guessed() {
+fn guessing_ends_a_phrase() {
     let fabric = ready();
     write(&fabric, "a", 1_000);
     let (sending, phrase) = send(&fabric, &["a"]);
@@ -107,7 +107,7 @@ fn guessing_ends_a_phrase_and_says_who_guessed() {
 }
 
 #[test]
-fn who_was_interrupted_goes_on_by_the_same_phrase_and_others_find_it_used() {
+fn interrupted_receiver_reuses_phrase() {
     let fabric = ready();
     let bytes = write(&fabric, "survey.tif", 1_000_000);
     let (sending, phrase) = send(&fabric, &["survey.tif", "--limit", "2 Mbit/s"]);
@@ -129,7 +129,7 @@ fn who_was_interrupted_goes_on_by_the_same_phrase_and_others_find_it_used() {
 }
 
 #[test]
-fn a_phrase_serves_as_many_as_it_says_in_the_time_that_it_says() {
+fn phrase_has_limited_uses_and_time() {
     let fabric = ready();
     let bytes = write(&fabric, "map", 100_000);
     let (sending, phrase) = send(&fabric, &["map", "--uses", "2", "--confidential", "--json"]);
@@ -152,7 +152,7 @@ fn a_phrase_serves_as_many_as_it_says_in_the_time_that_it_says() {
 }
 
 #[test]
-fn a_phrase_that_ends_before_it_is_used_is_said_to_be_of_no_use_at_both_ends() {
+fn unused_phrase_ends_at_both_ends() {
     let fabric = ready();
     write(&fabric, "map", 1_000);
     let (sending, _) = send(&fabric, &["map"]);

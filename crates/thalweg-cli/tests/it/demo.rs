@@ -17,7 +17,7 @@ fn count(side: &Value, key: &str) -> u64 {
 }
 
 #[test]
-fn the_result_adds_up_and_the_planned_stream_is_sealed() {
+fn result_adds_up_and_is_sealed() {
     let folder = tempdir().expect("a directory");
     let arguments = ["demo", "--headless", "--seconds", "4", "--json"];
     let run = run(folder.path(), &arguments).exits(0);

@@ -284,7 +284,7 @@ fn packets(folder: &Path, file: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_real_clip_crosses_four_processes_whole_and_sealed() {
+fn clip_crosses_four_processes_sealed() {
     let fabric = Fabric::start();
     make_clip(fabric.path());
     let subscribe = fabric.spawn(&["subscribe", "bikes", "--to", "out.ts"], "viewer");
@@ -340,7 +340,7 @@ fn a_real_clip_crosses_four_processes_whole_and_sealed() {
 }
 
 #[test]
-fn a_subscriber_waits_for_its_stream_and_ends_when_asked() {
+fn subscriber_waits_for_its_stream() {
     let fabric = Fabric::start();
     let mut subscribe = fabric.spawn(&["subscribe", "nothing", "--to", "out.ts"], "viewer");
     let mut said = String::new();
@@ -356,7 +356,7 @@ fn a_subscriber_waits_for_its_stream_and_ends_when_asked() {
 }
 
 #[test]
-fn a_publisher_that_waits_for_its_subscribers_ends_when_asked_again() {
+fn second_request_ends_waiting_publisher() {
     let fabric = Fabric::start();
     make_clip(fabric.path());
     let _subscribe = Ending(fabric.spawn(&["subscribe", "bikes", "--to", "out.ts"], "base"));
@@ -384,7 +384,7 @@ fn a_publisher_that_waits_for_its_subscribers_ends_when_asked_again() {
 }
 
 #[test]
-fn a_full_disk_at_the_target_is_told() {
+fn full_disk_at_the_target_is_reported() {
     let fabric = Fabric::start();
     make_clip(fabric.path());
     let subscribe = fabric.spawn(&["subscribe", "bikes", "--to", "/dev/full"], "viewer");

@@ -102,7 +102,7 @@ pub fn kill(mut child: Child) {
 }
 
 #[test]
-fn an_offer_that_is_gone_before_it_has_begun_holds_up_no_other() {
+fn vanished_offer_delays_no_other() {
     let fabric = ready();
     make_clip(fabric.path());
     let sent = write(&fabric, "file", 100_000);
@@ -123,7 +123,7 @@ fn an_offer_that_is_gone_before_it_has_begun_holds_up_no_other() {
 }
 
 #[test]
-fn files_cross_two_hops_whole_under_their_names() {
+fn files_cross_two_hops_intact() {
     let fabric = ready();
     let into = folder(&fabric, "in");
     let names = ["large", "empty", "-odd name\n\u{1b}[2J\u{fc}", "one"];
@@ -164,7 +164,7 @@ fn files_cross_two_hops_whole_under_their_names() {
 }
 
 #[test]
-fn a_transfer_goes_on_after_each_of_the_three_was_killed() {
+fn transfer_survives_each_kill() {
     let mut fabric = ready();
     let into = folder(&fabric, "in");
     let bytes = write(&fabric, "survey.tif", 3_000_000);
@@ -223,7 +223,7 @@ fn one_command_sends_to_many() {
 }
 
 #[test]
-fn who_has_stopped_to_receive_holds_up_nobody_and_gets_the_rest_when_it_goes_on() {
+fn stopped_receiver_delays_no_other() {
     let fabric = ready();
     let bytes = write(&fabric, "map", 12_000_000);
     let mut receivers = ["base", "viewer"].map(|node| {
@@ -249,7 +249,7 @@ fn who_has_stopped_to_receive_holds_up_nobody_and_gets_the_rest_when_it_goes_on(
 }
 
 #[test]
-fn when_the_relay_of_several_receivers_dies_all_end_with_the_whole_file() {
+fn relay_death_loses_no_file() {
     let mut fabric = ready();
     let bytes = write(&fabric, "map", 2_000_000);
     let receivers = ["base", "viewer"].map(|node| {
@@ -276,7 +276,7 @@ fn when_the_relay_of_several_receivers_dies_all_end_with_the_whole_file() {
 }
 
 #[test]
-fn one_that_stays_receives_one_after_the_other_each_once() {
+fn staying_receiver_takes_each_once() {
     let fabric = ready();
     let into = folder(&fabric, "in");
     let contents = ["one", "two"].map(|name| write(&fabric, name, 20_000 + name.len()));
@@ -297,7 +297,7 @@ fn one_that_stays_receives_one_after_the_other_each_once() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_said_before_anything_is_started() {
+fn unsendable_files_fail_at_once() {
     let fabric = ready();
     write(&fabric, "a", 10);
     let b = folder(&fabric, "b");
@@ -328,7 +328,7 @@ fn what_cannot_be_sent_is_said_before_anything_is_started() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_not_replaced_without_force() {
+fn taken_name_needs_force() {
     let fabric = ready();
     let into = folder(&fabric, "in");
     let bytes = write(&fabric, "a", 50_000);
@@ -365,7 +365,7 @@ fn a_name_that_is_taken_is_not_replaced_without_force() {
 }
 
 #[test]
-fn who_may_not_see_what_is_confidential_is_told_so_and_so_is_its_sender() {
+fn untrusted_receiver_gets_an_error() {
     let fabric = ready();
     write(&fabric, "secret", 1_000);
     folder(&fabric, "in");
@@ -390,7 +390,7 @@ fn who_may_not_see_what_is_confidential_is_told_so_and_so_is_its_sender() {
 }
 
 #[test]
-fn a_full_disk_half_way_is_told_at_both_ends_and_room_lets_it_go_on() {
+fn full_disk_pauses_a_transfer() {
     let fabric = ready();
     let into = folder(&fabric, "in");
     let contents = ["a", "b"].map(|name| write(&fabric, name, 50_000));
@@ -434,7 +434,7 @@ fn a_full_disk_half_way_is_told_at_both_ends_and_room_lets_it_go_on() {
 }
 
 #[test]
-fn who_has_everything_and_who_has_not_is_one_object_for_programs() {
+fn json_lists_done_and_refused() {
     let fabric = ready();
     let into = ["base", "viewer"].map(|node| folder(&fabric, node));
     write(&fabric, "a", 50_000);
@@ -455,7 +455,7 @@ fn who_has_everything_and_who_has_not_is_one_object_for_programs() {
 }
 
 #[test]
-fn a_name_of_every_byte_that_a_name_may_have_arrives_as_it_is() {
+fn name_of_any_bytes_arrives() {
     let fabric = ready();
     let into = folder(&fabric, "in");
     let bytes: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
@@ -484,7 +484,7 @@ fn a_name_of_every_byte_that_a_name_may_have_arrives_as_it_is() {
 }
 
 #[test]
-fn a_file_that_changes_meanwhile_is_not_sent_on() {
+fn changed_file_ends_the_transfer() {
     let fabric = ready();
     let into = folder(&fabric, "in");
     let mut bytes = write(&fabric, "log", 1_000_000);

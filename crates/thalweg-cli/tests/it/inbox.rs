@@ -23,7 +23,7 @@ fn half_sent(fabric: &Fabric, into: &Path) -> Child {
 }
 
 #[test]
-fn a_sender_that_has_stopped_makes_room_and_goes_on_when_it_is_back() {
+fn stopped_sender_makes_room() {
     let fabric = ready();
     let into = folder(&fabric, "in");
     let survey = write(&fabric, "survey", 2_000_000);
@@ -56,7 +56,7 @@ fn a_sender_that_has_stopped_makes_room_and_goes_on_when_it_is_back() {
 }
 
 #[test]
-fn a_sender_whose_node_was_killed_makes_room() {
+fn killed_node_makes_room() {
     let mut fabric = ready();
     let into = folder(&fabric, "in");
     write(&fabric, "survey", 2_000_000);
@@ -73,7 +73,7 @@ fn a_sender_whose_node_was_killed_makes_room() {
 }
 
 #[test]
-fn one_that_stays_goes_on_after_what_it_cannot_take() {
+fn staying_receiver_survives_a_refusal() {
     let fabric = ready();
     let into = folder(&fabric, "in");
     write(&fabric, "taken", 10_000);
@@ -95,7 +95,7 @@ fn one_that_stays_goes_on_after_what_it_cannot_take() {
 }
 
 #[test]
-fn another_sender_of_the_same_file_goes_on_where_one_has_stopped() {
+fn second_sender_resumes_the_file() {
     let fabric = ready();
     let into = folder(&fabric, "in");
     let survey = write(&fabric, "survey", 2_000_000);
@@ -111,7 +111,7 @@ fn another_sender_of_the_same_file_goes_on_where_one_has_stopped() {
 }
 
 #[test]
-fn of_two_that_send_the_same_file_either_may_be_the_one_that_is_asked_for() {
+fn either_sender_of_a_file_serves() {
     let fabric = ready();
     let survey = write(&fabric, "survey", 200_000);
     for from in ["camera", "viewer"] {
@@ -141,7 +141,7 @@ fn of_two_that_send_the_same_file_either_may_be_the_one_that_is_asked_for() {
 }
 
 #[test]
-fn a_sender_that_was_killed_makes_room_where_one_transfer_is_waited_for() {
+fn killed_sender_makes_room_for_one() {
     let fabric = ready();
     let into = folder(&fabric, "in");
     write(&fabric, "survey", 2_000_000);
@@ -181,7 +181,7 @@ fn wait_for_all(fabric: &Fabric, node: &str, least: u64) {
 }
 
 #[test]
-fn who_is_stopped_when_everything_is_here_says_that_it_is() {
+fn receiver_stopped_when_done_says_so() {
     let fabric = ready();
     let into = folder(&fabric, "in");
     let note = write(&fabric, "note", 40 * 1024);
@@ -224,7 +224,7 @@ fn who_is_stopped_when_everything_is_here_says_that_it_is() {
 }
 
 #[test]
-fn who_is_stopped_when_everybody_has_everything_says_so() {
+fn sender_stopped_when_done_says_so() {
     let fabric = ready();
     let (base, viewer) = (folder(&fabric, "base"), folder(&fabric, "viewer"));
     let note = write(&fabric, "note", 40 * 1024);

@@ -37,7 +37,7 @@ fn key(folder: &Path, file: &str) -> String {
 }
 
 #[test]
-fn a_good_world_and_a_good_configuration_are_called_good() {
+fn good_files_pass_the_check() {
     let folder = folder_with("w.toml", WORLD);
     let out = run(folder.path(), &["check", "w.toml"]).exits(0).out();
     assert!(out.contains("2 nodes, 1 link, 1 stream"), "{out}");
@@ -48,7 +48,7 @@ fn a_good_world_and_a_good_configuration_are_called_good() {
 }
 
 #[test]
-fn a_file_that_a_configuration_names_and_that_is_of_no_use_is_told() {
+fn bad_named_file_is_reported() {
     let text = "name = \"a\"\nkey_file = \"a.key\"\n[reach]\nrelay_ca = \"ca.pem\"\n\
                 [fabric]\nstate = \"fabric.json\"\n";
     let folder = folder_with("node.toml", text);
@@ -73,7 +73,7 @@ fn a_file_that_a_configuration_names_and_that_is_of_no_use_is_told() {
 }
 
 #[test]
-fn mistakes_in_a_world_are_told_with_file_line_and_key() {
+fn world_mistakes_name_line_and_key() {
     for (good, bad, parts) in [
         (
             "1 Mbit/s",
@@ -107,7 +107,7 @@ fn mistakes_in_a_world_are_told_with_file_line_and_key() {
 }
 
 #[test]
-fn mistakes_in_a_configuration_are_told_with_file_line_and_key() {
+fn config_mistakes_name_line_and_key() {
     for (text, parts) in [
         (
             "name = \"a\"\ncolour = 3\n",
@@ -134,7 +134,7 @@ fn mistakes_in_a_configuration_are_told_with_file_line_and_key() {
 }
 
 #[test]
-fn files_that_are_not_there_exit_2() {
+fn missing_files_exit_2() {
     let folder = tempdir().expect("a directory");
     for command in [
         &["check", "gone.toml"][..],
@@ -149,7 +149,7 @@ fn files_that_are_not_there_exit_2() {
 }
 
 #[test]
-fn a_key_is_made_once_and_kept_to_its_owner() {
+fn key_is_made_once_and_private() {
     let folder = tempdir().expect("a directory");
     let first = run(folder.path(), &["id"]).exits(0);
     assert!(
@@ -173,7 +173,7 @@ fn a_key_is_made_once_and_kept_to_its_owner() {
 }
 
 #[test]
-fn a_port_in_use_is_told() {
+fn port_in_use_is_reported() {
     let holder = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = holder.local_addr().expect("bound");
     let config = format!(
@@ -186,7 +186,7 @@ fn a_port_in_use_is_told() {
 }
 
 #[test]
-fn two_peers_with_one_name_are_told() {
+fn two_peers_with_one_name_are_refused() {
     let folder = tempdir().expect("a directory");
     let key = key(folder.path(), "b.key");
     let peer = format!("[[peer]]\nname = \"b\"\nkey = \"{key}\"\n");
@@ -214,7 +214,7 @@ fn no_running_node_exits_4() {
 }
 
 #[test]
-fn garbage_is_told_before_a_node_is_asked() {
+fn garbage_fails_before_connecting() {
     let folder = folder_with("clip.ts", &"no transport stream ".repeat(500));
     run(
         folder.path(),
@@ -232,7 +232,7 @@ fn garbage_is_told_before_a_node_is_asked() {
 }
 
 #[test]
-fn a_node_that_is_its_own_peer_is_told_with_line_and_key() {
+fn own_peer_names_line_and_key() {
     let folder = tempdir().expect("a directory");
     let (own, other) = (key(folder.path(), "node.key"), key(folder.path(), "b.key"));
     let peer = |name: &str, key: &str| format!("[[peer]]\nname = \"{name}\"\nkey = \"{key}\"\n");
@@ -253,7 +253,7 @@ fn a_node_that_is_its_own_peer_is_told_with_line_and_key() {
 }
 
 #[test]
-fn a_pipe_for_a_file_is_told_and_not_waited_for() {
+fn pipe_for_a_file_fails_at_once() {
     let pipe = |name: &str, text: &str| {
         let folder = folder_with("node.toml", text);
         let mut made = std::process::Command::new("mkfifo");
@@ -300,7 +300,7 @@ fn a_pipe_for_a_file_is_told_and_not_waited_for() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_comes_through_a_pipe_is_checked_like_a_file() {
+fn piped_text_is_checked_like_a_file() {
     let folder = tempdir().expect("a directory");
     for (text, code, says) in [
         (WORLD, 0, "/dev/stdin: good: a world of 2 nodes"),
@@ -322,7 +322,7 @@ fn what_comes_through_a_pipe_is_checked_like_a_file() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_file_without_an_end_is_not_read_until_memory_is_full() {
+fn endless_file_hits_the_size_limit() {
     let folder = folder_with("node.toml", "name = \"a\"\n");
     for (command, why) in [
         ("check /dev/zero", "/dev/zero: it has more than 16777216"),

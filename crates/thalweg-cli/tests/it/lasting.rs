@@ -84,7 +84,7 @@ fn output(child: &mut Child) -> std::process::Output {
 }
 
 #[test]
-fn publisher_and_subscriber_go_on_when_their_nodes_are_back() {
+fn programs_survive_node_restarts() {
     let mut show = Show::start();
     show.fabric.crash("camera");
     show.goes_on("the publisher's node was killed");
@@ -103,7 +103,7 @@ fn publisher_and_subscriber_go_on_when_their_nodes_are_back() {
 }
 
 #[test]
-fn killed_publisher_is_followed_by_the_next_at_once() {
+fn killed_publisher_is_replaced_at_once() {
     let mut show = Show::start();
     show.kill_publisher();
     show.publish = Ending(show.fabric.spawn(&PUBLISH, "camera"));
@@ -117,7 +117,7 @@ fn killed_publisher_is_followed_by_the_next_at_once() {
 }
 
 #[test]
-fn name_is_free_while_the_node_of_a_sink_is_silent() {
+fn silent_sink_frees_the_name() {
     let mut show = Show::start();
     show.fabric.signal("relay", "STOP");
     show.kill_publisher();
@@ -136,7 +136,7 @@ fn name_is_free_while_the_node_of_a_sink_is_silent() {
 }
 
 #[test]
-fn name_that_stays_taken_is_waited_for_and_told() {
+fn taken_name_is_waited_for() {
     let show = Show::start();
     let run = show.fabric.run(&PUBLISH, "camera").exits(1);
     for word in ["publishes `bikes` already", "waiting 5 s"] {

@@ -10,7 +10,7 @@ use crate::program::run;
 use crate::terminal::Terminal;
 
 #[test]
-fn on_a_terminal_the_listing_goes_on_over_a_restart_of_the_node() {
+fn listing_survives_a_node_restart() {
     let mut fabric = Fabric::start();
     fabric.wait_for_links("relay", 2);
     let options = ["ls", "--watch", "--node", "relay.sock"];
@@ -28,7 +28,7 @@ fn on_a_terminal_the_listing_goes_on_over_a_restart_of_the_node() {
 }
 
 #[test]
-fn without_a_terminal_it_prints_an_object_a_line_until_asked_to_end() {
+fn piped_watch_prints_json_lines() {
     let fabric = Fabric::start();
     let mut watch = fabric.spawn(&["ls", "--watch", "--json"], "viewer");
     let mut out = BufReader::new(watch.stdout.take().expect("it is piped"));
@@ -46,7 +46,7 @@ fn without_a_terminal_it_prints_an_object_a_line_until_asked_to_end() {
 }
 
 #[test]
-fn without_a_terminal_or_a_node_a_sentence_says_so() {
+fn missing_terminal_or_node_is_reported() {
     let folder = tempdir().expect("a directory");
     run(folder.path(), &["ls", "--watch", "--node", "x.sock"])
         .exits(2)
@@ -63,7 +63,7 @@ fn without_a_terminal_or_a_node_a_sentence_says_so() {
 }
 
 #[test]
-fn a_terminal_that_only_prints_is_not_drawn_on() {
+fn dumb_terminal_is_not_drawn_on() {
     let fabric = Fabric::start();
     let dumb = [("TERM", "dumb")];
     for options in [

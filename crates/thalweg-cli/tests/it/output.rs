@@ -10,7 +10,7 @@ fn dead_ends() -> [fn() -> Stdio; 2] {
 }
 
 #[test]
-fn node_whose_log_cannot_be_written_goes_on_and_counts() {
+fn node_survives_a_full_log() {
     for dead_end in dead_ends() {
         let mut lone = Lone::start(|command| {
             command.stderr(dead_end()).env("THALWEG_LOG", "info");
@@ -32,7 +32,7 @@ fn node_whose_log_cannot_be_written_goes_on_and_counts() {
 }
 
 #[test]
-fn node_whose_first_line_cannot_be_printed_goes_on() {
+fn node_survives_a_closed_output() {
     for dead_end in dead_ends() {
         let lone = Lone::start(|command| {
             command.stdout(dead_end());
@@ -44,7 +44,7 @@ fn node_whose_first_line_cannot_be_printed_goes_on() {
 }
 
 #[test]
-fn command_whose_words_cannot_be_written_ends_with_its_code() {
+fn mute_command_keeps_its_code() {
     let lone = Lone::start(|_| {});
     std::fs::write(lone.path().join("empty.ts"), "").expect("room");
     for dead_end in dead_ends() {
@@ -63,7 +63,7 @@ fn command_whose_words_cannot_be_written_ends_with_its_code() {
 }
 
 #[test]
-fn subscriber_and_receiver_without_output_end_in_good_order() {
+fn mute_receivers_end_in_good_order() {
     let lone = Lone::start(|_| {});
     for dead_end in dead_ends() {
         for arguments in [&["subscribe", "a", "--to", "a.ts"][..], &["receive"]] {

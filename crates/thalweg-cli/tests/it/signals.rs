@@ -47,7 +47,7 @@ fn subscribe(lone: &Lone) -> Child {
 }
 
 #[test]
-fn signals_that_say_nothing_end_nothing() {
+fn meaningless_signals_end_nothing() {
     let mut lone = start();
     let mut subscriber = subscribe(&lone);
     for name in NOTHING {
@@ -66,7 +66,7 @@ fn signals_that_say_nothing_end_nothing() {
 }
 
 #[test]
-fn hangup_and_other_requests_end_a_command_in_order() {
+fn hangup_ends_a_command_in_order() {
     let lone = start();
     for name in ["HUP", "QUIT", "XCPU", "INT", "TERM"] {
         let mut subscriber = subscribe(&lone);
@@ -102,7 +102,7 @@ fn hangup_under_nohup_ends_nothing() {
 }
 
 #[test]
-fn node_takes_over_peers_when_it_is_hung_up() {
+fn hangup_reloads_peers() {
     let mut lone = start();
     let log = lone.path().join("log");
     let peer = |name: &str, seed: u8, more: &str| {

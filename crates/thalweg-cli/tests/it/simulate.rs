@@ -31,7 +31,7 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
 }
 
 #[test]
-fn a_seed_says_the_same_twice_and_another_seed_something_else() {
+fn equal_seeds_give_equal_runs() {
     let folder = tempdir().expect("a directory");
     write(folder.path(), "world.toml", WORLD);
     let of = |seed: &str| {
@@ -57,7 +57,7 @@ fn a_seed_says_the_same_twice_and_another_seed_something_else() {
 }
 
 #[test]
-fn people_get_tables_and_a_verdict_within_eighty_columns() {
+fn tables_fit_eighty_columns() {
     let folder = tempdir().expect("a directory");
     write(folder.path(), "world.toml", WORLD);
     let one = run(folder.path(), &["simulate", "world.toml"])
@@ -75,7 +75,7 @@ fn people_get_tables_and_a_verdict_within_eighty_columns() {
 }
 
 #[test]
-fn a_world_without_streams_says_so() {
+fn world_without_streams_says_so() {
     let folder = tempdir().expect("a directory");
     write(folder.path(), "empty.toml", "length = \"1 s\"\n");
     let out = run(folder.path(), &["simulate", "empty.toml"])
@@ -85,7 +85,7 @@ fn a_world_without_streams_says_so() {
 }
 
 #[test]
-fn a_world_that_cannot_be_is_refused_by_file_line_and_key() {
+fn bad_world_names_line_and_key() {
     let folder = tempdir().expect("a directory");
     for (from, to, says) in [
         (
@@ -119,7 +119,7 @@ fn a_world_that_cannot_be_is_refused_by_file_line_and_key() {
 }
 
 #[test]
-fn the_trace_is_what_the_hash_is_of() {
+fn hash_covers_the_trace() {
     let folder = tempdir().expect("a directory");
     write(folder.path(), "world.toml", WORLD);
     for trace in ["one.txt", "two.txt"] {
@@ -132,7 +132,7 @@ fn the_trace_is_what_the_hash_is_of() {
 }
 
 #[test]
-fn reports_of_one_world_are_compared_and_what_differs_is_the_exit_code() {
+fn differing_reports_exit_5() {
     let folder = tempdir().expect("a directory");
     let slower = WORLD.replace("delay = \"10 ms\"", "delay = \"30 ms\"");
     for (name, world, file) in [

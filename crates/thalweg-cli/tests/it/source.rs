@@ -86,7 +86,7 @@ fn file_without_tables_fails_and_names_them() {
 }
 
 #[test]
-fn pipe_without_end_and_packets_is_given_up() {
+fn endless_pipe_without_packets_fails() {
     let folder = tempdir().expect("a directory");
     let publish = [
         "publish",
@@ -103,7 +103,7 @@ fn pipe_without_end_and_packets_is_given_up() {
 }
 
 #[test]
-fn port_without_mpeg_ts_is_told_while_it_waits() {
+fn port_without_mpeg_ts_is_reported() {
     let folder = tempdir().expect("a directory");
     let free = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = free.local_addr().expect("bound");
@@ -136,7 +136,7 @@ fn port_without_mpeg_ts_is_told_while_it_waits() {
 }
 
 #[test]
-fn pipe_without_a_writer_is_told_and_can_be_left() {
+fn pipe_without_a_writer_is_reported() {
     let folder = tempdir().expect("a directory");
     let mut made = std::process::Command::new("mkfifo");
     made.current_dir(folder.path()).arg("pipe");
@@ -156,7 +156,7 @@ fn pipe_without_a_writer_is_told_and_can_be_left() {
 }
 
 #[test]
-fn live_source_loses_nothing_before_its_subscriber() {
+fn live_source_waits_for_its_subscriber() {
     let fabric = Fabric::start();
     fabric.wait_for_links("viewer", 1);
     let subscribe = ["subscribe", "cam", "--to", "out.ts", "--json"];

@@ -15,7 +15,7 @@ const LEAVE: &str = "\x1b[?1049l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
 
 #[test]
-fn one_frame_is_plain_text_and_the_same_figures_are_json() {
+fn once_prints_text_or_json() {
     let fabric = Fabric::start();
     fabric.wait_for_links("relay", 2);
     let text = fabric.run(&["top", "--once"], "relay").exits(0).out();
@@ -53,7 +53,7 @@ fn one_frame_is_plain_text_and_the_same_figures_are_json() {
 }
 
 #[test]
-fn a_line_for_each_interval_until_asked_to_end_over_a_restart_of_the_node() {
+fn json_lines_survive_a_node_restart() {
     let mut fabric = Fabric::start();
     let mut top = fabric.spawn(&["top", "--json", "--interval", "100ms"], "viewer");
     let mut out = BufReader::new(top.stdout.take().expect("it is piped"));
@@ -83,7 +83,7 @@ fn a_line_for_each_interval_until_asked_to_end_over_a_restart_of_the_node() {
 }
 
 #[test]
-fn without_a_terminal_or_a_node_a_sentence_says_so() {
+fn missing_terminal_or_node_is_reported() {
     let folder = tempdir().expect("a directory");
     run(folder.path(), &["top", "--node", "x.sock"])
         .exits(2)
@@ -102,7 +102,7 @@ fn without_a_terminal_or_a_node_a_sentence_says_so() {
 }
 
 #[test]
-fn on_a_terminal_it_draws_hears_keys_and_leaves_everything_as_it_was() {
+fn live_view_restores_the_terminal() {
     let mut fabric = Fabric::start();
     fabric.wait_for_links("relay", 2);
     let options = ["top", "--node", "relay.sock", "--interval", "200ms"];
@@ -124,7 +124,7 @@ fn on_a_terminal_it_draws_hears_keys_and_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn a_signal_ends_it_like_a_key_and_without_colours_there_are_none() {
+fn signal_ends_the_live_view() {
     let fabric = Fabric::start();
     fabric.wait_for_links("relay", 2);
     let options = ["top", "--node", "relay.sock"];

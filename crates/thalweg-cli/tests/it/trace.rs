@@ -67,7 +67,7 @@ fn publication() -> Publication {
 }
 
 #[test]
-fn any_node_shows_the_hops_of_a_live_stream() {
+fn any_node_traces_a_live_stream() {
     let fabric = Fabric::start();
     fabric.wait_for_links("relay", 2);
     fabric
@@ -126,7 +126,7 @@ fn any_node_shows_the_hops_of_a_live_stream() {
 }
 
 #[test]
-fn a_stream_without_subscriber_and_a_node_that_is_not_there_are_said_to_be_so() {
+fn missing_subscriber_or_node_is_reported() {
     let fabric = Fabric::start();
     let runtime = Runtime::new().expect("threads");
     let socket = fabric.path().join("camera.sock");

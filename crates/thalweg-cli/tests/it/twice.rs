@@ -45,7 +45,7 @@ fn kill(node: Running) {
 }
 
 #[test]
-fn a_second_node_with_the_key_of_one_that_runs_does_not_start() {
+fn one_key_runs_one_node() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();
     write_config(folder, "one", ["same.key", "one.json"], "");
@@ -67,7 +67,7 @@ fn a_second_node_with_the_key_of_one_that_runs_does_not_start() {
 }
 
 #[test]
-fn a_second_node_with_the_state_of_one_that_runs_does_not_start() {
+fn one_state_runs_one_node() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();
     let own = "owner = \"self\"\n";
@@ -84,7 +84,7 @@ fn a_second_node_with_the_state_of_one_that_runs_does_not_start() {
 }
 
 #[test]
-fn nodes_without_a_fabric_may_name_one_state_and_keep_nothing_there() {
+fn nodes_without_fabric_share_a_state() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();
     for name in ["one", "two"] {

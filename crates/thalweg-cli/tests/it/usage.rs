@@ -9,7 +9,7 @@ use crate::program::{Run, run, thalweg};
 use crate::terminal::Terminal;
 
 #[test]
-fn help_lists_the_commands_and_the_exit_codes() {
+fn help_lists_commands_and_exit_codes() {
     let folder = tempdir().expect("a directory");
     let help = run(folder.path(), &["--help"]).exits(0).out();
     for word in [
@@ -33,7 +33,7 @@ fn help_lists_the_commands_and_the_exit_codes() {
 }
 
 #[test]
-fn what_follows_the_options_is_folded_where_the_terminal_ends() {
+fn examples_wrap_at_the_terminal_width() {
     let folder = tempdir().expect("a directory");
     let list = run(folder.path(), &["--help"]).exits(0).out();
     let commands = list.lines().skip_while(|line| *line != "Commands:").skip(1);
@@ -66,7 +66,7 @@ fn what_follows_the_options_is_folded_where_the_terminal_ends() {
 }
 
 #[test]
-fn nothing_is_painted_into_a_pipe() {
+fn pipe_gets_no_colours() {
     let folder = tempdir().expect("a directory");
     for arguments in [&["--help"][..], &["config"], &["plan", "nowhere.toml"]] {
         let run = run(folder.path(), arguments);
@@ -75,7 +75,7 @@ fn nothing_is_painted_into_a_pipe() {
 }
 
 #[test]
-fn bad_usage_exits_2_and_names_what_is_wrong() {
+fn bad_usage_exits_2_with_its_reason() {
     let folder = tempdir().expect("a directory");
     let err = run(folder.path(), &["fly"]).exits(2).err();
     assert!(err.contains("fly"), "{err}");
@@ -108,7 +108,7 @@ fn bad_usage_exits_2_and_names_what_is_wrong() {
 }
 
 #[test]
-fn an_option_that_wants_a_number_or_a_name_says_so() {
+fn bad_values_name_the_expected_kind() {
     let folder = tempdir().expect("a directory");
     let byte = "it is not a whole number from 1 to 255";
     for (arguments, sentence) in [
@@ -155,7 +155,7 @@ fn an_option_that_wants_a_number_or_a_name_says_so() {
 }
 
 #[test]
-fn no_word_of_the_command_line_or_a_file_acts_on_the_terminal() {
+fn control_characters_are_escaped() {
     let folder = tempdir().expect("a directory");
     std::fs::write(folder.path().join("w.toml"), "\"\\u001b[2Jx\" = 1\n").expect("room");
     let word = "\u{1b}[2J\u{7}x";
@@ -188,7 +188,7 @@ fn no_word_of_the_command_line_or_a_file_acts_on_the_terminal() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn output_that_cannot_be_written_is_told_to_be_that() {
+fn unwritable_output_is_reported() {
     let folder = tempdir().expect("a directory");
     for arguments in [&["config"][..], &["completions", "bash"], &["--help"]] {
         let full = std::fs::File::options().write(true).open("/dev/full");
@@ -219,7 +219,7 @@ fn completions_name_every_command() {
 }
 
 #[test]
-fn a_closed_pipe_is_a_graceful_end() {
+fn closed_pipe_is_a_graceful_end() {
     let folder = tempdir().expect("a directory");
     let mut command = thalweg(folder.path());
     command

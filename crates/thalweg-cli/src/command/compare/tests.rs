@@ -42,7 +42,7 @@ fn report(world: &str, by: Player, delivered: u64, p50: Option<f64>) -> Report {
 }
 
 #[test]
-fn ten_percent_agree_and_more_does_not() {
+fn ten_percent_is_the_limit() {
     let first = report("w.toml", Player::Simulator, 80, Some(50.0));
     let second = report("worlds/w.toml", Player::Testbed, 88, Some(56.0));
     let rows = compare(&first, &second).expect("one world");
@@ -60,7 +60,7 @@ fn ten_percent_agree_and_more_does_not() {
 }
 
 #[test]
-fn a_figure_that_one_lacks_does_not_agree() {
+fn missing_figure_disagrees() {
     let first = report("w.toml", Player::Simulator, 80, Some(50.0));
     let second = report("w.toml", Player::Testbed, 80, None);
     let rows = compare(&first, &second).expect("one world");
@@ -68,7 +68,7 @@ fn a_figure_that_one_lacks_does_not_agree() {
 }
 
 #[test]
-fn reports_of_different_worlds_are_refused_with_a_sentence() {
+fn different_worlds_are_refused() {
     let first = report("w.toml", Player::Simulator, 80, None);
     let other = report("v.toml", Player::Testbed, 80, None);
     assert!(

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_shown_whole() {
+    fn fitting_listing_is_shown_whole() {
         let whole = describe(&listing(), Colour::NEVER);
         let lines = whole.lines().count();
         let height = u16::try_from(lines).expect("a few");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_one_line_too_low_says_what_is_cut() {
+    fn low_terminal_counts_cut_lines() {
         let lines = describe(&listing(), Colour::NEVER).lines().count();
         let height = u16::try_from(lines - 1).expect("a few");
         let text = frame(&listing(), None, height, Colour::NEVER);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_node_costs_a_line_and_a_terminal_of_none_takes_it() {
+    fn silent_node_takes_one_line() {
         let text = frame(&listing(), Some("silent"), 24, Colour::NEVER);
         assert!(text.starts_with("silent\nnodes\n"), "{text}");
         for height in 0..3 {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_ends_in_a_mark_and_paint_takes_no_room() {
+    fn long_line_ends_in_a_mark() {
         let painted = "\x1b[1mtrusted\x1b[0m  datagrams";
         for (line, width, shown) in [
             ("trusted", 7, "trusted"),

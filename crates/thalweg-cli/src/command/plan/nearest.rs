@@ -30,14 +30,14 @@ mod tests {
     use super::{distance, nearest};
 
     #[test]
-    fn distances_are_those_of_the_textbook() {
+    fn distances_match_known_values() {
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("same", "same"), 0);
     }
 
     #[test]
-    fn only_near_names_are_offered_nearest_first() {
+    fn near_names_come_nearest_first() {
         let names = ["camera", "cam", "audio"];
         assert_eq!(nearest("cma", names), ["cam", "camera"]);
         assert_eq!(nearest("Camra", names), ["camera", "cam"]);

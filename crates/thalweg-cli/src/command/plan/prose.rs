@@ -37,7 +37,7 @@ mod tests {
     use super::{COLUMNS, folded};
 
     #[test]
-    fn lines_are_folded_at_words_and_indented_under_their_beginning() {
+    fn lines_wrap_at_words_and_indent() {
         let text = format!("- {}\nshort\n", "word ".repeat(40).trim_end());
         let folded = folded(&text);
         assert!(folded.lines().all(|line| line.chars().count() <= COLUMNS));
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_stays_as_it_is() {
+    fn short_text_stays_unchanged() {
         for text in ["a b  c\n", "  deep\n", "\n"] {
             assert_eq!(folded(text), text);
         }

@@ -3,7 +3,7 @@
 use super::Seeds;
 
 #[test]
-fn a_range_of_seeds_leaves_out_its_end() {
+fn range_of_seeds_excludes_its_end() {
     assert_eq!(
         "0..1000".parse(),
         Ok(Seeds {

@@ -29,7 +29,7 @@ fn adu(sink: &str, sequence: u64, wait_us: u64) -> TracedAdu {
 }
 
 #[test]
-fn medians_and_the_worst_are_by_nearest_rank() {
+fn spread_is_by_nearest_rank() {
     let spread = Spread::of((1..=200).rev().collect());
     let [median_us, p99_us, worst_us] = [100, 198, 200];
     let expected = Spread {
@@ -43,7 +43,7 @@ fn medians_and_the_worst_are_by_nearest_rank() {
 }
 
 #[test]
-fn each_sink_has_its_own_table_and_the_count_is_of_adus() {
+fn each_sink_has_its_own_table() {
     let mut summary = Summary::new(2);
     assert!(summary.add(adu("ann", 1, 10), 2) && summary.add(adu("bob", 1, 10), 2));
     assert!(summary.add(adu("ann", 9, 250_000), 2) && !summary.is_full());
@@ -68,7 +68,7 @@ fn each_sink_has_its_own_table_and_the_count_is_of_adus() {
 }
 
 #[test]
-fn the_widest_names_and_times_fit_eighty_columns() {
+fn widest_table_fits_eighty_columns() {
     let name = "n".repeat(64);
     let mut widest = adu(&name, 1, 0);
     for hop in &mut widest.hops {

@@ -15,13 +15,13 @@ fn budgets_add_up_to_the_rate() {
 }
 
 #[test]
-fn frames_are_taken_at_even_intervals() {
+fn frames_are_evenly_spaced() {
     assert_eq!(at(0), Duration::ZERO);
     assert_eq!(at(FPS as usize), Duration::from_secs(1));
 }
 
 #[test]
-fn what_is_no_video_is_told_in_a_sentence() {
+fn unreadable_video_is_one_sentence() {
     let missing = Video::open(Path::new("/nowhere/clip.y4m")).map(drop);
     assert!(
         matches!(missing, Err(VideoError::Open { .. })),
@@ -30,7 +30,7 @@ fn what_is_no_video_is_told_in_a_sentence() {
 }
 
 #[test]
-fn a_y4m_file_is_shown_in_its_own_time_and_starts_anew_at_its_end() {
+fn y4m_file_loops_at_its_own_rate() {
     let folder = tempfile::tempdir().expect("a directory");
     let file = folder.path().join("clip.y4m");
     let mut bytes = b"YUV4MPEG2 W32 H32 F24:1 C420jpeg\n".to_vec();

@@ -12,7 +12,7 @@ fn headers(origin: Option<&str>, host: &str) -> HeaderMap {
 }
 
 #[test]
-fn pages_of_other_origins_are_refused() {
+fn other_origins_are_refused() {
     let own = "127.0.0.1:7480";
     assert!(same_origin(&headers(Some("http://127.0.0.1:7480"), own)));
     assert!(same_origin(&headers(None, own)));
@@ -22,7 +22,7 @@ fn pages_of_other_origins_are_refused() {
 }
 
 #[test]
-fn the_page_is_whole() {
+fn page_is_self_contained() {
     for (path, _, content) in FILES {
         let inside = content.replace("http://www.w3.org/2000/svg", "");
         assert!(
@@ -37,7 +37,7 @@ fn the_page_is_whole() {
 }
 
 #[tokio::test]
-async fn the_next_free_port_is_taken() {
+async fn next_free_port_is_taken() {
     let first = bind(PORT)
         .await
         .expect("a port")

@@ -8,7 +8,7 @@ fn flat(luma: u8) -> Yuv420 {
 }
 
 #[test]
-fn a_late_frame_is_compared_with_the_picture_that_stands() {
+fn late_frame_scores_the_old_picture() {
     let mut score = Score::default();
     let screen = flat(100);
     score.count(&flat(100), &screen, 3).expect("same size");
@@ -34,7 +34,7 @@ fn percentiles_are_of_nearest_rank() {
 }
 
 #[test]
-fn the_json_has_the_promised_keys() {
+fn json_has_the_promised_keys() {
     let bytes = BTreeMap::from([("a->b".to_string(), 7)]);
     let metrics = Score::default().metrics(bytes, true);
     let json = serde_json::to_value(metrics).expect("plain data");

@@ -17,7 +17,7 @@ fn adu(frame: usize, layer: u8) -> Adu {
 }
 
 #[test]
-fn a_frame_and_its_media_time_name_each_other() {
+fn media_time_converts_both_ways() {
     for fps in [1, 12, 24, 30, 60] {
         for frame in (0..100_000).step_by(997) {
             assert_eq!(frame_of(media_time(frame, fps), fps), frame);
@@ -26,7 +26,7 @@ fn a_frame_and_its_media_time_name_each_other() {
 }
 
 #[test]
-fn the_prefix_ends_at_the_first_gap_and_at_the_first_late_layer() {
+fn prefix_ends_at_gap_or_late_layer() {
     let start = Instant::now();
     let due = start + Duration::from_millis(500);
     let screen = Screen::default();
@@ -43,7 +43,7 @@ fn the_prefix_ends_at_the_first_gap_and_at_the_first_late_layer() {
 }
 
 #[test]
-fn a_frame_that_comes_after_its_time_is_asked_only_how_late_it_was() {
+fn late_frame_counts_only_for_latency() {
     let start = Instant::now();
     let screen = Screen::default();
     screen.captured(start);

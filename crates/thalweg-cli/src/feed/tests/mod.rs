@@ -72,7 +72,7 @@ async fn feed(bytes: &[u8], repeat: bool) -> (Feed, tempfile::TempDir) {
 }
 
 #[tokio::test]
-async fn a_repeated_file_goes_on_in_time() {
+async fn looped_file_continues_in_time() {
     let (mut feed, _folder) = feed(&clip(25), true).await;
     let mut times = Vec::new();
     while times.len() < 60 {
@@ -86,7 +86,7 @@ async fn a_repeated_file_goes_on_in_time() {
 }
 
 #[tokio::test]
-async fn the_rate_is_measured_and_no_unit_is_lost_by_it() {
+async fn measuring_loses_no_unit() {
     let (mut measured, _a) = feed(&clip(100), false).await;
     let rate = measured.measure().await.expect("readable").expect("units");
     // 25 pictures of 400 bytes a second, and their framing.
@@ -102,7 +102,7 @@ async fn the_rate_is_measured_and_no_unit_is_lost_by_it() {
 }
 
 #[tokio::test]
-async fn what_can_be_used_of_a_broken_file_is_given_and_the_rest_is_told() {
+async fn broken_file_gives_its_usable_units() {
     let mut bytes = clip(20);
     let whole = bytes.len();
     bytes.truncate(whole - 100);
@@ -120,7 +120,7 @@ async fn what_can_be_used_of_a_broken_file_is_given_and_the_rest_is_told() {
 }
 
 #[tokio::test]
-async fn garbage_gives_nothing_and_says_so() {
+async fn garbage_gives_nothing() {
     let garbage: Vec<u8> = (0..50_000_u32)
         .map(|n| ((n * n) >> 7) as u8 & 0x3f)
         .collect();
@@ -130,7 +130,7 @@ async fn garbage_gives_nothing_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_picture_larger_than_an_adu_is_told() {
+async fn oversized_picture_is_reported() {
     let at_most = thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX - 128;
     for (bytes, is_told) in [(at_most, false), (at_most + 256, true)] {
         let (mut feed, _folder) = feed(
@@ -150,7 +150,7 @@ async fn a_picture_larger_than_an_adu_is_told() {
 }
 
 #[tokio::test]
-async fn two_clocks_are_measured_each_by_itself() {
+async fn two_clocks_are_measured_apart() {
     let (mut mixed, mut writer) = (BytesMut::new(), Writer::new());
     let programme = |number: u16| Programme {
         transport_stream_id: 1,
@@ -180,7 +180,7 @@ async fn two_clocks_are_measured_each_by_itself() {
 }
 
 #[tokio::test]
-async fn file_without_tables_is_not_read_again() {
+async fn file_without_tables_is_read_once() {
     let bytes = clip(20);
     let packets = bytes
         .chunks(188)
@@ -192,7 +192,7 @@ async fn file_without_tables_is_not_read_again() {
 }
 
 #[tokio::test]
-async fn what_is_gathered_is_given_in_order() {
+async fn gathered_units_keep_their_order() {
     let (mut gathered, _a) = feed(&clip(100), false).await;
     gathered.gather().await.expect("readable");
     let (mut plain, _b) = feed(&clip(100), false).await;

@@ -37,7 +37,7 @@ fn port(bytes: u64, foreign: u64, lack: Option<Lack>, units: u64) -> Sight {
 }
 
 #[test]
-fn silence_is_told_once_and_so_is_its_end() {
+fn silence_and_its_end_are_reported() {
     let mut watch = Watch::new("udp://:5004".into(), at(0));
     assert!(watch.patience(at(0)) < at(3_000));
     let lacks = Some(Lack::Packets);
@@ -53,7 +53,7 @@ fn silence_is_told_once_and_so_is_its_end() {
 }
 
 #[test]
-fn sparse_source_is_told_less_and_less() {
+fn sparse_source_is_reported_less() {
     let mut watch = Watch::new("-".into(), at(0));
     let (mut now, mut said) = (at(0), 0);
     // A unit every ten seconds, for an hour.
@@ -72,7 +72,7 @@ fn sparse_source_is_told_less_and_less() {
 }
 
 #[test]
-fn what_comes_instead_is_told_by_its_kind() {
+fn foreign_input_is_named() {
     let mut watch = Watch::new("udp://:5004".into(), at(0));
     let mut look = |sight| watch.look(at(0), sight, false).expect("another kind");
     let other = look(port(9_000, 0, Some(Lack::Packets), 0));
@@ -92,7 +92,7 @@ fn what_comes_instead_is_told_by_its_kind() {
 }
 
 #[test]
-fn each_count_of_trouble_has_its_words() {
+fn each_count_has_its_phrase() {
     let mut trouble = Trouble::default();
     assert_eq!(trouble.sentence(), None);
     let counts = &mut trouble.counts;

@@ -40,7 +40,7 @@ fn assert_lines(text: &str, lines: &[&str]) {
 }
 
 #[test]
-fn losing_stream_names_causes_importance_and_the_other_stream() {
+fn losing_stream_names_its_rival() {
     let traffic = [
         stream("truck/cam1", 3_000_000, [[1_000, 880], [500, 60]]),
         stream("truck/cam2", 3_000_000, [[1_000, 0], [500, 0]]),
@@ -57,7 +57,7 @@ fn losing_stream_names_causes_importance_and_the_other_stream() {
 }
 
 #[test]
-fn stream_that_loses_alone_has_no_other_stream() {
+fn lone_stream_has_no_rival() {
     let traffic = [stream("cam", 3_000_000, [[10, 5], [10, 5]])];
     assert_lines(
         &describe(&link(&traffic, &json!({}))),
@@ -70,7 +70,7 @@ fn stream_that_loses_alone_has_no_other_stream() {
 }
 
 #[test]
-fn streams_that_lose_nothing_are_not_named() {
+fn lossless_streams_are_not_named() {
     let traffic = [stream("cam", 3_000_000, [[10, 0], [10, 0]])];
     assert_eq!(
         describe(&link(&traffic, &json!({"rate_bps": 4_000_000}))),
@@ -79,7 +79,7 @@ fn streams_that_lose_nothing_are_not_named() {
 }
 
 #[test]
-fn link_beside_its_rate_says_what_the_rate_does() {
+fn link_above_rate_is_explained() {
     let measured = json!({"rate_bps": 2_000_000, "sent_bps": 1_900_000, "measured_bps": 9_300_000});
     assert_lines(
         &describe(&link(&[], &measured)),
@@ -98,7 +98,7 @@ fn link_beside_its_rate_says_what_the_rate_does() {
 }
 
 #[test]
-fn loss_on_another_node_names_that_node() {
+fn remote_loss_names_its_node() {
     let loss = |hop: &str, cause: &str, adus: u64| json!({"hop": hop, "cause": cause, "importance": [0, 31], "adus": adus});
     let status = json!({
         "node": {"name": "camera"}, "links": [],
@@ -117,7 +117,7 @@ fn loss_on_another_node_names_that_node() {
 }
 
 #[test]
-fn waiting_stream_names_the_subscriber_that_holds_it_up() {
+fn waiting_stream_names_its_subscriber() {
     let held_up = json!({"by": ["base"], "seconds": 31.4, "kept_bytes": 16_777_216});
     let status = json!({
         "node": {"name": "camera"}, "links": [],

@@ -130,7 +130,7 @@ mod tests {
     use super::{Ink, Labels};
 
     #[test]
-    fn a_word_goes_where_it_covers_nothing() {
+    fn label_takes_a_free_place() {
         let mut labels = Labels::default();
         labels.put([0.0, 0.0], 10, Ink::Dark, "here");
         labels.put_at_best(&[[5.0, 3.0], [0.0, 40.0]], 10, Ink::Dark, &["there".into()]);

@@ -7,7 +7,7 @@ use super::super::view::Role;
 use super::{bare, link, outbox, stream, view};
 
 #[test]
-fn numbers_have_three_digits_that_count() {
+fn numbers_have_three_digits() {
     for (value, text) in [
         (0.0, "0"),
         (0.04, "0"),
@@ -47,7 +47,7 @@ fn numbers_have_three_digits_that_count() {
 }
 
 #[test]
-fn no_figure_is_wider_than_its_column() {
+fn figures_fit_their_columns() {
     // Every power of two and its predecessor: both ends of every scale.
     for power in 0..49 {
         for value in [1u64 << power, (1 << power) - 1, 999_499 << (power / 2)] {
@@ -58,7 +58,7 @@ fn no_figure_is_wider_than_its_column() {
 }
 
 #[test]
-fn what_is_cut_has_the_width_that_there_is_and_a_mark() {
+fn cut_text_fits_and_has_a_mark() {
     for (text, cells, cut) in [
         ("camera", 6, "camera"),
         ("camera", 5, "came…"),
@@ -73,7 +73,7 @@ fn what_is_cut_has_the_width_that_there_is_and_a_mark() {
 }
 
 #[test]
-fn drops_are_told_the_most_frequent_first_and_the_rest_counted() {
+fn drops_list_the_most_frequent_first() {
     let by_cause = [
         ("expired", 12),
         ("dependant", 0),
@@ -98,7 +98,7 @@ fn drops_are_told_the_most_frequent_first_and_the_rest_counted() {
 }
 
 #[test]
-fn rates_are_over_the_time_of_the_node() {
+fn rates_use_the_uptime() {
     let moment = |uptime: f64, sent: u64| {
         let mut now = bare();
         now["uptime_seconds"] = json!(uptime);
@@ -125,7 +125,7 @@ fn rates_are_over_the_time_of_the_node() {
 }
 
 #[test]
-fn a_node_that_does_not_say_how_long_it_runs_has_no_rates() {
+fn node_without_uptime_has_no_rates() {
     let moment = |sent: u64| {
         let mut now = bare();
         now["uptime_seconds"] = json!(null);
@@ -137,7 +137,7 @@ fn a_node_that_does_not_say_how_long_it_runs_has_no_rates() {
 }
 
 #[test]
-fn roles_are_read_off_publisher_and_routes() {
+fn roles_follow_publisher_and_routes() {
     let mut now = bare();
     let names = ["own", "passing", "ending", "elsewhere"];
     now["streams"] = names.iter().map(|name| stream(name, "truck", 8)).collect();
@@ -164,7 +164,7 @@ fn roles_are_read_off_publisher_and_routes() {
 }
 
 #[test]
-fn what_waits_of_a_stream_is_summed_over_links_that_say() {
+fn waiting_adus_are_summed_over_links() {
     let mut now = bare();
     now["links"] = json!([link("a"), link("b"), link("c")]);
     now["streams"] = json!([stream("cam", "camera", 1), stream("pose", "camera", 1)]);
@@ -184,7 +184,7 @@ fn what_waits_of_a_stream_is_summed_over_links_that_say() {
 }
 
 #[test]
-fn what_is_printed_for_machines_has_the_outbox_whole() {
+fn json_has_the_whole_outbox() {
     let mut now = bare();
     now["links"] = json!([link("a")]);
     now["links"][0]["outbox"] = outbox([1, 2, 3, 4, 5, 6, 7, 8]);

@@ -23,7 +23,7 @@ fn scene() -> (View, State) {
 }
 
 #[test]
-fn the_fullest_queue_is_shown_until_another_is_chosen() {
+fn fullest_queue_is_the_default() {
     let (view, mut state) = scene();
     assert_eq!(state.selected(&view), Some(1));
     for (code, at) in [
@@ -40,7 +40,7 @@ fn the_fullest_queue_is_shown_until_another_is_chosen() {
 }
 
 #[test]
-fn a_chosen_link_stays_chosen_wherever_it_stands_and_another_is_if_it_goes() {
+fn chosen_link_stays_chosen() {
     let (before, mut state) = scene();
     press(&mut state, &before, KeyCode::Down);
     let mut now = bare();
@@ -56,7 +56,7 @@ fn a_chosen_link_stays_chosen_wherever_it_stands_and_another_is_if_it_goes() {
 }
 
 #[test]
-fn without_links_nothing_is_chosen_and_keys_do_nothing() {
+fn keys_without_links_do_nothing() {
     let (view, mut state) = view(None, bare());
     for code in [
         KeyCode::Up,
@@ -70,7 +70,7 @@ fn without_links_nothing_is_chosen_and_keys_do_nothing() {
 }
 
 #[test]
-fn streams_are_sorted_by_name_by_rate_and_by_drops() {
+fn s_sorts_by_name_rate_and_drops() {
     let mut now = bare();
     now["streams"] = json!([
         stream("b", "camera", 10),
@@ -98,7 +98,7 @@ fn streams_are_sorted_by_name_by_rate_and_by_drops() {
 }
 
 #[test]
-fn pages_of_streams_end_where_the_streams_do() {
+fn pages_end_with_the_streams() {
     let (view, mut state) = scene();
     for first in [5, 10, 11, 11] {
         press(&mut state, &view, KeyCode::PageDown);
@@ -111,7 +111,7 @@ fn pages_of_streams_end_where_the_streams_do() {
 }
 
 #[test]
-fn any_key_leaves_the_help_and_does_nothing_else() {
+fn any_key_only_closes_the_help() {
     let (view, mut state) = scene();
     press(&mut state, &view, KeyCode::Char('?'));
     assert!(state.has_help);
@@ -120,7 +120,7 @@ fn any_key_leaves_the_help_and_does_nothing_else() {
 }
 
 #[test]
-fn q_and_ctrl_c_end_it_from_the_help_too() {
+fn q_and_ctrl_c_end_from_the_help() {
     let (view, mut state) = scene();
     press(&mut state, &view, KeyCode::Char('?'));
     assert_eq!(press(&mut state, &view, KeyCode::Char('q')), Wish::Quit);

@@ -214,7 +214,7 @@ fn scenes() -> [Scene; 7] {
 }
 
 #[test]
-fn frames_look_as_they_did() {
+fn frames_match_their_files() {
     for scene in scenes() {
         for size in SIZES {
             scene.check(size);
@@ -223,7 +223,7 @@ fn frames_look_as_they_did() {
 }
 
 #[test]
-fn no_size_breaks_a_frame() {
+fn any_size_renders() {
     for scene in scenes() {
         for width in [1, 12, 49, 50, 51, 59, 60, 61, 80, 120, 200, 400] {
             for height in (0..30).chain([35, 36, 40, 60, 200]) {
@@ -236,14 +236,14 @@ fn no_size_breaks_a_frame() {
 }
 
 #[test]
-fn every_line_of_the_help_fits_the_smallest_window() {
+fn help_fits_the_smallest_window() {
     for line in LINES {
         assert!(width(line) <= 60, "{line}");
     }
 }
 
 #[test]
-fn at_its_smallest_a_frame_still_has_header_links_queue_streams_and_keys() {
+fn smallest_frame_has_all_parts() {
     let lines = busy().lines((60, 16)).join("\n");
     for word in [
         "thalweg top",
@@ -259,7 +259,7 @@ fn at_its_smallest_a_frame_still_has_header_links_queue_streams_and_keys() {
 }
 
 #[test]
-fn a_frame_as_text_has_every_row_and_nothing_for_a_terminal() {
+fn text_frame_has_every_row() {
     let Scene { view, state, .. } = many_links();
     let frame = Frame {
         view: &view,
@@ -281,7 +281,7 @@ fn a_frame_as_text_has_every_row_and_nothing_for_a_terminal() {
 }
 
 #[test]
-fn a_frame_as_text_of_a_node_with_nothing_is_as_high_as_it_needs() {
+fn empty_text_frame_is_short() {
     let Scene { view, state, .. } = empty();
     let frame = Frame {
         view: &view,
@@ -294,7 +294,7 @@ fn a_frame_as_text_of_a_node_with_nothing_is_as_high_as_it_needs() {
 }
 
 #[test]
-fn without_colours_nothing_is_coloured() {
+fn plain_palette_has_no_colours() {
     for scene in scenes() {
         let frame = Frame {
             palette: Palette { has_colours: false },
