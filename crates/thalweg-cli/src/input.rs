@@ -18,7 +18,7 @@ pub fn read_text(file: &Path) -> Result<String, Failure> {
     let name = file.display();
     let read = || -> anyhow::Result<String> {
         let bytes = thalweg_net::file::read(file)?;
-        String::from_utf8(bytes).context("it is not text in UTF-8")
+        String::from_utf8(bytes).context("the file is not UTF-8 text")
     };
     read()
         .with_context(|| format!("cannot read {name}"))
@@ -31,7 +31,7 @@ pub fn parse_rate(text: &str) -> Result<Bitrate, String> {
         .parse()
         .map_err(|error: ParseUnitError| error.to_string())?;
     if rate == Bitrate::ZERO {
-        return Err("a rate is above 0".into());
+        return Err("a rate must be above 0".into());
     }
     Ok(rate)
 }
@@ -40,7 +40,7 @@ pub fn parse_rate(text: &str) -> Result<Bitrate, String> {
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
     if time == Duration::ZERO {
-        return Err("a time is above 0".into());
+        return Err("a time must be above 0".into());
     }
     Ok(time)
 }
@@ -53,8 +53,8 @@ pub fn whole<T: TryFrom<u64>>(
         let number = text.parse().ok().filter(|number| bounds.contains(number));
         let number = number.and_then(|number| T::try_from(number).ok());
         number.ok_or_else(|| match (bounds.start(), bounds.end()) {
-            (0, &u64::MAX) => "it is not a whole number".into(),
-            (first, last) => format!("it is not a whole number from {first} to {last}"),
+            (0, &u64::MAX) => "not a whole number".into(),
+            (first, last) => format!("not a whole number from {first} to {last}"),
         })
     }
 }

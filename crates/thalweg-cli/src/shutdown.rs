@@ -98,7 +98,7 @@ impl Shutdown {
     fn begin(is_node: bool) -> anyhow::Result<Self> {
         let hear = |number: i32| {
             signal(SignalKind::from_raw(number))
-                .context("the system does not let this program hear signals")
+                .context("cannot install signal handlers")
         };
         let ending = ENDING.iter().map(|number| hear(*number));
         let hears_hangup = is_node || !is_ignored(SIGHUP);

@@ -34,7 +34,7 @@ impl Socket {
         timeout(PATIENCE, ask).await.unwrap_or_else(|_| {
             let seconds = PATIENCE.as_secs();
             Err(anyhow!(
-                "it has taken a question and not answered for {seconds} s"
+                "the node accepted the connection but has not answered for {seconds} s"
             ))
             .or_code(Code::NoNode)
         })
@@ -49,7 +49,7 @@ impl Socket {
             Some(folder) => Ok(PathBuf::from(folder).join("thalweg").join("node.sock")),
             None => fail(
                 Code::NoNode,
-                "it is not said where the node is: give --node SOCKET or set THALWEG_SOCKET (the node's configuration names it under `socket`)",
+                "no node socket given: pass --node SOCKET or set THALWEG_SOCKET (the node's configuration names its socket under `socket`)",
             ),
         }
     }

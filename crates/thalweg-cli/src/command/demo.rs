@@ -16,11 +16,11 @@ Examples:
   thalweg demo --headless --seconds 20 --json | jq .planned.psnr_y_mean_db
 
 Two fabrics of the same nodes and links run side by side in this process, each link a QUIC connection over loopback
-through a shaper with the world's rate, delay, loss and queue. Both get the same frames at the same moment. They are
-two so that the streams do not share the slow link.
+through a shaper with the world's rate, delay, loss and queue. Both get the same frames at the same moment. There are
+two fabrics so that the two streams do not share the slow link.
 
-A frame is shown if its base layer has arrived when the frame is due: the stream's deadline after it was taken.
-`latency_ms` is from the moment a frame was taken to the arrival of its base layer, in time or not.";
+A frame is due at the stream's deadline after its capture, and is shown if its base layer has arrived by then.
+`latency_ms` is the time from a frame's capture to the arrival of its base layer, in time or not.";
 
 /// Send one camera's video over the same bad links twice: unplanned and planned.
 #[derive(Debug, Args)]

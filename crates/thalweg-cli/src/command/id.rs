@@ -40,7 +40,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let identity = load_or_create(&file)?;
     if missing {
         terminal::tell(&format!(
-            "{} was not there: a new key was made in it",
+            "{} did not exist: created it with a new key",
             file.display()
         ));
     }

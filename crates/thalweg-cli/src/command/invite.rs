@@ -26,8 +26,8 @@ Examples:
   thalweg invite --address 198.51.100.7:7400 --address tcp:198.51.100.7:443
   thalweg invite | ssh camera thalweg join - --config node.toml
 
-The ticket is printed on standard output. Who has it can join until it is used up or its time is over: hand it on as you
-would a password. Only the fabric's owner, and nodes that were granted `invite`, give out tickets.";
+The ticket is printed on standard output. Anyone with the ticket can join until it is used up or expired: treat it like
+a password. Only the fabric's owner, and nodes with the right `invite`, can print tickets.";
 
 /// Print a ticket with which another node joins this node's fabric.
 #[derive(Debug, Args)]
@@ -87,7 +87,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     if addresses.len() > TICKET_ADDRESSES_MAX || tcp_addresses.len() > TICKET_TCP_MAX {
         let count = arguments.addresses.len();
         let sentence = format!(
-            "{count} addresses do not fit a ticket, which has room for {TICKET_ADDRESSES_MAX}, and {TICKET_TCP_MAX} of TCP"
+            "{count} addresses are too many: a ticket holds {TICKET_ADDRESSES_MAX}, and {TICKET_TCP_MAX} for TCP"
         );
         return crate::exit::fail(Code::BadInput, sentence);
     }
@@ -127,7 +127,7 @@ fn parse_address(text: &str) -> Result<Address, String> {
     };
     let here_alone = |what: &str| {
         format!(
-            "a ticket holds IP addresses that lead here from anywhere, and `{what}` is none: write one, such as 192.0.2.7:7400"
+            "a ticket needs an IP address that reaches this node from anywhere, and `{what}` does not: write one such as 192.0.2.7:7400"
         )
     };
     let address = match bare.parse().map_err(|error: NoPlace| error.to_string())? {
@@ -139,7 +139,7 @@ fn parse_address(text: &str) -> Result<Address, String> {
     };
     if address.ip().is_unspecified() || address.port() == 0 {
         return Err(
-            "nobody can dial that: name an address by which others reach this node, and its port"
+            "other nodes cannot dial that: give an address and port by which they reach this node"
                 .into(),
         );
     }
@@ -154,7 +154,7 @@ pub(super) fn parse_uses(text: &str) -> Result<usize, String> {
     if (1..=INVITATION_USES_MAX).contains(&uses) {
         Ok(uses)
     } else {
-        Err(format!("it is for 1 to {INVITATION_USES_MAX} nodes"))
+        Err(format!("must be 1 to {INVITATION_USES_MAX} nodes"))
     }
 }
 

@@ -23,10 +23,10 @@ Examples:
   thalweg join thalweg… --config camera.toml --name camera
   ssh base thalweg invite | thalweg join - --config node.toml
 
-A configuration that is not there is made. What the inviter grants is kept beside the key (`state` under [fabric]); the
-node heeds it from its next start on. A ticket that is damaged, forged, expired, used up or for another fabric is refused
-with the reason, and nothing is changed. A key that is made here stays if the inviter may have given the ticket to it, as
-where this machine's clock is wrong: the same command works once the reason is gone.";
+A missing configuration is created. The grant is saved beside the key (`state` under [fabric]) and takes effect at the
+node's next start. A ticket that is damaged, forged, expired, used up or for another fabric is refused with the reason,
+and nothing is changed. If the inviter may have redeemed the ticket for a key created here, the key stays, for example
+when this machine's clock is wrong: run the same command again once the cause is fixed.";
 
 /// Upper bound for a ticket with its white space.
 const TICKET_BYTES_MAX: u64 = 4096;
@@ -80,7 +80,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let Some(state) = &config.fabric.state else {
         return fail(
             Code::BadInput,
-            "the configuration names no file for what is granted",
+            "the configuration names no file for the grant",
         );
     };
     let is_new = !config.key_file.exists();
@@ -99,7 +99,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         write_config(path, &text)?;
     }
     terminal::print(&format!(
-        "{} joined the fabric {}, let in by {}: it may {}, {}\n",
+        "{} joined the fabric {}, admitted by {}: it may {}, {}\n",
         config.name,
         joined.fabric.short(),
         joined.inviter.short(),
@@ -107,7 +107,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         until(&joined),
     ))?;
     terminal::tell(&format!(
-        "start it, or start it again, with: thalweg node --config {}",
+        "start or restart it with: thalweg node --config {}",
         path.display()
     ));
     Ok(Code::Done)
@@ -120,7 +120,7 @@ pub(super) fn settle_key(error: &JoinError, file: &Path) {
         if code(error) == Code::BadInput {
             let file = file.display();
             terminal::tell(&format!(
-                "the key in {file} stays, for the ticket may be this key's now: try again with the same command"
+                "the key in {file} stays, since the ticket may have been redeemed for it: run the same command again"
             ));
         }
     } else {
@@ -132,7 +132,7 @@ pub(super) fn settle_key(error: &JoinError, file: &Path) {
 /// Describes how long the granted rights last.
 fn until(joined: &Joined) -> String {
     if joined.expiry == UnixTime::NEVER {
-        return "until that is revoked".into();
+        return "until revoked".into();
     }
     let seconds = joined.expiry.seconds().saturating_sub(joined.now.seconds());
     format!("for {}", Rough(seconds))
@@ -162,7 +162,7 @@ fn write_config(path: &Path, text: &str) -> Result<(), Failure> {
     made.and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write the configuration {}", path.display()))
         .or_code(Code::Failed)?;
-    terminal::tell(&format!("{} was not there and was made", path.display()));
+    terminal::tell(&format!("created {}", path.display()));
     Ok(())
 }
 

@@ -162,7 +162,7 @@ fn wait(command: impl Future<Output = Outcome>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("the system gives no threads to run on")?;
+        .context("cannot start worker threads")?;
     let outcome = runtime.block_on(guarded(command));
     // A blocking read of standard input cannot be interrupted, so the runtime must not wait for it.
     runtime.shutdown_background();
@@ -181,7 +181,7 @@ async fn guarded(command: impl Future<Output = Outcome>) -> Outcome {
         Ok(Err(failure)) => Err(failure),
         Ok(Ok(_)) | Err(_) => fail(
             Code::Failed,
-            format!("a task of the program has panicked: {fault}"),
+            format!("a task of the program panicked: {fault}"),
         ),
     }
 }

@@ -18,11 +18,11 @@ Examples:
   thalweg node --config node.toml
   thalweg --log thalweg_node=debug node --config node.toml
 
-When it listens, it prints one line with its name, key and addresses on standard output. SIGTERM and Ctrl-C end it
-in good order: what was sent is waited for, and what is not known to have arrived is reported.
+Once it listens, it prints one line with its name, key and addresses on standard output. SIGTERM and Ctrl-C shut it
+down in good order: it waits for acknowledgements, and reports how many ADUs were not acknowledged.
 
-SIGHUP has it read the configuration again: peers come, go and move, and their rates change; the log says what was taken over
-and which keys wait for the next start. With a mistake in the file everything stays as it is.";
+SIGHUP reloads the configuration: peers can be added, removed and moved, and their rates changed. The log names the
+changes applied, and the keys that need a restart. If the file has an error, the running configuration stays in force.";
 
 /// Run a node until a signal ends it.
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let line = format!("{name} {} {}\n", handle.id(), addresses.join(" "));
     if let Err(error) = terminal::print(&line) {
         // The links do not need that line, and `thalweg id` and `thalweg ls` show the same.
-        warn!("{error:#}; the node goes on without that line");
+        warn!("{error:#}; the node continues without printing it");
     }
     let file = arguments.config.clone();
     let asked = async move {
@@ -67,7 +67,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
             "node `{name}` stopped; everything sent was acknowledged"
         )),
         count => terminal::tell(&format!(
-            "node `{name}` stopped; of {count} sent ADUs it is not known whether they arrived"
+            "node `{name}` stopped; {count} sent ADUs were not acknowledged and may be lost"
         )),
     }
     Ok(Code::Done)
@@ -79,7 +79,7 @@ async fn reload(handle: &Handle, file: &Path) {
         Ok(config) => config,
         Err(error) => {
             return warn!(
-                "the configuration cannot be used, and everything stays as it is: {error}"
+                "the configuration cannot be used; the running one stays in force: {error}"
             );
         }
     };
@@ -87,20 +87,20 @@ async fn reload(handle: &Handle, file: &Path) {
         Some(Ok(reloaded)) => reloaded,
         Some(Err(mistake)) => {
             return warn!(
-                "the configuration cannot be used, and everything stays as it is: {mistake}"
+                "the configuration cannot be used; the running one stays in force: {mistake}"
             );
         }
         None => return,
     };
     if reloaded == Reloaded::default() {
-        info!("the configuration was read again, and says nothing new");
+        info!("configuration reloaded; nothing changed");
     }
     if !reloaded.applied.is_empty() {
         let applied = reloaded.applied.join(", ");
-        info!("the configuration was read again; taken over: {applied}");
+        info!("configuration reloaded; applied: {applied}");
     }
     if !reloaded.restart.is_empty() {
         let keys = reloaded.restart.join(", ");
-        warn!("the configuration was read again; these wait for a restart of the node: {keys}");
+        warn!("configuration reloaded; these changes need a restart of the node: {keys}");
     }
 }

@@ -45,7 +45,7 @@ Examples:
   thalweg publish truck/cam1 --from clip.ts --loop --deadline '500 ms'
   thalweg publish truck/cam1 --from udp://:5004 --confidential
   thalweg publish truck/cam1 --from udp://:5004 --weight 32    # twice what another stream gets
-  thalweg publish ship/log --from clip.ts --hold '10 min'       # kept while there is no way
+  thalweg publish ship/log --from clip.ts --hold '10 min'       # held while there is no path
   thalweg publish truck/cam1 --from clip.ts --json | jq .ledger.losses
   ffmpeg -re -i clip.mp4 -c copy -f mpegts - | thalweg publish truck/cam1 --from -";
 
@@ -148,7 +148,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     if arguments.repeat && !matches!(from, End::File(_)) {
         return fail(
             Code::BadInput,
-            format!("--loop reads a file again, and {from} is none"),
+            format!("--loop needs a file, and {from} is none"),
         );
     }
     let needs = needs(arguments);
@@ -194,7 +194,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         summary = publisher.finish() => summary,
         // The node has the ADUs and sends them without this program.
         () = shutdown.asked() => {
-            let what = if arguments.hold.is_some() { "what it holds" } else { "what is under way" };
+            let what = if arguments.hold.is_some() { "the held data" } else { "the data in flight" };
             terminal::tell(&format!("published {}; the node goes on with {what}", progress.finish()));
             return Ok(Code::Done);
         }
@@ -284,7 +284,7 @@ async fn wait(
         return greet(feed, publisher).await;
     }
     terminal::tell(&format!(
-        "nobody receives `{}` yet; waiting",
+        "`{}` has no subscriber yet; waiting",
         arguments.name
     ));
     Ok(publisher.wanted().await?)
@@ -323,7 +323,7 @@ async fn send(
                 continue;
             }
         };
-        let unit = unit.with_context(|| format!("cannot read on in {}", arguments.from))?;
+        let unit = unit.with_context(|| format!("cannot read more from {}", arguments.from))?;
         let Some((marks, payload)) = unit else {
             return Ok(());
         };
@@ -356,7 +356,7 @@ fn tell(passed: &str, summary: &Value) {
     let counted: Vec<String> = [
         ("sent", "sent"),
         ("acknowledged", "acknowledged"),
-        ("departed", "left without acknowledgement"),
+        ("departed", "left unacknowledged"),
         ("delivered", "delivered on this machine"),
     ]
     .into_iter()
@@ -372,7 +372,7 @@ fn tell(passed: &str, summary: &Value) {
     let losses = summary["ledger"]["losses"].as_array();
     let losses: Vec<String> = losses.into_iter().flatten().map(loss).collect();
     if !losses.is_empty() {
-        terminal::tell(&format!("lost on the way: {}", losses.join(", ")));
+        terminal::tell(&format!("lost on the path: {}", losses.join(", ")));
     }
 }
 

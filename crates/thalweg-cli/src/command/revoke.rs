@@ -11,8 +11,8 @@ Examples:
   thalweg revoke camera
   thalweg revoke 6b1d5c3e…64 hexadecimal digits…
 
-All that was granted to the node ends: its neighbours cut their links with it, its streams and subscriptions end, and it
-is off the map. The owner revokes every node, a node with `invite` those that it let in. A new ticket lets it in again.";
+The node loses all rights: its neighbours close their links with it, its streams and subscriptions end, and it leaves
+the map. The owner can revoke any node, a node with `invite` the nodes that it invited. With a new ticket it can rejoin.";
 
 /// Revoke a node's rights.
 #[derive(Debug, Args)]

@@ -18,9 +18,9 @@ Examples:
   thalweg route camera base --stream truck/cam1
   thalweg route camera base --json | jq '.alternatives[].way.cost'
 
-The map is that of the node which is asked. An alternative is the best way that is left without the links named beside it.
-There and back is what the ends of a hop say it carries, measured where it was full and configured where it was not.
-Without --stream the way is planned for a stream of 1 Mbit/s that is not confidential.";
+The map is that of the node that answers. An alternative is the best path without the links named beside it. `There` and
+`back` are the rates that a hop's ends report: measured where the link was full, configured elsewhere. Without --stream
+the path is planned for a stream of 1 Mbit/s that is not confidential.";
 
 /// Show the best path between two nodes on the live map, why it is the best, and what alternatives cost.
 #[derive(Debug, Args)]

@@ -30,7 +30,7 @@ Examples:
   thalweg subscribe truck/cam1 --to - | ffplay -
   thalweg subscribe truck/cam1 --to udp://127.0.0.1:5004    # then: vlc udp://@:5004
 
-It waits when nobody publishes the stream yet, when its producer dies, and when the node goes away\nuntil it is back (not with --no-reconnect). Ctrl-C ends it; what was written is whole.";
+It waits while the stream is not published, after its producer died, and while the node is gone\n(not with --no-reconnect). Ctrl-C ends it; the output ends with a whole packet.";
 
 /// Receive a stream as MPEG-TS into a file, a pipe or UDP.
 #[derive(Debug, Args)]
@@ -141,7 +141,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     finished?;
     if counts.adus > 0 && left.written == 0 {
         let sentence = format!(
-            "nothing was written to {}: of {} ADUs that came none could be used",
+            "nothing was written to {}: none of {} received ADUs could be used",
             arguments.to, counts.adus
         );
         return fail(Code::Failed, sentence);
@@ -233,7 +233,7 @@ async fn write(
         }
         Err(error) => {
             left.unreadable += 1;
-            tracing::debug!(%error, "an ADU is no media unit");
+            tracing::debug!(%error, "an ADU is not a media unit");
         }
     }
     Ok(())

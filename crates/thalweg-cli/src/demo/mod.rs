@@ -127,7 +127,7 @@ fn choose(world: &World) -> Result<Stream, Failure> {
         Some(stream) => fail(
             Code::BadInput,
             format!(
-                "stream `{}` has {} sinks; the demo shows a stream with one",
+                "stream `{}` has {} sinks; the demo needs a stream with one",
                 stream.name,
                 stream.to.len()
             ),

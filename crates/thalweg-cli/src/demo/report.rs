@@ -72,7 +72,7 @@ impl Result {
         let db = |value: Option<f64>| value.map_or("–".into(), |db| format!("{db:.1} dB"));
         let ms = |value: Option<f64>| value.map_or("–".into(), |ms| format!("{ms:.0} ms"));
         let mut rows = vec![
-            ["", "as it comes", "as planned"].map(String::from),
+            ["", "unplanned", "planned"].map(String::from),
             pair("frames in time", &|m| {
                 format!("{} of {}", m.frames_shown, m.frames_sent)
             }),
@@ -100,7 +100,7 @@ impl Result {
         if self.machine.undecodable > 0 {
             let _ = writeln!(
                 text,
-                "{} frames came in time and could not be decoded",
+                "{} frames came in time but could not be decoded",
                 self.machine.undecodable
             );
         }

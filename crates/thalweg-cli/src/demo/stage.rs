@@ -230,7 +230,7 @@ async fn send(
                 payload: payload.clone(),
             };
             if let Err(error) = publisher.send(outgoing).await {
-                tracing::warn!(%error, "the camera's node takes no more");
+                tracing::warn!(%error, "the camera's node accepts no more frames");
                 return;
             }
         }

@@ -61,22 +61,22 @@ pub enum End {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadEnd {
     /// No address and port after `udp://` or `rtp://`.
-    #[error("{0}; write udp://127.0.0.1:5004, udp://[::1]:5004, or udp://:5004")]
+    #[error("{0}; write udp://127.0.0.1:5004, udp://[::1]:5004 or udp://:5004")]
     Address(NoPlace),
     /// Port 0, which means any port.
-    #[error("port 0 is no port where something comes from or goes to: write another")]
+    #[error("port 0 cannot be used: give another port")]
     NoPort,
     /// The host name cannot be resolved.
     #[error(transparent)]
     Host(#[from] NoHost),
     /// An ffmpeg option that would change what is read or sent.
-    #[error("`{0}` is an option that has no meaning here: leave it out")]
+    #[error("option `{0}` is not supported: leave it out")]
     Option(String),
     /// A scheme that is not supported.
-    #[error("`{0}` cannot be used here: use a file, `-`, udp://address:port or rtp://address:port")]
+    #[error("`{0}` is not supported: use a file, `-`, udp://address:port or rtp://address:port")]
     Scheme(String),
     /// An empty text.
-    #[error("an empty name is no file: use a file, `-`, udp://address:port or rtp://address:port")]
+    #[error("the name is empty: use a file, `-`, udp://address:port or rtp://address:port")]
     Empty,
 }
 

@@ -21,8 +21,8 @@ mod tests;
 pub const HELP: &str = "\
 Exit codes:
   0  done
-  1  it failed while running: a full disk, a lost node, a port in use
-  2  bad usage, configuration, key, world or name of a node; nothing was started
+  1  failed while running: a full disk, a lost node, a port in use
+  2  bad usage, configuration, key, world or node name; nothing was started
   3  no plan satisfies the stream's needs; the shortfalls say why
   4  no running node answers at the socket
   5  a simulated world broke a law, or two reports differ by too much";

@@ -153,7 +153,7 @@ pub fn stopped(from: &End, feed: &Feed) -> Outcome {
         Some(_) if feed.seen().bytes > 0 => nothing(from, feed),
         _ => {
             terminal::tell(&format!(
-                "nothing was published: too little has come from {}",
+                "nothing was published: too little was received from {}",
                 name(from)
             ));
             Ok(Code::Done)

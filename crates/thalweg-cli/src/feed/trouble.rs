@@ -50,7 +50,7 @@ impl Trouble {
             (self.port.unknown, "datagrams are neither MPEG-TS nor RTP"),
             (rtp.lost, "RTP packets are missing"),
             (rtp.late, "RTP packets came twice or too late"),
-            (rtp.stray, "RTP packets of another source are left out"),
+            (rtp.stray, "RTP packets of another source were dropped"),
             (rtp.restarts, "times another RTP source or sequence began"),
         ]
     }
@@ -65,7 +65,7 @@ impl Trouble {
             ),
             (
                 counts.sync_losses,
-                "times bytes were missing or too many between packets",
+                "times packets lost their alignment",
             ),
             (
                 counts.continuity_errors + counts.damaged_packets,
@@ -74,7 +74,7 @@ impl Trouble {
             (counts.duplicates, "packets came twice"),
             (
                 counts.early_packets,
-                "packets came before what they belong to, and are left out",
+                "packets came before their tables, and were dropped",
             ),
             (
                 counts.bad_pats,
@@ -86,7 +86,7 @@ impl Trouble {
             ),
             (
                 counts.unlisted_pmts,
-                "stream tables (PMT) are of no programme that the PAT lists",
+                "stream tables (PMT) belong to no programme of the PAT",
             ),
         ]
     }
@@ -96,27 +96,27 @@ impl Trouble {
         [
             (
                 counts.bad_units,
-                "units are left out, for their PES header cannot be read",
+                "units were dropped: their PES header cannot be read",
             ),
             (
                 counts.damaged_units,
-                "units lack a part, and are sent without it",
+                "units are damaged, and were sent without the missing part",
             ),
             (
                 counts.discarded_units,
-                "units are left out, for an ADU has 8 MiB at most",
+                "units were dropped: an ADU holds at most 8 MiB",
             ),
             (
                 counts.stray_times,
-                "units bear times of another clock than their programme's",
+                "units have timestamps from another clock than their programme's",
             ),
             (
                 self.early_units,
-                "units came before any programme table, and are left out",
+                "units came before any programme table, and were dropped",
             ),
             (
                 self.unwanted_units,
-                "units came before there was a subscriber, and are left out",
+                "units came before there was a subscriber, and were dropped",
             ),
         ]
     }

@@ -93,7 +93,7 @@ impl Watch {
             self.before = sight;
             self.said.take()?;
             self.patience = (self.patience * 2).min(PATIENCE_MAX);
-            return Some(format!("MPEG-TS comes from {}", self.name));
+            return Some(format!("receiving MPEG-TS from {}", self.name));
         }
         let (said, what) = self.describe(&sight);
         if self.said.replace(said) == Some(said) {
@@ -117,7 +117,7 @@ impl Watch {
             };
             return (
                 Said::Nothing,
-                format!("nothing has come from {name} for some seconds{ask}"),
+                format!("no data received from {name} for some seconds{ask}"),
             );
         }
         if foreign > 0 && packets == 0 {
@@ -128,7 +128,7 @@ impl Watch {
             None if packets == 0 => (
                 Said::NoPackets,
                 format!(
-                    "{bytes} bytes have come from {name}, but no MPEG-TS packets any more{}",
+                    "{bytes} bytes received from {name}, but no MPEG-TS packets any more{}",
                     sight
                         .trouble
                         .sentence()
@@ -138,19 +138,19 @@ impl Watch {
             None => (
                 Said::NoUnits,
                 format!(
-                    "{packets} MPEG-TS packets have come from {name}, but no unit is whole yet"
+                    "{packets} MPEG-TS packets received from {name}, but no complete unit yet"
                 ),
             ),
             Some(Lack::Packets) => (
                 Said::NoPackets,
                 format!(
-                    "{bytes} bytes have come from {name}, but no MPEG-TS packets: they {}",
+                    "{bytes} bytes received from {name}, but no MPEG-TS packets: they {}",
                     look(&sight.seen.head)
                 ),
             ),
             Some(lack) => (
                 Said::Lacking(std::mem::discriminant(lack)),
-                format!("{packets} MPEG-TS packets have come from {name}, but {lack}"),
+                format!("{packets} MPEG-TS packets received from {name}, but {lack}"),
             ),
         }
     }
@@ -159,7 +159,7 @@ impl Watch {
 /// Names the RTP payload that is not MPEG-TS, and what to send instead.
 fn foreign_rtp(name: &str, packets: u64, kind: u8) -> String {
     format!(
-        "{packets} RTP packets of payload type {kind} have come to {name}, and they carry no MPEG-TS: let the sender put its \
-         stream into MPEG-TS first (payload type 33, or any other), as `ffmpeg … -f rtp_mpegts` does"
+        "{packets} RTP packets of payload type {kind} received on {name} carry no MPEG-TS: have the sender wrap its \
+         stream in MPEG-TS (payload type 33, or any other), as `ffmpeg … -f rtp_mpegts` does"
     )
 }

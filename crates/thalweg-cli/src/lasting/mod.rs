@@ -99,7 +99,7 @@ pub const fn is_gone(error: &LocalError) -> bool {
 /// Reports that the node is gone and that attempts to reconnect begin.
 pub fn tell_gone(socket: &Path, say: impl Fn(&str)) {
     say(&format!(
-        "the node at {} is gone; trying again until it is back (--no-reconnect ends instead)",
+        "the node at {} is gone; reconnecting until it is back (--no-reconnect exits instead)",
         socket.display()
     ));
 }
@@ -206,12 +206,12 @@ impl Origin {
         tell_back(&self.socket, terminal::tell);
         if adus > 0 {
             terminal::tell(&format!(
-                "giving {adus} ADUs again that it may not have passed on"
+                "sending {adus} ADUs again that it may not have sent on"
             ));
         }
         if dropped > 0 {
             terminal::tell(&format!(
-                "{dropped} more are lost, for there was no room to keep them"
+                "{dropped} more are lost: there was no room to keep them"
             ));
         }
         if self.waits {
@@ -282,7 +282,7 @@ async fn publish(socket: &Path, publication: &Publication) -> Result<LocalPublis
                 if !std::mem::replace(&mut has_told, true) {
                     let seconds = TAKEN_MAX.as_secs();
                     terminal::tell(&format!(
-                        "{reason}; waiting {seconds} s, for it may be about to end"
+                        "{reason}; waiting {seconds} s in case that program is about to exit"
                     ));
                 }
                 tokio::time::sleep(AGAIN_FIRST).await;

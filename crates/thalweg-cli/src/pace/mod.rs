@@ -36,7 +36,7 @@ pub enum Speed {
 
 /// The text is not a speed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a rate: write `max`, or how many times real time, such as 1 or 0.5")]
+#[error("`{0}` is not a speed: write `max`, or a multiple of real time, such as 1 or 0.5")]
 pub struct BadSpeed(String);
 
 /// Computes when units are due.

@@ -158,7 +158,7 @@ fn unused_phrase_ends_at_both_ends() {
     let (sending, _) = send(&fabric, &["map"]);
     terminate(&sending);
     let said = end(sending, 1).err();
-    assert!(said.contains("before anybody came"), "{said}");
+    assert!(said.contains("before any receiver used"), "{said}");
     assert!(!said.contains("is kept"), "{said}");
 
     // A receiver that never answers, and is stopped.

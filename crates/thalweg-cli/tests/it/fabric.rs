@@ -377,7 +377,7 @@ fn second_request_ends_waiting_publisher() {
     let mut said = publish.0.stderr.take().expect("it is piped");
     said.read_to_string(&mut err).expect("text");
     assert!(
-        err.contains("the node goes on with what is under way"),
+        err.contains("the node goes on with the data in flight"),
         "{err}"
     );
     fabric.signal("base", "CONT");

@@ -323,7 +323,7 @@ fn unsendable_files_fail_at_once() {
     let run = fabric.run(&["receive", "--from", "base"], "base").exits(2);
     assert!(run.err().contains("base is this node"), "{}", run.err());
     let run = fabric.run(&["receive", "--to", "missing"], "base").exits(2);
-    assert!(run.err().contains("missing is no folder"), "{}", run.err());
+    assert!(run.err().contains("missing is not a folder"), "{}", run.err());
     fabric.stop();
 }
 

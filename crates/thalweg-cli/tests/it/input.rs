@@ -153,7 +153,7 @@ fn key_is_made_once_and_private() {
     let folder = tempdir().expect("a directory");
     let first = run(folder.path(), &["id"]).exits(0);
     assert!(
-        first.err().contains("a new key was made"),
+        first.err().contains("with a new key"),
         "{}",
         first.err()
     );

@@ -96,7 +96,7 @@ fn programs_survive_node_restarts() {
     let received = end(show.subscribe).err();
     let published = end(show.publish).err();
     for (who, said) in [("publish", &published), ("subscribe", &received)] {
-        for word in ["is gone; trying again", "is back"] {
+        for word in ["is gone; reconnecting", "is back"] {
             assert!(said.contains(word), "{who}: {said}");
         }
     }

@@ -73,7 +73,7 @@ fn dumb_terminal_is_not_drawn_on() {
         let (status, text) = Terminal::start(fabric.path(), options, &dumb).end();
         assert_eq!(status.code(), Some(2), "{text}");
         assert!(
-            text.contains("not a terminal that can be drawn on"),
+            text.contains("not a terminal with cursor control"),
             "{text}"
         );
         assert!(!text.contains('\x1b'), "{text:?}");

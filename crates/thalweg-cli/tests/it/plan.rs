@@ -101,7 +101,7 @@ fn infeasible_world_exits_3_with_advice() {
     assert!(!report["shortfalls"].as_array().expect("a list").is_empty());
     let text = run(folder.path(), &["plan", "narrow.toml"]).exits(3).out();
     assert!(
-        text.contains("infeasible") && text.contains("To mend it"),
+        text.contains("infeasible") && text.contains("Remedy"),
         "{text}"
     );
     run(

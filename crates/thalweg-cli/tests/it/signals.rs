@@ -114,7 +114,7 @@ fn hangup_reloads_peers() {
         &(peer("one", 1, "") + &peer("two", 2, "addresses = [\"127.0.0.1:9\"]\n")),
     );
     lone.signal("HUP");
-    wait_for(&log, "taken over: peer `one` added, peer `two` added");
+    wait_for(&log, "applied: peer `one` added, peer `two` added");
     let names = |lone: &Lone| -> Vec<String> {
         let status = lone.status();
         let links = status["links"].as_array().expect("a list");
@@ -133,17 +133,17 @@ fn hangup_reloads_peers() {
     lone.signal("HUP");
     wait_for(
         &log,
-        "taken over: peer `two` removed, `rate` of peer `one`, `addresses` of peer `one`",
+        "applied: peer `two` removed, `rate` of peer `one`, `addresses` of peer `one`",
     );
     wait_for(
         &log,
-        "these wait for a restart of the node: `trusted` of peer `one`",
+        "these changes need a restart of the node: `trusted` of peer `one`",
     );
     assert_eq!(names(&lone), ["one"]);
     assert_eq!(lone.status()["links"][0]["rate_bps"], 2_000_000);
     write_config(lone.path(), "slotz = 3\n");
     lone.signal("HUP");
-    let said = wait_for(&log, "everything stays as it is");
+    let said = wait_for(&log, "stays in force");
     assert!(said.contains("node.toml:6: api.slotz"), "{said}");
     assert_eq!(names(&lone), ["one"]);
     assert!(lone.is_running());

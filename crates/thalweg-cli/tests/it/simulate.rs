@@ -153,5 +153,5 @@ fn differing_reports_exit_5() {
     compare("c.json").exits(2).says(&["cannot be compared"]);
     compare("world.toml")
         .exits(2)
-        .says(&["is no report of a world"]);
+        .says(&["is not a report of a world"]);
 }

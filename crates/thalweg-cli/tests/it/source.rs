@@ -118,7 +118,7 @@ fn port_without_mpeg_ts_is_reported() {
     let mut err = BufReader::new(publish.stderr.take().expect("it is piped"));
     let mut line = String::new();
     err.read_line(&mut line).expect("text");
-    assert!(line.contains("nothing has come from rtp://"), "{line}");
+    assert!(line.contains("no data received from rtp://"), "{line}");
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     for sequence in 0..20_u8 {
         let mut packet = vec![0x80, 96, 0, sequence, 0, 0, 0, 0, 0, 0, 0, 7];

@@ -26,7 +26,7 @@ fn once_prints_text_or_json() {
         "  camera ",
         "  base ",
         "queue to ",
-        "none is published",
+        "knows of no published stream",
     ] {
         assert!(text.contains(word), "{word}: {text}");
     }
@@ -70,7 +70,7 @@ fn json_lines_survive_a_node_restart() {
         let mut sentence = String::new();
         err.read_line(&mut sentence).expect("text");
         assert!(
-            sentence.contains("has not answered, trying again: "),
+            sentence.contains("has not answered, retrying: "),
             "{sentence}"
         );
     });

@@ -89,8 +89,8 @@ fn bad_usage_exits_2_with_its_reason() {
         .says(&["is not a log filter"]);
     let publish = ["publish", "a", "--from", "x.ts"];
     for (more, sentence) in [
-        (&["--deadline", "0 ms"][..], "a time is above 0"),
-        (&["--bitrate", "0 bit/s"], "a rate is above 0"),
+        (&["--deadline", "0 ms"][..], "a time must be above 0"),
+        (&["--bitrate", "0 bit/s"], "a rate must be above 0"),
         (
             &["--hold", "1 s", "--reliability", "none"],
             "that is sent once",
@@ -103,14 +103,14 @@ fn bad_usage_exits_2_with_its_reason() {
     }
     for address in ["0.0.0.0:7400", "tcp:[::]:443", "192.0.2.7:0"] {
         let said = run(folder.path(), &["invite", "--address", address]).exits(2);
-        assert!(said.err().contains("nobody can dial"), "{}", said.err());
+        assert!(said.err().contains("other nodes cannot dial"), "{}", said.err());
     }
 }
 
 #[test]
 fn bad_values_name_the_expected_kind() {
     let folder = tempdir().expect("a directory");
-    let byte = "it is not a whole number from 1 to 255";
+    let byte = "not a whole number from 1 to 255";
     for (arguments, sentence) in [
         (
             &["trace", "a", "--count", "x"][..],
@@ -134,16 +134,16 @@ fn bad_values_name_the_expected_kind() {
         ),
         (
             &["simulate", "w.toml", "--seed", "x"],
-            "it is not a whole number\n",
+            "not a whole number\n",
         ),
         (
             &["plan", "w.toml", "--budget", "1.5"],
-            "it is not a whole number\n",
+            "not a whole number\n",
         ),
         (&["plan", "w.toml", "--planner", "x"], "`x`"),
         (
             &["send", "a", "b", "--block", "1k"],
-            "it is not a whole number\n",
+            "not a whole number\n",
         ),
         (&["invite", "--rights", "publish,fly"], "`fly`"),
         (&["publish", "a", "--from", "x.ts", "--weight", "0"], byte),

@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 fn load(path: &Path) -> Result<Report, Failure> {
     let text = input::read_text(path)?;
     serde_json::from_str(&text)
-        .map_err(|error| anyhow::anyhow!("{} is no report of a world: {error}", path.display()))
+        .map_err(|error| anyhow::anyhow!("{} is not a report of a world: {error}", path.display()))
         .or_code(Code::BadInput)
 }
 
@@ -101,7 +101,7 @@ fn compare(first: &Report, second: &Report) -> Result<Vec<Row>, String> {
     };
     if file(&first.world) != file(&second.world) {
         return Err(format!(
-            "one is of the world `{}`, the other of `{}`",
+            "one is about the world `{}`, the other about `{}`",
             first.world, second.world
         ));
     }

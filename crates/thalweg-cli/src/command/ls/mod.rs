@@ -45,7 +45,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         (true, false) => {
             return fail(
                 Code::BadInput,
-                "standard output is not a terminal that can be drawn on: `thalweg ls` prints the listing once, `thalweg ls --watch --json` \
+                "standard output is not a terminal with cursor control: `thalweg ls` prints the listing once, `thalweg ls --watch --json` \
                  an object a line",
             );
         }
@@ -105,10 +105,10 @@ fn troubles(status: &Value, colour: Colour) -> String {
         }
     };
     let lost =
-        "lines of the node's log could not be written: is its disk full, or what reads it gone?";
+        "lines of the node's log could not be written: is the disk full, or the log's reader gone?";
     say(&status["log_lines_lost"], lost);
     let faults =
-        "tasks of the node have panicked, each for a single connection: its log says where";
+        "tasks of the node panicked, each for a single connection: see the node's log";
     say(&status["panics"], faults);
     text
 }

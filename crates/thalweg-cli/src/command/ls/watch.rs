@@ -87,7 +87,7 @@ pub async fn lines(socket: &Socket) -> Outcome {
             }
             Err(failure) if !is_gone => {
                 let why = failure.sentence();
-                terminal::tell(&format!("the node has not answered, trying again: {why}"));
+                terminal::tell(&format!("the node has not answered, retrying: {why}"));
                 is_gone = true;
             }
             Err(_) => {}
@@ -98,7 +98,7 @@ pub async fn lines(socket: &Socket) -> Outcome {
 /// Returns the line about a node that does not answer.
 fn note(answered: Instant, why: &str) -> String {
     let seconds = answered.elapsed().as_secs();
-    format!("the node has not answered for {seconds} s, trying again: {why}")
+    format!("the node has not answered for {seconds} s, retrying: {why}")
 }
 
 /// Returns a frame of at most `height` lines: note, listing, and the count of cut lines.
@@ -119,7 +119,7 @@ fn frame(status: &Value, note: Option<&str>, height: u16, colour: Colour) -> Str
     for line in &lines[..shown] {
         let _ = writeln!(text, "{line}");
     }
-    let cut = format!("{} lines more", lines.len() - shown);
+    let cut = format!("{} more lines", lines.len() - shown);
     text.push_str(&colour.paint(Paint::Dim, &cut));
     text
 }
@@ -156,7 +156,7 @@ impl Screen {
     fn enter() -> anyhow::Result<Self> {
         let mut terminal = io::stdout();
         execute!(terminal, EnterAlternateScreen, DisableLineWrap, Hide)
-            .context("the terminal cannot be drawn on")?;
+            .context("cannot draw on the terminal")?;
         Ok(Self(terminal))
     }
 
@@ -175,7 +175,7 @@ impl Screen {
         }
         execute!(out, Clear(ClearType::FromCursorDown))?;
         let drawn = self.0.write_all(&out).and_then(|()| self.0.flush());
-        drawn.context("the terminal cannot be drawn on")
+        drawn.context("cannot draw on the terminal")
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
         let height = u16::try_from(lines - 1).expect("a few");
         let text = frame(&listing(), None, height, Colour::NEVER);
         assert_eq!(text.lines().count(), lines - 1);
-        assert!(text.ends_with("\n2 lines more"), "{text}");
+        assert!(text.ends_with("\n2 more lines"), "{text}");
     }
 
     #[test]

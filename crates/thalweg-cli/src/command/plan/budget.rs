@@ -55,7 +55,7 @@ impl Budgeted {
     pub(super) fn words(&self) -> String {
         let ms = self.budget_ms;
         let Some(bound) = self.bound else {
-            return format!("budget  {ms} ms were enough: it is certain that no plan exists\n");
+            return format!("budget  {ms} ms were enough: proven that no plan exists\n");
         };
         match self.bounded.gap() {
             _ if self.proven => format!("budget  {ms} ms were enough: no plan costs less\n"),

@@ -36,8 +36,8 @@ Examples:
   thalweg plan worlds/rivals.toml --all
   thalweg plan worlds/demo.toml --budget 20
 
-Exits 3 if no plan satisfies all needs, or with --all if a stream is refused. It prints what would have to change then,
-and the least bad plan, marked as infeasible; with --strict no plan at all.";
+Exits 3 if no plan satisfies all needs, or with --all if a stream is refused. It then prints what would have to change,
+and the best infeasible plan, marked as such; with --strict it prints no plan.";
 
 /// Plan a stream of a world: its path, the adapters on each node and the load of every link.
 #[derive(Debug, Args)]

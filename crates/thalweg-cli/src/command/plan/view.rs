@@ -68,7 +68,7 @@ pub(super) fn shortfalls(lacks: &[Lack], colour: Colour) -> String {
     }
     for lack in lacks {
         let sentence = folded(&format!(
-            "           {}\n           To mend it: {}.",
+            "           {}\n           Remedy: {}.",
             lack.message, lack.fix
         ));
         let mark = colour.paint(Paint::Yellow, "shortfall");

@@ -27,17 +27,17 @@ const EXAMPLES: &str = "\
 Examples:
   thalweg receive
   thalweg receive --to incoming --from camera
-  thalweg receive 7-otter-lantern             # what somebody got by `thalweg send FILE --code`
+  thalweg receive 7-otter-lantern             # the phrase printed by `thalweg send FILE --code`
   thalweg receive --stay --from camera        # one transfer after the other, until Ctrl-C
 
-It waits until somebody sends to this node. What was interrupted is kept in thalweg-….part beside
-where the files will be; run it again and it goes on. Where a sender has stopped, who sends next is taken
-meanwhile. Without --from, any node on the map may send; with a phrase, who sends by it and nobody else.
-A phrase may be typed with spaces and in capitals.
+It waits for a sender. An interrupted transfer is kept in thalweg-….part in the target folder; run the
+command again to resume it. While a sender is stalled, the next sender is served. Without --from, any node
+on the map may send; with a phrase, only the sender that printed it. A phrase may be typed with spaces and
+in capitals.
 
-Exit codes: 0 the files are there, whole; 1 a name is taken, the disk is full, the phrase is wrong, used or has expired,
-or it was stopped before; 2 no such node or folder, or no phrase; 4 no running node answers. With --stay it says what it
-could not take and goes on with the next; Ctrl-C ends it with 0.";
+Exit codes: 0 all files are complete; 1 a name is taken, the disk is full, the phrase is wrong, used or expired, or the
+command was stopped early; 2 no such node or folder, or not a phrase; 4 no running node answers. With --stay, failures
+are reported and the next transfer follows; Ctrl-C ends it with 0.";
 
 /// Receive files that are sent to this node.
 #[derive(Debug, Args)]
@@ -87,7 +87,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         let folder = arguments.to.display();
         return fail(
             Code::BadInput,
-            format!("{folder} is no folder: make it first"),
+            format!("{folder} is not a folder: create it first"),
         );
     }
     let phrase = match &arguments.phrase[..] {
@@ -116,13 +116,13 @@ pub async fn run(arguments: &Arguments) -> Outcome {
                 return Err(error).or_code(code);
             }
             Ended::Unheard => {
-                terminal::tell("everything is here, and the sender may not have heard so");
+                terminal::tell("everything is here, but the sender may not have been notified");
             }
             Ended::Stopped if arguments.stay => {}
             Ended::Stopped => {
                 return fail(
                     Code::Failed,
-                    "stopped before everything was here; run it again to go on",
+                    "stopped before everything was here; run it again to resume",
                 );
             }
         }

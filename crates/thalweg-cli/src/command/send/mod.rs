@@ -35,13 +35,13 @@ Examples:
   thalweg send survey.tif --code              # prints a phrase, such as 7-otter-lantern
   thalweg send *.jpg --code --uses 3 --open-for 10m
 
-With --code no node is named: say the phrase to somebody, and `thalweg receive 7-otter-lantern` at any
-other node of the fabric gets the files, sealed on their whole way. Three wrong phrases end it.
+With --code no node is named: tell someone the phrase, and `thalweg receive 7-otter-lantern` on any other
+node of the fabric gets the files, encrypted end to end. Three wrong phrases end it.
 
-At each receiver, before or after: thalweg receive. What was interrupted goes on when both ends are
-run again: the same files are known by their hash. Live streams come first on every link.
+At each receiver, before or after, run: thalweg receive. To resume an interrupted transfer, run both ends
+again: the files are recognized by their hash. Live streams take precedence on every link.
 
-Exit codes: 0 everybody has everything; 1 somebody has not, nobody came, or a file changed; 2 no such node or file;
+Exit codes: 0 every receiver has everything; 1 a receiver has not, none came, or a file changed; 2 no such node or file;
 4 no running node answers.";
 
 /// Send files to nodes.
@@ -98,7 +98,7 @@ impl Arguments {
         }
         if files.is_empty() {
             return Err(anyhow!(
-                "files and where to are needed: give a node at the end, or --code for a phrase"
+                "no receiver given: name a node after the files, or use --code for a phrase"
             ))
             .or_code(Code::BadInput);
         }
@@ -111,13 +111,13 @@ impl Arguments {
     const fn stopped(&self, has_begun: bool) -> &'static str {
         match (self.code, has_begun) {
             (false, _) => {
-                "stopped before everybody had everything; what has arrived is kept there: the same command goes on"
+                "stopped before every receiver had everything; what has arrived is kept: run the same command to resume"
             }
             (true, true) => {
-                "stopped before everybody had everything; what has arrived is kept there, and goes on by a new phrase"
+                "stopped before every receiver had everything; what has arrived is kept: send with a new phrase to resume"
             }
             (true, false) => {
-                "stopped before anybody came with the phrase, which is of no use any more"
+                "stopped before any receiver used the phrase, which is no longer valid"
             }
         }
     }
@@ -228,7 +228,7 @@ fn code(error: &TransferError) -> Code {
 fn tell(arguments: &Arguments, sent: &Sent) -> Result<(), Failure> {
     let again = sent.bytes_given.saturating_sub(sent.bytes);
     let again = if again > 0 {
-        format!(", {} of it again", size(again))
+        format!(", {} of it resent", size(again))
     } else {
         String::new()
     };

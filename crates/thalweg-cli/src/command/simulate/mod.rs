@@ -36,8 +36,8 @@ Examples:
   thalweg simulate --generate --seeds 0..1000
   thalweg simulate --generate --long --seeds 0..50
 
-Exits 5 if a law was broken (an ADU delivered twice or out of order or not accounted for,
-plaintext where none may be), and prints the line that replays the seed.";
+Exits 5 if a law was broken (an ADU delivered twice, out of order or not accounted for, or
+plaintext on an untrusted path), and prints the command that replays the seed.";
 
 /// The name of a generated world.
 const GENERATED: &str = "generated";
@@ -125,13 +125,13 @@ impl FromStr for Seeds {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is no range of seeds: write it as 0..1000");
+        let bad = || format!("`{text}` is not a range of seeds: write it as 0..1000");
         let (first, end) = text.split_once("..").ok_or_else(bad)?;
         let number = |text: &str| text.parse().map_err(|_| bad());
         let (first, end) = (number(first)?, number(end)?);
         if first >= end {
             return Err(format!(
-                "`{text}` has no seed in it: the second number is not part of the range"
+                "`{text}` is empty: the second number is not part of the range"
             ));
         }
         Ok(Self { first, end })

@@ -126,7 +126,7 @@ impl Screen {
         // Also installs a panic hook that restores the terminal before the message.
         ratatui::try_init()
             .map(Self)
-            .context("the terminal cannot be drawn on")
+            .context("cannot draw on the terminal")
     }
 
     fn draw(&mut self, live: &Live) -> anyhow::Result<()> {
@@ -139,7 +139,7 @@ impl Screen {
             palette: live.palette,
         };
         let drawn = self.0.draw(|to| to.render_widget(frame, to.area()));
-        drawn.map(drop).context("the terminal cannot be drawn on")
+        drawn.map(drop).context("cannot draw on the terminal")
     }
 }
 

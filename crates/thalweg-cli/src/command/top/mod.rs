@@ -46,7 +46,7 @@ Examples:
   thalweg top --once
   thalweg top --json | jq --unbuffered '.links[] | {name, waiting: .outbox.waiting_adus}'
 
-Keys: q quits, the arrows select the link whose queue is shown, s sorts the streams, ? says what the columns mean.";
+Keys: q quits, the arrows select a link and its queue, s sorts the streams, ? explains the columns.";
 
 /// The shortest interval that still leaves a node most of its time.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -90,7 +90,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     if !terminal::is_drawn_on(&io::stdout()) {
         return fail(
             Code::BadInput,
-            "standard output is not a terminal that can be drawn on: `thalweg top --once` prints one frame as text, `--json` an object a line",
+            "standard output is not a terminal with cursor control: use `thalweg top --once` for one frame as text, or `--json` for an object a line",
         );
     }
     live::run(feed, in_words(arguments.interval)).await
@@ -151,7 +151,7 @@ fn gone(silent: &str, why: &str) -> String {
         "" => String::new(),
         time => format!(" for {time}"),
     };
-    format!("the node has not answered{silent}, trying again: {why}")
+    format!("the node has not answered{silent}, retrying: {why}")
 }
 
 /// Returns the width of a plain-text frame: the terminal's, if it goes to one.

@@ -34,11 +34,11 @@ Examples:
   thalweg trace truck/cam1 --json | jq -c 'select(.hops) | [.sum_us, .budget_us]'
 
 Times are in ms, by each node's own clock:
-  inside  waiting for the rest of an ADU or for a turn
+  inside  waiting for the rest of an ADU or for processing
   lift    in adapters
   wait    in the outbox; at the sink for room in a subscriber's mailbox
-  line    half of the shortest round trip of late to the next node
-A stream's source lets ten ADUs a second be traced, and fewer if it has more than
+  line    half of the shortest recent round trip to the next node
+A source has at most ten ADUs a second traced, and fewer with more than
 five sinks.";
 
 /// Show what each hop costs a live stream's ADUs: on nodes, in modules, in queues and on lines.
@@ -74,7 +74,7 @@ fn parse_wait(text: &str) -> Result<Duration, String> {
     if time <= LONGEST {
         Ok(time)
     } else {
-        Err("it is an hour at most".into())
+        Err("at most an hour".into())
     }
 }
 
@@ -159,11 +159,11 @@ fn silence(arguments: &Arguments, source: &str, sinks: Option<u32>) -> String {
     let stream = &arguments.stream;
     let seconds = arguments.wait.max(arguments.every).as_secs_f64();
     match sinks {
-        None => format!("{source}, which publishes `{stream}`, has not answered for {seconds} s"),
-        Some(0) => format!("`{stream}` has no subscriber: {source} has nobody to send it to"),
+        None => format!("{source}, the source of `{stream}`, has not answered for {seconds} s"),
+        Some(0) => format!("`{stream}` has no subscriber, so {source} does not send it"),
         Some(sinks) => format!(
             "{source} traces `{stream}`, which has {sinks} sink(s), and no traced ADU has been told of for {seconds} s: \
-             its producer gives none, none arrives, or a node on the way bears no stamps; `thalweg ls` says more"
+             its producer sends none, none arrives, or a node on the path adds no stamps; see `thalweg ls`"
         ),
     }
 }

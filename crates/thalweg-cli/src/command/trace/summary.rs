@@ -208,7 +208,7 @@ impl Group {
         };
         let _ = writeln!(
             text,
-            "of the budget of {} ms: half spend {} at most, the worst {}; {} late",
+            "of the budget of {} ms: the median uses {}, the worst {}; {} late",
             millis(budget),
             share(self.all.median_us),
             colour.paint(paint, &worst),

@@ -61,7 +61,7 @@ fn each_sink_has_its_own_table() {
     let text = summary.describe(&stream, Colour::NEVER);
     assert!(text.contains("truck/cam1 to ann, plan 3: 2 ADUs"), "{text}");
     assert!(
-        text.contains("half spend 21 % at most, the worst 104 %; 1 late"),
+        text.contains("the median uses 21 %, the worst 104 %; 1 late"),
         "{text}"
     );
     assert!(text.lines().count() <= 24, "{text}");

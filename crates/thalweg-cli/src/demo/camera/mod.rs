@@ -48,7 +48,7 @@ pub struct Shot {
 
 /// Takes pictures until stopped or until `frames` are taken. Runs on a thread of its own.
 ///
-/// Fails   the video cannot be read, or a picture cannot be encoded
+/// Fails   the video cannot be read, or cannot encode a frame
 pub fn run(
     mut video: Video,
     encoder: &Encoder,
@@ -63,11 +63,11 @@ pub fn run(
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let picture = video.next().context("the video cannot be read on")?;
+        let picture = video.next().context("cannot read the next frame of the video")?;
         // The scheduled time: delay of this thread counts as latency.
         let layers = encoder
             .encode(&picture)
-            .context("a picture cannot be encoded")?;
+            .context("cannot encode a frame")?;
         take(Arc::new(Shot {
             index,
             capture,

@@ -59,7 +59,7 @@ pub enum VideoError {
     },
     /// The file is not Y4M, and there is no `ffmpeg`.
     #[error(
-        "{0} is not a y4m file, and there is no program `ffmpeg` on the PATH to read it with; install ffmpeg, or convert the video elsewhere: ffmpeg -i IN -vf scale=352:288 -pix_fmt yuv420p OUT.y4m"
+        "{0} is not a y4m file, and no `ffmpeg` on the PATH can convert it; install ffmpeg, or convert the video elsewhere: ffmpeg -i IN -vf scale=352:288 -pix_fmt yuv420p OUT.y4m"
     )]
     NoProgram(PathBuf),
     /// The file is damaged.
@@ -71,7 +71,7 @@ pub enum VideoError {
         source: Y4mError,
     },
     /// The file has no picture, or `ffmpeg` could decode none.
-    #[error("{0} holds no picture that can be shown")]
+    #[error("{0} has no frame that can be shown")]
     Empty(PathBuf),
     /// Too large for a live demo.
     #[error(

@@ -128,7 +128,7 @@ pub async fn serve(
     let router = router.with_state(Arc::new(Page { live, pictures }));
     axum::serve(listener, router)
         .await
-        .context("the console page cannot be served")
+        .context("cannot serve the console page")
 }
 
 /// Encodes a picture for the page: kind, width, height, planes.
@@ -153,7 +153,7 @@ async fn open(
     if !same_origin(&headers) {
         return (
             StatusCode::FORBIDDEN,
-            "this page is for this machine's own browser",
+            "this page serves only browsers on this machine",
         )
             .into_response();
     }

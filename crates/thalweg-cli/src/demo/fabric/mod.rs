@@ -101,7 +101,7 @@ impl Fabric {
     ) -> anyhow::Result<(Publisher, Subscriber)> {
         let [sink] = &stream.to[..] else {
             anyhow::bail!(
-                "stream `{}` has {} sinks; the demo shows one",
+                "stream `{}` has {} sinks; the demo needs a stream with one",
                 stream.name,
                 stream.to.len()
             );
@@ -116,7 +116,7 @@ impl Fabric {
         match tokio::time::timeout(START_MAX, publisher.wanted()).await {
             Ok(wanted) => wanted?,
             Err(_) => anyhow::bail!(
-                "the stream could not start within {} s: {}",
+                "the stream did not start within {} s: {}",
                 START_MAX.as_secs(),
                 why_not(source).await
             ),
@@ -192,7 +192,7 @@ impl Fabric {
             };
             let shaper = Shaper::start(options)
                 .await
-                .with_context(|| format!("no line can be laid from {name} to {other}"))?;
+                .with_context(|| format!("cannot create a line from {name} to {other}"))?;
             let peer = peers
                 .get_mut(other)
                 .expect("every node of the world is a peer");
@@ -309,7 +309,7 @@ async fn why_not(source: &Handle) -> String {
         })
         .collect();
     if reasons.is_empty() {
-        "its node has heard of no subscriber".into()
+        "its node knows no subscriber".into()
     } else {
         reasons.join("; ")
     }

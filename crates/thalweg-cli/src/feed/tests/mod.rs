@@ -140,7 +140,7 @@ async fn oversized_picture_is_reported() {
         .await;
         while feed.next().await.expect("readable").is_some() {}
         let sentence = feed.trouble().sentence().unwrap_or_default();
-        let told = "1 units are left out, for an ADU has 8 MiB at most";
+        let told = "1 units were dropped: an ADU holds at most 8 MiB";
         assert_eq!(
             sentence.contains(told),
             is_told,

@@ -43,13 +43,13 @@ fn silence_and_its_end_are_reported() {
     let lacks = Some(Lack::Packets);
     let said = watch.look(at(2_500), port(0, 0, lacks.clone(), 0), false);
     let said = said.expect("nothing came");
-    assert!(said.contains("nothing has come from udp://:5004"), "{said}");
+    assert!(said.contains("no data received from udp://:5004"), "{said}");
     assert_eq!(watch.look(at(5_000), port(0, 0, lacks, 0), false), None);
     let works = watch.look(at(6_000), port(9_000, 0, None, 3), true);
-    assert_eq!(works.as_deref(), Some("MPEG-TS comes from udp://:5004"));
+    assert_eq!(works.as_deref(), Some("receiving MPEG-TS from udp://:5004"));
     assert_eq!(watch.look(at(6_040), port(9_900, 0, None, 4), true), None);
     let again = watch.look(at(8_540), port(9_900, 0, None, 4), false);
-    assert!(again.expect("it stopped").contains("nothing has come"));
+    assert!(again.expect("it stopped").contains("no data received"));
 }
 
 #[test]

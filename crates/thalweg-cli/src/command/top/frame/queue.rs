@@ -48,9 +48,9 @@ pub fn draw(
     };
     let Some(outbox) = &link.outbox else {
         let why = if link.is_up() {
-            "it does not say what waits"
+            "it does not report its queue"
         } else {
-            "there is no link now"
+            "there is no link at present"
         };
         say(&format!("queue to {}: {why}", link.name), Tone::Dim);
         return;
