@@ -6,7 +6,7 @@
 //! restart), [`demo`] (two fabrics side by side). A command returns an [`exit::Code`], or an
 //! [`exit::Failure`]: one sentence on standard error and a documented exit code.
 //!
-//! *What it does not do.* It does not plan, forward or parse: `thalweg-core`, `thalweg-node` and
+//! *What it does not do.* It does not plan, forward or parse: `thalweg-planner`, `thalweg-node` and
 //! `thalweg-media` do.
 
 mod command;

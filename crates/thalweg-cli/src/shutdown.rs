@@ -7,7 +7,7 @@
 //! | signal | a command | the node |
 //! |---|---|---|
 //! | `INT`, `TERM`, `QUIT`, `XCPU`, `PWR` | ends in good order | ends in good order |
-//! | `HUP` | ends in good order: no terminal; ignored under `nohup` | reloads its configuration; ends without a terminal |
+//! | `HUP` | ends in good order: no terminal; ignored under `nohup` | reloads; ends without a terminal |
 //! | `PIPE`, `XFSZ` | the write fails, and the command reports it | the same |
 //! | `USR1`, `USR2`, `ALRM`, `VTALRM`, `PROF`, `IO`, real-time ones | ignored | ignored |
 //!
@@ -96,22 +96,21 @@ impl Shutdown {
     }
 
     fn begin(is_node: bool) -> anyhow::Result<Self> {
-        let hear = |number: i32| {
-            signal(SignalKind::from_raw(number))
-                .context("cannot install signal handlers")
+        let install = |number: i32| {
+            signal(SignalKind::from_raw(number)).context("cannot install signal handlers")
         };
-        let ending = ENDING.iter().map(|number| hear(*number));
+        let ending = ENDING.iter().map(|number| install(*number));
         let hears_hangup = is_node || !is_ignored(SIGHUP);
         Ok(Self {
             ending: ending.collect::<anyhow::Result<_>>()?,
-            hangup: hears_hangup.then(|| hear(SIGHUP)).transpose()?,
+            hangup: hears_hangup.then(|| install(SIGHUP)).transpose()?,
             is_node,
             had_terminal: has_terminal(),
         })
     }
 
     /// Waits for a request to end.
-    pub async fn asked(&mut self) {
+    pub async fn requested(&mut self) {
         while self.next().await != Request::End {}
     }
 
@@ -127,14 +126,14 @@ impl Shutdown {
             }
             let hangup = self.hangup.as_mut();
             if hangup.is_some_and(|signal| signal.poll_recv(context).is_ready()) {
-                return Poll::Ready(self.meaning_of_hangup());
+                return Poll::Ready(self.hangup_request());
             }
             Poll::Pending
         })
         .await
     }
 
-    fn meaning_of_hangup(&self) -> Request {
+    fn hangup_request(&self) -> Request {
         let has_hung_up = self.had_terminal && !has_terminal();
         if self.is_node && !has_hung_up {
             Request::Reload

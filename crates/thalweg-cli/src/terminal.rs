@@ -79,22 +79,22 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints on standard error why the run failed.
-pub fn complain(sentence: &str) {
+pub fn print_error(sentence: &str) {
     let name = Colour::of_stderr().paint(Paint::Red, "thalweg:");
     // The same queue as the log's: lines keep their order, and a stopped terminal blocks nothing.
     stderr::write(format!("{name} {}\n", visible(sentence)).as_bytes());
 }
 
 /// Prints a message that is not an error on standard error.
-pub fn tell(sentence: &str) {
+pub fn print_notice(sentence: &str) {
     let name = Colour::of_stderr().paint(Paint::Dim, "thalweg:");
     stderr::write(format!("{name} {}\n", visible(sentence)).as_bytes());
 }
 
 /// Prints a message above a progress bar, which is redrawn only after the message is flushed.
-pub fn tell_above(bar: &ProgressBar, sentence: &str) {
+pub fn print_notice_above(bar: &ProgressBar, sentence: &str) {
     bar.suspend(|| {
-        tell(sentence);
+        print_notice(sentence);
         stderr::flush();
     });
 }

@@ -39,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let missing = !file.exists();
     let identity = load_or_create(&file)?;
     if missing {
-        terminal::tell(&format!(
+        terminal::print_notice(&format!(
             "{} did not exist: created it with a new key",
             file.display()
         ));

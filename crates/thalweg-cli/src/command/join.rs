@@ -88,7 +88,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let joined = fabric::join(&ticket, &identity, config.fabric.owner, state).await;
     let joined = joined.map_err(|error| {
         if is_new {
-            settle_key(&error, &config.key_file);
+            clean_up_key(&error, &config.key_file);
         }
         Failure {
             code: code(&error),
@@ -106,7 +106,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         joined.rights,
         until(&joined),
     ))?;
-    terminal::tell(&format!(
+    terminal::print_notice(&format!(
         "start or restart it with: thalweg node --config {}",
         path.display()
     ));
@@ -115,11 +115,11 @@ pub async fn run(arguments: &Arguments) -> Outcome {
 
 /// Removes a key that was created for a ticket that failed, unless the ticket may have been
 /// redeemed for the key: then the key stays for another attempt.
-pub(super) fn settle_key(error: &JoinError, file: &Path) {
+pub(super) fn clean_up_key(error: &JoinError, file: &Path) {
     if error.is_after_knock() {
         if code(error) == Code::BadInput {
             let file = file.display();
-            terminal::tell(&format!(
+            terminal::print_notice(&format!(
                 "the key in {file} stays, since the ticket may have been redeemed for it: run the same command again"
             ));
         }
@@ -162,7 +162,7 @@ fn write_config(path: &Path, text: &str) -> Result<(), Failure> {
     made.and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write the configuration {}", path.display()))
         .or_code(Code::Failed)?;
-    terminal::tell(&format!("created {}", path.display()));
+    terminal::print_notice(&format!("created {}", path.display()));
     Ok(())
 }
 

@@ -63,10 +63,10 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     };
     let report = node.run(asked).await?;
     match report.unacknowledged {
-        0 => terminal::tell(&format!(
+        0 => terminal::print_notice(&format!(
             "node `{name}` stopped; everything sent was acknowledged"
         )),
-        count => terminal::tell(&format!(
+        count => terminal::print_notice(&format!(
             "node `{name}` stopped; {count} sent ADUs were not acknowledged and may be lost"
         )),
     }

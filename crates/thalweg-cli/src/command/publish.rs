@@ -2,7 +2,7 @@
 //!
 //! *The idea.* The first seconds of the source are read ahead, because the planner needs a rate. Then the
 //! stream is announced, and units are sent when they are due. Without a subscriber nothing is sent: a file
-//! waits; a live source is kept for [`GREETING`] and then dropped, unless the stream has `--hold`.
+//! waits; a live source is kept for [`SUBSCRIBER_WAIT`] and then dropped, unless the stream has `--hold`.
 //!
 //! *What it does not do.* It does not transcode, and opens no link: the node does, through its Unix socket.
 
@@ -26,7 +26,7 @@ use thalweg_planner::planner::Planner;
 
 use crate::ends::End;
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
-use crate::feed::{Eye, Feed, nothing, stopped};
+use crate::feed::{Feed, Monitor, nothing, stopped};
 use crate::input::{parse_rate, parse_time, whole};
 use crate::lasting::{Lasting, LastingPublisher};
 use crate::pace::{Pacer, Speed};
@@ -37,7 +37,7 @@ use crate::terminal;
 
 /// How long a live source is kept for a waiting subscriber, which hears of the stream and is
 /// planned for within a second or two, even over a few hops.
-const GREETING: std::time::Duration = std::time::Duration::from_secs(3);
+const SUBSCRIBER_WAIT: std::time::Duration = std::time::Duration::from_secs(3);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -157,15 +157,15 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         return fail(Code::BadInput, format!("--{option}: {why}"));
     }
     let mut shutdown = Shutdown::listen()?;
-    let mut eye = Eye::open(from);
+    let mut monitor = Monitor::open(from);
     let source = tokio::select! {
-        source = eye.source(from) => source.or_code(source_code(from))?,
-        () = shutdown.asked() => return Ok(Code::Done),
+        source = monitor.source(from) => source.or_code(source_code(from))?,
+        () = shutdown.requested() => return Ok(Code::Done),
     };
     let mut feed = Feed::new(source, arguments.repeat);
     let rate = tokio::select! {
-        rate = eye.measure(&mut feed) => rate.with_context(|| format!("cannot read {from}"))?,
-        () = shutdown.asked() => return stopped(from, &feed),
+        rate = monitor.measure(&mut feed) => rate.with_context(|| format!("cannot read {from}"))?,
+        () = shutdown.requested() => return stopped(from, &feed),
     };
     let Some(rate) = rate else {
         return nothing(from, &feed);
@@ -174,40 +174,40 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let waits = waits(arguments, &feed);
     let mut publisher = tokio::select! {
         publisher = open(arguments, publication, waits) => publisher?,
-        () = shutdown.asked() => return Ok(Code::Done),
+        () = shutdown.requested() => return Ok(Code::Done),
     };
     let is_stopped = tokio::select! {
         ready = wait(arguments, waits, &mut feed, &mut publisher) => { ready?; false }
-        () = shutdown.asked() => true,
+        () = shutdown.requested() => true,
     };
     let mut progress = Progress::start("publishing", false);
     let sent = if is_stopped {
         Ok(())
     } else {
         tokio::select! {
-            sent = send(arguments, &mut feed, &mut eye, &mut publisher, &mut progress) => sent,
-            () = shutdown.asked() => Ok(()),
+            sent = send(arguments, &mut feed, &mut monitor, &mut publisher, &mut progress) => sent,
+            () = shutdown.requested() => Ok(()),
         }
     };
     // ADUs that the node has are waited for even after the source failed.
     let summary = tokio::select! {
         summary = publisher.finish() => summary,
         // The node has the ADUs and sends them without this program.
-        () = shutdown.asked() => {
+        () = shutdown.requested() => {
             let what = if arguments.hold.is_some() { "the held data" } else { "the data in flight" };
-            terminal::tell(&format!("published {}; the node goes on with {what}", progress.finish()));
+            terminal::print_notice(&format!("published {}; the node goes on with {what}", progress.finish()));
             return Ok(Code::Done);
         }
     };
     let passed = progress.finish();
     let mut summary = summary?;
-    tell(&passed, &summary);
+    print_summary(&passed, &summary);
     summary["source"] = feed.trouble().json();
     if arguments.json {
         terminal::print(&format!("{summary}\n"))?;
     }
     if let Some(trouble) = feed.trouble().sentence() {
-        terminal::tell(&format!("in {from}: {trouble}"));
+        terminal::print_notice(&format!("in {from}: {trouble}"));
     }
     sent?;
     Ok(Code::Done)
@@ -281,9 +281,9 @@ async fn wait(
         return Ok(());
     }
     if !waits {
-        return greet(feed, publisher).await;
+        return await_subscriber(feed, publisher).await;
     }
-    terminal::tell(&format!(
+    terminal::print_notice(&format!(
         "`{}` has no subscriber yet; waiting",
         arguments.name
     ));
@@ -291,19 +291,22 @@ async fn wait(
 }
 
 /// Keeps a live source's units while a waiting subscriber hears of the stream and is planned for.
-async fn greet(feed: &mut Feed, publisher: &mut LastingPublisher) -> Result<(), Failure> {
+async fn await_subscriber(
+    feed: &mut Feed,
+    publisher: &mut LastingPublisher,
+) -> Result<(), Failure> {
     tokio::select! {
         wanted = publisher.wanted() => Ok(wanted?),
         // A failure of the source is reported by the next read.
         _ = feed.gather() => Ok(()),
-        () = tokio::time::sleep(GREETING) => Ok(()),
+        () = tokio::time::sleep(SUBSCRIBER_WAIT) => Ok(()),
     }
 }
 
 async fn send(
     arguments: &Arguments,
     feed: &mut Feed,
-    eye: &mut Eye,
+    monitor: &mut Monitor,
     publisher: &mut LastingPublisher,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
@@ -317,9 +320,9 @@ async fn send(
     loop {
         let unit = tokio::select! {
             biased;
-            unit = eye.next(feed, |sentence| progress.say(sentence)) => unit,
+            unit = monitor.next(feed, |sentence| progress.notify(sentence)) => unit,
             error = publisher.gone() => {
-                publisher.go_on_after(error).await?;
+                publisher.reconnect_after(error).await?;
                 continue;
             }
         };
@@ -349,7 +352,7 @@ fn outgoing(marks: Marks, payload: Bytes) -> Outgoing {
 }
 
 /// Prints the summary.
-fn tell(passed: &str, summary: &Value) {
+fn print_summary(passed: &str, summary: &Value) {
     let count = |key: &str| summary[key].as_u64().unwrap_or(0);
     let dropped: BTreeMap<String, u64> =
         serde_json::from_value(summary["dropped"].clone()).unwrap_or_default();
@@ -364,7 +367,7 @@ fn tell(passed: &str, summary: &Value) {
     .filter(|(key, _)| *key == "sent" || count(key) > 0)
     .map(|(key, title)| format!("{title} {}", count(key)))
     .collect();
-    terminal::tell(&format!(
+    terminal::print_notice(&format!(
         "published {passed}; {}, dropped: {}",
         counted.join(", "),
         progress::drops(&dropped)
@@ -372,7 +375,7 @@ fn tell(passed: &str, summary: &Value) {
     let losses = summary["ledger"]["losses"].as_array();
     let losses: Vec<String> = losses.into_iter().flatten().map(loss).collect();
     if !losses.is_empty() {
-        terminal::tell(&format!("lost on the path: {}", losses.join(", ")));
+        terminal::print_notice(&format!("lost on the path: {}", losses.join(", ")));
     }
 }
 

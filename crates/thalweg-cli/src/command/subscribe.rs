@@ -56,7 +56,7 @@ pub struct Arguments {
 
 /// What was written, and what was not.
 #[derive(Clone, Copy, Debug, Default)]
-struct Left {
+struct Totals {
     /// Bytes written.
     written: u64,
     /// Payloads that are not media units.
@@ -67,7 +67,7 @@ struct Left {
     last: Option<(StreamId, Sequence)>,
 }
 
-impl Left {
+impl Totals {
     /// Records an ADU and returns whether it is new: a node that is back delivers the newest ADU
     /// again. The sequence of the first new ADU after the outage shows how many are missing.
     fn is_new(&mut self, header: &Header, is_back: &mut bool) -> bool {
@@ -104,15 +104,15 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let mut subscriber = subscriber.or_code(Code::Failed)?;
     let mut progress = Progress::start("receiving", matches!(arguments.to, End::Standard));
     let mut remux = Remux::new();
-    let mut left = Left::default();
+    let mut totals = Totals::default();
     let received = tokio::select! {
         received = async {
             loop {
                 let received =
-                    receive(&mut subscriber, &mut sink, &mut remux, &mut progress, &mut left).await;
+                    receive(&mut subscriber, &mut sink, &mut remux, &mut progress, &mut totals).await;
                 match received {
                     Err(Stop::Gone(_)) if !arguments.lasting.no_reconnect => {
-                        subscriber = again(arguments, &options, &progress).await?;
+                        subscriber = reconnect(arguments, &options, &progress).await?;
                     }
                     Err(Stop::Gone(error)) => return Err(error.into()),
                     Err(Stop::Failed(failure)) => return Err(failure),
@@ -120,26 +120,26 @@ pub async fn run(arguments: &Arguments) -> Outcome {
                 }
             }
         } => received,
-        () = shutdown.asked() => Ok(()),
+        () = shutdown.requested() => Ok(()),
     };
     let finished = sink.finish();
     let counts = progress.counts();
     let passed = progress.finish();
     let withheld = remux.withheld();
-    terminal::tell(&format!(
+    terminal::print_notice(&format!(
         "received {passed}; missing {}, unreadable {}, {}",
-        subscriber.skipped() + left.missing,
-        left.unreadable,
+        subscriber.skipped() + totals.missing,
+        totals.unreadable,
         in_words(&withheld)
     ));
     if arguments.json {
-        let missing = subscriber.skipped() + left.missing;
-        let report = report((counts.adus, counts.bytes, missing), &left, &withheld);
+        let missing = subscriber.skipped() + totals.missing;
+        let report = report((counts.adus, counts.bytes, missing), &totals, &withheld);
         terminal::print(&format!("{report}\n"))?;
     }
     received?;
     finished?;
-    if counts.adus > 0 && left.written == 0 {
+    if counts.adus > 0 && totals.written == 0 {
         let sentence = format!(
             "nothing was written to {}: none of {} received ADUs could be used",
             arguments.to, counts.adus
@@ -150,19 +150,19 @@ pub async fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// Makes the JSON summary: what arrived, what is missing and what was left out.
-fn report((adus, bytes, missing): (u64, u64, u64), left: &Left, withheld: &Withheld) -> Value {
+fn report((adus, bytes, missing): (u64, u64, u64), totals: &Totals, withheld: &Withheld) -> Value {
     json!({
         "adus": adus,
         "bytes": bytes,
         "missing": missing,
-        "unreadable": left.unreadable,
+        "unreadable": totals.unreadable,
         "withheld": {
             "without_tables": withheld.without_tables,
             "before_key": withheld.before_key,
             "crowded_out": withheld.crowded_out,
             "tables": withheld.tables,
         },
-        "written_bytes": left.written,
+        "written_bytes": totals.written,
     })
 }
 
@@ -195,7 +195,7 @@ async fn receive(
     sink: &mut Sink,
     remux: &mut Remux,
     progress: &mut Progress,
-    left: &mut Left,
+    totals: &mut Totals,
 ) -> Result<(), Stop> {
     let mut is_back = true;
     loop {
@@ -206,11 +206,11 @@ async fn receive(
             Err(error) => return Err(Stop::Failed(error.into())),
         };
         match event {
-            SubscriberEvent::Notice(notice) => progress.say(&notice),
+            SubscriberEvent::Notice(notice) => progress.notify(&notice),
             SubscriberEvent::Adu(Adu { header, payload }) => {
-                if left.is_new(&header, &mut is_back) {
+                if totals.is_new(&header, &mut is_back) {
                     progress.count(payload.len());
-                    let written = write(sink, remux, left, &header, &payload).await;
+                    let written = write(sink, remux, totals, &header, &payload).await;
                     written.map_err(Stop::Failed)?;
                 }
             }
@@ -221,7 +221,7 @@ async fn receive(
 async fn write(
     sink: &mut Sink,
     remux: &mut Remux,
-    left: &mut Left,
+    totals: &mut Totals,
     header: &Header,
     payload: &Bytes,
 ) -> Result<(), Failure> {
@@ -229,10 +229,10 @@ async fn write(
         Ok(packets) if packets.is_empty() => {}
         Ok(packets) => {
             sink.write(&packets, header.media_time.as_90khz()).await?;
-            left.written += packets.len() as u64;
+            totals.written += packets.len() as u64;
         }
         Err(error) => {
-            left.unreadable += 1;
+            totals.unreadable += 1;
             tracing::debug!(%error, "an ADU is not a media unit");
         }
     }
@@ -240,13 +240,13 @@ async fn write(
 }
 
 /// Subscribes again when the node is back.
-async fn again(
+async fn reconnect(
     arguments: &Arguments,
     options: &SubscribeOptions,
     progress: &Progress,
 ) -> Result<LocalSubscriber, Failure> {
     let socket = arguments.socket.path()?;
-    lasting::tell_gone(&socket, |sentence| progress.say(sentence));
+    lasting::report_gone(&socket, |sentence| progress.notify(sentence));
     let mut backoff = Backoff::new();
     loop {
         backoff.wait().await;
@@ -258,7 +258,7 @@ async fn again(
         };
         match subscribed.await {
             Ok(subscriber) => {
-                lasting::tell_back(&socket, |sentence| progress.say(sentence));
+                lasting::report_back(&socket, |sentence| progress.notify(sentence));
                 return Ok(subscriber);
             }
             Err(error) if lasting::is_gone(&error) => tracing::debug!(%error, "not back"),

@@ -10,7 +10,7 @@ use thalweg_control::admission::Unfit;
 use thalweg_node::fabric::JoinError;
 
 use super::check::{Kind, guess};
-use super::join::settle_key;
+use super::join::clean_up_key;
 use super::*;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -37,7 +37,7 @@ fn redeemed_key_stays_and_other_goes() {
     assert!(clock.to_string().contains("set this machine's clock"));
     for (error, stays) in [(clock, true), (refused, false)] {
         std::fs::write(&file, "a key").expect("room");
-        settle_key(&error, &file);
+        clean_up_key(&error, &file);
         assert_eq!(file.exists(), stays, "{error}");
     }
 }

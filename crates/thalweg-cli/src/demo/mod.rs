@@ -99,22 +99,22 @@ pub async fn run(options: Options) -> Outcome {
     let seconds = options
         .seconds
         .or(options.headless.then_some(HEADLESS_SECONDS));
-    let stage = Box::pin(Stage::set(world, stream)).await?;
+    let stage = Box::pin(Stage::start(world, stream)).await?;
     let footage = Footage {
         name: video.name(),
         size: video.size(),
         playout: stage.playout(),
     };
-    let show = Show::begin(&stage, &footage, seconds, &options).await?;
-    let outcome = show.play(&stage, video, encoder, seconds).await;
+    let run = Run::begin(&stage, &footage, seconds, &options).await?;
+    let outcome = run.play(&stage, video, encoder, seconds).await;
     let result = report::Result::gather(&stage).await;
     let text = if options.json {
         result.json()?
     } else {
         result.describe(&stage.world)
     };
-    show.end().await;
-    stage.strike().await;
+    run.end().await;
+    stage.stop().await;
     outcome?;
     terminal::print(&text)?;
     Ok(Code::Done)
@@ -149,7 +149,7 @@ fn shortfalls(world: &World, stream: &Stream) -> Option<String> {
 }
 
 /// The tasks that run beside the fabrics.
-struct Show {
+struct Run {
     live: Arc<Live>,
     original: watch::Sender<Option<bytes::Bytes>>,
     shown: [watch::Sender<Option<bytes::Bytes>>; 2],
@@ -157,7 +157,7 @@ struct Show {
     has_page: bool,
 }
 
-impl Show {
+impl Run {
     async fn begin(
         stage: &Stage,
         footage: &Footage,
@@ -180,7 +180,7 @@ impl Show {
         if !options.headless {
             let listener = console::bind(options.port).await?;
             let address = listener.local_addr()?;
-            terminal::tell(&format!(
+            terminal::print_notice(&format!(
                 "open http://{address} in a browser; Ctrl-C ends the demo"
             ));
             let serving = console::serve(listener, Arc::clone(&live), receivers);
@@ -212,16 +212,16 @@ impl Show {
         let stopping = Arc::clone(&stop);
         let mut shutdown = Shutdown::listen()?;
         let waiting = tokio::spawn(async move {
-            shutdown.asked().await;
+            shutdown.requested().await;
             stopping.store(true, Ordering::Relaxed);
         });
-        let (viewers, takers) = stage.open_viewers(&self.shown);
+        let (viewers, outputs) = stage.open_viewers(&self.shown);
         let original = self.original.clone();
         let camera = tokio::task::spawn_blocking(move || {
             camera::run(video, &encoder, frames, &stop, |shot| {
                 original.send_replace(Some(console::frame(Kind::Original, &shot.picture)));
-                for taker in &takers {
-                    taker.take(&shot);
+                for output in &outputs {
+                    output.take(&shot);
                 }
             })
         });

@@ -49,11 +49,11 @@ pub struct Side {
     /// The viewer's screen.
     pub screen: Arc<Screen>,
     frames: mpsc::Sender<Arc<Shot>>,
-    movers: [JoinHandle<()>; 2],
+    tasks: [JoinHandle<()>; 2],
 }
 
 /// The camera's outputs in one fabric: the sender and the viewer.
-pub struct Taker {
+pub struct FrameOutput {
     screen: Arc<Screen>,
     frames: mpsc::Sender<Arc<Shot>>,
     viewer: thread_mpsc::Sender<Arc<Shot>>,
@@ -61,7 +61,7 @@ pub struct Taker {
 
 impl Stage {
     /// Starts both fabrics and waits until the stream can flow in both.
-    pub async fn set(world: World, stream: Stream) -> anyhow::Result<Self> {
+    pub async fn start(world: World, stream: Stream) -> anyhow::Result<Self> {
         let publication = |needs, planner| Publication {
             name: stream.name.clone(),
             needs,
@@ -69,14 +69,14 @@ impl Stage {
             pack_ratio: stream.pack_ratio,
             planner,
         };
-        let as_it_comes = Needs {
+        let unplanned_needs = Needs {
             order: Order::Sequence,
             reliability: Reliability::Full,
             ..Needs::default()
         };
         let (unplanned, planned) = tokio::try_join!(
-            Side::set(&world, &stream, 0, publication(as_it_comes, None)),
-            Side::set(
+            Side::start(&world, &stream, 0, publication(unplanned_needs, None)),
+            Side::start(
                 &world,
                 &stream,
                 1,
@@ -128,19 +128,19 @@ impl Stage {
     pub fn open_viewers(
         &self,
         shown: &[watch::Sender<Option<bytes::Bytes>>; 2],
-    ) -> (Vec<JoinHandle<anyhow::Result<()>>>, Vec<Taker>) {
+    ) -> (Vec<JoinHandle<anyhow::Result<()>>>, Vec<FrameOutput>) {
         let kinds = [Kind::Unplanned, Kind::Planned];
         let playout = self.playout();
         let open = |((side, shown), kind): ((&Side, &watch::Sender<_>), Kind)| {
             let (viewer, shots) = thread_mpsc::channel();
             let (screen, shown) = (Arc::clone(&side.screen), shown.clone());
-            let taker = Taker {
+            let output = FrameOutput {
                 screen: Arc::clone(&screen),
                 frames: side.frames.clone(),
                 viewer,
             };
             let viewing = move || viewer::run(&screen, &shots, playout, &shown, kind);
-            (tokio::task::spawn_blocking(viewing), taker)
+            (tokio::task::spawn_blocking(viewing), output)
         };
         self.sides.iter().zip(shown).zip(kinds).map(open).unzip()
     }
@@ -163,14 +163,14 @@ impl Stage {
     }
 
     /// Stops both fabrics.
-    pub async fn strike(self) {
-        let [unplanned, planned] = self.sides.map(Side::strike);
+    pub async fn stop(self) {
+        let [unplanned, planned] = self.sides.map(Side::stop);
         tokio::join!(unplanned, planned);
     }
 }
 
 impl Side {
-    async fn set(
+    async fn start(
         world: &World,
         stream: &Stream,
         place: u8,
@@ -180,7 +180,7 @@ impl Side {
         let (publisher, subscriber) = fabric.connect(stream, publication).await?;
         let screen = Arc::new(Screen::default());
         let (frames, queue) = mpsc::channel(BACKLOG_FRAMES_MAX);
-        let movers = [
+        let tasks = [
             tokio::spawn(send(publisher, queue, stream.traffic.adaptation)),
             tokio::spawn(receive(subscriber, Arc::clone(&screen))),
         ];
@@ -188,19 +188,19 @@ impl Side {
             fabric,
             screen,
             frames,
-            movers,
+            tasks,
         })
     }
 
-    async fn strike(self) {
-        self.movers.iter().for_each(JoinHandle::abort);
+    async fn stop(self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
         if let Some(fabric) = Arc::into_inner(self.fabric) {
             fabric.stop().await;
         }
     }
 }
 
-impl Taker {
+impl FrameOutput {
     /// Takes a frame; never waits.
     pub fn take(&self, shot: &Arc<Shot>) {
         self.screen.captured(shot.capture);
@@ -275,7 +275,7 @@ async fn watch_links(fabric: &Fabric, world: &World, plan: &Report, live: &Live,
                 0
             },
             dropped: now.dropped,
-            sealed: (crossing.calls_for_sealing && crossing.sealed + crossing.plain > 0)
+            sealed: (crossing.requires_sealing && crossing.sealed + crossing.plain > 0)
                 .then_some(crossing.plain == 0),
         });
         live.sides()[side].set_links(states.collect());

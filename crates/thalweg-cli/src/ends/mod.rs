@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | a path | read once or repeatedly | created, or truncated |
 //! | `-` | standard input | standard output |
-//! | `udp://[address]:port` | bound; RTP or plain packets; joins a multicast group | seven packets a datagram |
+//! | `udp://[address]:port` | bound; RTP or plain packets; joins a multicast group | seven packets each |
 //! | `rtp://[address]:port` | the same | the same in RTP |
 //!
 //! *What it does not do.* It does not pace: [`crate::pace`] does.
@@ -30,7 +30,7 @@ pub use sink::Sink;
 pub use source::{Seen, Source};
 
 /// Options of ffmpeg's `udp://` that affect only how ffmpeg reads and sends. They are ignored.
-const MEANINGLESS: &[&str] = &[
+const IGNORED_OPTIONS: &[&str] = &[
     "pkt_size",
     "buffer_size",
     "fifo_size",
@@ -105,7 +105,7 @@ fn address(text: &str) -> Result<SocketAddr, BadEnd> {
     let options = options.split('&').filter(|option| !option.is_empty());
     for option in options {
         let (name, _) = option.split_once('=').unwrap_or((option, ""));
-        if !MEANINGLESS.contains(&name) {
+        if !IGNORED_OPTIONS.contains(&name) {
             return Err(BadEnd::Option(option.chars().take(SHOWN_MAX).collect()));
         }
     }

@@ -15,7 +15,7 @@ use super::End;
 /// Where transport packets are written.
 pub enum Sink {
     /// A file; after a failure it still ends on a packet boundary.
-    File(Whole),
+    File(PacketFile),
     /// Standard output.
     Standard,
     /// Plain datagrams.
@@ -25,7 +25,7 @@ pub enum Sink {
 }
 
 /// A file that ends on a packet boundary even when the disk is full.
-pub struct Whole {
+pub struct PacketFile {
     file: std::fs::File,
     path: PathBuf,
     /// Bytes written: a multiple of the packet size.
@@ -40,7 +40,7 @@ impl Sink {
             End::File(path) => {
                 let file = std::fs::File::create(path)
                     .with_context(|| format!("cannot write {}", path.display()))?;
-                Ok(Self::File(Whole {
+                Ok(Self::File(PacketFile {
                     file,
                     path: path.clone(),
                     length: 0,
@@ -98,7 +98,7 @@ impl Sink {
     }
 }
 
-impl Whole {
+impl PacketFile {
     fn write(&mut self, packets: &[u8]) -> anyhow::Result<()> {
         match self.file.write_all(packets) {
             Ok(()) => {

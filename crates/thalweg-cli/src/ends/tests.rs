@@ -41,7 +41,10 @@ fn bad_ends_are_refused_with_advice() {
         ("udp://:0", "port 0"),
         ("udp://no-such.invalid:5004", "cannot be looked up"),
         ("udp://[fe80::1%no-such]:5004", "no interface"),
-        ("udp://1.2.3.4:5004?ttl=4", "option `ttl=4` is not supported"),
+        (
+            "udp://1.2.3.4:5004?ttl=4",
+            "option `ttl=4` is not supported",
+        ),
         (
             "udp://1.2.3.4:5004?pkt_size=1316&sources=1.2.3.5",
             "option `sources=1.2.3.5` is not supported",

@@ -120,7 +120,7 @@ pub fn report(outcome: Outcome) -> ExitCode {
         Ok(code) => code,
         Err(failure) if is_broken_pipe(&failure.error) => Code::Done,
         Err(failure) => {
-            crate::terminal::complain(&failure.sentence());
+            crate::terminal::print_error(&failure.sentence());
             failure.code
         }
     };

@@ -15,7 +15,7 @@ use thalweg_media::Marks;
 use thalweg_media::ts::Lack;
 
 use super::Feed;
-use super::looks::look;
+use super::looks::guess_format;
 use super::watch::Watch;
 use crate::ends::{End, Source};
 use crate::exit::{Code, Outcome, fail};
@@ -25,14 +25,14 @@ use crate::terminal;
 const UNTIMED: Duration = Duration::from_secs(5);
 
 /// Reads a feed and watches it for silence.
-pub struct Eye {
+pub struct Monitor {
     start: Instant,
     /// When the first usable unit arrived, since `start`.
     usable: Option<Duration>,
     watch: Watch,
 }
 
-impl Eye {
+impl Monitor {
     /// Starts to watch an input.
     pub fn open(from: &End) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Eye {
             () = tokio::time::sleep(patience) => {}
         }
         let from = name(from);
-        terminal::tell(&format!(
+        terminal::print_notice(&format!(
             "{from} is a pipe that no program writes to yet; waiting"
         ));
         open.await
@@ -69,8 +69,8 @@ impl Eye {
             };
             // The caller reports the end of the feed.
             let is_over = matches!(rate, Some(Ok(None) | Err(_)));
-            if !is_over && let Some(sentence) = self.look(feed, rate.is_some()) {
-                terminal::tell(&sentence);
+            if !is_over && let Some(sentence) = self.check(feed, rate.is_some()) {
+                terminal::print_notice(&sentence);
             }
             if let Some(rate) = rate {
                 return rate;
@@ -89,7 +89,7 @@ impl Eye {
     pub async fn next(
         &mut self,
         feed: &mut Feed,
-        say: impl Fn(&str),
+        notify: impl Fn(&str),
     ) -> io::Result<Option<(Marks, Bytes)>> {
         self.watch.begin(self.start.elapsed());
         loop {
@@ -99,9 +99,9 @@ impl Eye {
                 () = tokio::time::sleep(patience) => None,
             };
             if !matches!(unit, Some(Ok(None) | Err(_)))
-                && let Some(sentence) = self.look(feed, unit.is_some())
+                && let Some(sentence) = self.check(feed, unit.is_some())
             {
-                say(&sentence);
+                notify(&sentence);
             }
             if let Some(unit) = unit {
                 return unit;
@@ -109,9 +109,9 @@ impl Eye {
         }
     }
 
-    fn look(&mut self, feed: &Feed, has_unit: bool) -> Option<String> {
+    fn check(&mut self, feed: &Feed, has_unit: bool) -> Option<String> {
         let now = self.start.elapsed();
-        self.watch.look(now, feed.sight(), has_unit)
+        self.watch.check(now, feed.snapshot(), has_unit)
     }
 }
 
@@ -133,7 +133,7 @@ pub fn nothing(from: &End, feed: &Feed) -> Outcome {
         Some(Lack::Packets) => format!(
             "there are no packets in its {} bytes, which {}",
             seen.bytes,
-            look(&seen.head)
+            guess_format(&seen.head)
         ),
         Some(lack) => format!("it has {lack}"),
         None => "it has nothing".to_owned(),
@@ -152,7 +152,7 @@ pub fn stopped(from: &End, feed: &Feed) -> Outcome {
     match feed.lack() {
         Some(_) if feed.seen().bytes > 0 => nothing(from, feed),
         _ => {
-            terminal::tell(&format!(
+            terminal::print_notice(&format!(
                 "nothing was published: too little was received from {}",
                 name(from)
             ));

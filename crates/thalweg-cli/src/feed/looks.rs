@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 const SHOWN_BYTES: usize = 8;
 
 /// Returns `look like an MP4 file`, or `begin with 00 00 01 02 …`.
-pub fn look(head: &[u8]) -> String {
+pub fn guess_format(head: &[u8]) -> String {
     let known = match head {
         [_, _, _, _, b'f', b't', b'y', b'p', ..] => Some("an MP4 or MOV file"),
         [0x1a, 0x45, 0xdf, 0xa3, ..] => Some("a Matroska or WebM file"),

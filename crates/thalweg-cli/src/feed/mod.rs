@@ -22,9 +22,9 @@ use thalweg_base::units::{Bitrate, DataSize};
 use thalweg_media::Marks;
 use thalweg_media::ts::{Lack, Publisher};
 
-pub use self::eye::{Eye, nothing, stopped};
+pub use self::eye::{Monitor, nothing, stopped};
 pub use self::trouble::Trouble;
-use self::watch::Sight;
+use self::watch::Snapshot;
 use crate::ends::{Seen, Source};
 use crate::pace::JUMP;
 
@@ -129,8 +129,8 @@ impl Feed {
     }
 
     /// Returns what arrived and what the readers made of it.
-    pub fn sight(&self) -> Sight {
-        Sight {
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
             seen: self.seen(),
             trouble: self.trouble(),
             lack: self.lack(),
@@ -237,7 +237,7 @@ impl Feed {
                 Stage::Reading => {
                     if let Some(bytes) = self.source.read().await? {
                         self.publisher.push(&bytes);
-                        if self.is_hopeless() {
+                        if self.has_no_packets() {
                             self.stage = Stage::Ended;
                         }
                     } else {
@@ -245,7 +245,7 @@ impl Feed {
                         self.stage = Stage::Read;
                     }
                 }
-                Stage::Read => self.turn().await?,
+                Stage::Read => self.next_pass().await?,
                 Stage::Ended => return Ok(None),
             }
         }
@@ -253,14 +253,14 @@ impl Feed {
 
     /// Returns whether a file or pipe gave [`SEARCH_BYTES_MAX`] bytes without a packet: a device
     /// such as /dev/zero has no end.
-    fn is_hopeless(&self) -> bool {
+    fn has_no_packets(&self) -> bool {
         !self.is_live()
             && self.lack() == Some(Lack::Packets)
             && self.source.seen().bytes >= SEARCH_BYTES_MAX
     }
 
     /// Starts the next pass of a loop, or ends; an unusable file is not read again.
-    async fn turn(&mut self) -> io::Result<()> {
+    async fn next_pass(&mut self) -> io::Result<()> {
         let is_usable = self.lack().is_none();
         if self.repeat && is_usable && self.source.rewind().await? {
             self.publisher.begin_again();

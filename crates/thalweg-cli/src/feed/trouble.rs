@@ -63,10 +63,7 @@ impl Trouble {
                 counts.truncated_bytes,
                 "bytes after the last whole packet are cut off",
             ),
-            (
-                counts.sync_losses,
-                "times packets lost their alignment",
-            ),
+            (counts.sync_losses, "times packets lost their alignment"),
             (
                 counts.continuity_errors + counts.damaged_packets,
                 "packets are missing or damaged",

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use thalweg_media::ts::Lack;
 
-use super::looks::look;
+use super::looks::guess_format;
 use super::trouble::Trouble;
 use crate::ends::Seen;
 
@@ -29,7 +29,7 @@ const PATIENCE_MAX: Duration = Duration::from_mins(1);
 
 /// A snapshot of a source.
 #[derive(Clone, Debug, Default)]
-pub struct Sight {
+pub struct Snapshot {
     /// What arrived.
     pub seen: Seen,
     /// What was wrong with it.
@@ -42,7 +42,7 @@ pub struct Sight {
 
 /// The last report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
+enum Report {
     Nothing,
     Foreign(u8),
     NoPackets,
@@ -59,8 +59,8 @@ pub struct Watch {
     /// The interval between looks.
     patience: Duration,
     /// The snapshot at the last unit.
-    before: Sight,
-    said: Option<Said>,
+    before: Snapshot,
+    last_report: Option<Report>,
 }
 
 impl Watch {
@@ -70,8 +70,8 @@ impl Watch {
             name,
             due: now + PATIENCE,
             patience: PATIENCE,
-            before: Sight::default(),
-            said: None,
+            before: Snapshot::default(),
+            last_report: None,
         }
     }
 
@@ -87,69 +87,67 @@ impl Watch {
 
     /// Looks at the source after a unit came or after the wait; returns a report if one is due. `has_unit`
     /// counts also for read-ahead units, which the snapshot's count does not show as new.
-    pub fn look(&mut self, now: Duration, sight: Sight, has_unit: bool) -> Option<String> {
+    pub fn check(&mut self, now: Duration, snapshot: Snapshot, has_unit: bool) -> Option<String> {
         self.due = now + self.patience;
-        if has_unit || sight.units > self.before.units {
-            self.before = sight;
-            self.said.take()?;
+        if has_unit || snapshot.units > self.before.units {
+            self.before = snapshot;
+            self.last_report.take()?;
             self.patience = (self.patience * 2).min(PATIENCE_MAX);
             return Some(format!("receiving MPEG-TS from {}", self.name));
         }
-        let (said, what) = self.describe(&sight);
-        if self.said.replace(said) == Some(said) {
+        let (report, what) = self.describe(&snapshot);
+        if self.last_report.replace(report) == Some(report) {
             return None;
         }
         Some(format!("{what}; waiting"))
     }
 
-    fn describe(&self, sight: &Sight) -> (Said, String) {
+    fn describe(&self, snapshot: &Snapshot) -> (Report, String) {
         let name = &self.name;
         let before = &self.before;
-        let bytes = sight.seen.bytes - before.seen.bytes;
-        let packets = sight.trouble.counts.packets - before.trouble.counts.packets;
-        let port = sight.trouble.port;
+        let bytes = snapshot.seen.bytes - before.seen.bytes;
+        let packets = snapshot.trouble.counts.packets - before.trouble.counts.packets;
+        let port = snapshot.trouble.port;
         let foreign = port.foreign - before.trouble.port.foreign;
         if bytes == 0 {
-            let ask = if sight.seen.port.is_some() {
+            let ask = if snapshot.seen.port.is_some() {
                 ": does the sender send to this address and port?"
             } else {
                 ""
             };
             return (
-                Said::Nothing,
+                Report::Nothing,
                 format!("no data received from {name} for some seconds{ask}"),
             );
         }
         if foreign > 0 && packets == 0 {
             let kind = port.foreign_type.unwrap_or_default();
-            return (Said::Foreign(kind), foreign_rtp(name, foreign, kind));
+            return (Report::Foreign(kind), foreign_rtp(name, foreign, kind));
         }
-        match &sight.lack {
+        match &snapshot.lack {
             None if packets == 0 => (
-                Said::NoPackets,
+                Report::NoPackets,
                 format!(
                     "{bytes} bytes received from {name}, but no MPEG-TS packets any more{}",
-                    sight
+                    snapshot
                         .trouble
                         .sentence()
                         .map_or_else(String::new, |trouble| format!(" ({trouble})"))
                 ),
             ),
             None => (
-                Said::NoUnits,
-                format!(
-                    "{packets} MPEG-TS packets received from {name}, but no complete unit yet"
-                ),
+                Report::NoUnits,
+                format!("{packets} MPEG-TS packets received from {name}, but no complete unit yet"),
             ),
             Some(Lack::Packets) => (
-                Said::NoPackets,
+                Report::NoPackets,
                 format!(
                     "{bytes} bytes received from {name}, but no MPEG-TS packets: they {}",
-                    look(&sight.seen.head)
+                    guess_format(&snapshot.seen.head)
                 ),
             ),
             Some(lack) => (
-                Said::Lacking(std::mem::discriminant(lack)),
+                Report::Lacking(std::mem::discriminant(lack)),
                 format!("{packets} MPEG-TS packets received from {name}, but {lack}"),
             ),
         }

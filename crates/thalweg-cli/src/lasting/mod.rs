@@ -30,13 +30,13 @@ mod tests;
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// The first and the longest pause between attempts to reconnect.
-const AGAIN_FIRST: Duration = Duration::from_millis(100);
-const AGAIN_LAST: Duration = Duration::from_secs(2);
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_LAST: Duration = Duration::from_secs(2);
 
 /// How long to wait for a stream name that another program uses, or used a moment ago.
 const TAKEN_MAX: Duration = Duration::from_secs(5);
 
-/// The pause before the next attempt: doubles from [`AGAIN_FIRST`] to [`AGAIN_LAST`].
+/// The pause before the next attempt: doubles from [`RETRY_FIRST`] to [`RETRY_LAST`].
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,
@@ -81,13 +81,13 @@ pub struct Lasting {
 impl Backoff {
     /// Starts with the shortest pause.
     pub const fn new() -> Self {
-        Self { next: AGAIN_FIRST }
+        Self { next: RETRY_FIRST }
     }
 
     /// Waits until the next attempt.
     pub async fn wait(&mut self) {
         tokio::time::sleep(self.next).await;
-        self.next = (self.next * 2).min(AGAIN_LAST);
+        self.next = (self.next * 2).min(RETRY_LAST);
     }
 }
 
@@ -97,16 +97,16 @@ pub const fn is_gone(error: &LocalError) -> bool {
 }
 
 /// Reports that the node is gone and that attempts to reconnect begin.
-pub fn tell_gone(socket: &Path, say: impl Fn(&str)) {
-    say(&format!(
+pub fn report_gone(socket: &Path, notify: impl Fn(&str)) {
+    notify(&format!(
         "the node at {} is gone; reconnecting until it is back (--no-reconnect exits instead)",
         socket.display()
     ));
 }
 
 /// Reports that the node is back.
-pub fn tell_back(socket: &Path, say: impl Fn(&str)) {
-    say(&format!("the node at {} is back", socket.display()));
+pub fn report_back(socket: &Path, notify: impl Fn(&str)) {
+    notify(&format!("the node at {} is back", socket.display()));
 }
 
 impl LastingPublisher {
@@ -140,7 +140,7 @@ impl LastingPublisher {
     /// Waits until the stream has a subscriber, across restarts of the node.
     pub async fn wanted(&mut self) -> Result<(), LocalError> {
         while let Err(error) = self.publisher.wanted().await {
-            self.go_on_after(error).await?;
+            self.reconnect_after(error).await?;
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl LastingPublisher {
         let outgoing = kept.push(outgoing);
         match self.publisher.send(outgoing).await {
             Ok(_) => Ok(()),
-            Err(error) => self.go_on_after(error).await,
+            Err(error) => self.reconnect_after(error).await,
         }
     }
 
@@ -170,29 +170,29 @@ impl LastingPublisher {
                 Err(error) if is_gone(&error) && self.reconnects => {}
                 finished => return finished,
             }
-            self.publisher = self.origin.again().await?;
+            self.publisher = self.origin.reconnect().await?;
         }
     }
 
     /// Reconnects and continues after the node was lost; returns any other error.
-    pub async fn go_on_after(&mut self, error: LocalError) -> Result<(), LocalError> {
+    pub async fn reconnect_after(&mut self, error: LocalError) -> Result<(), LocalError> {
         if !is_gone(&error) || !self.reconnects {
             return Err(error);
         }
         self.origin.kept.settle(self.publisher.settled());
-        self.publisher = self.origin.again().await?;
+        self.publisher = self.origin.reconnect().await?;
         Ok(())
     }
 }
 
 impl Origin {
     /// Publishes again when the node is back, and gives it the kept ADUs.
-    async fn again(&mut self) -> Result<LocalPublisher, LocalError> {
-        tell_gone(&self.socket, terminal::tell);
+    async fn reconnect(&mut self) -> Result<LocalPublisher, LocalError> {
+        report_gone(&self.socket, terminal::print_notice);
         let mut backoff = Backoff::new();
         loop {
             backoff.wait().await;
-            match self.try_again().await {
+            match self.try_reconnect().await {
                 Ok(publisher) => return Ok(publisher),
                 Err(error) if is_gone(&error) => tracing::debug!(%error, "not back"),
                 Err(error) => return Err(error),
@@ -200,24 +200,24 @@ impl Origin {
         }
     }
 
-    async fn try_again(&mut self) -> Result<LocalPublisher, LocalError> {
+    async fn try_reconnect(&mut self) -> Result<LocalPublisher, LocalError> {
         let mut publisher = publish(&self.socket, &self.publication).await?;
         let (adus, dropped) = (self.kept.adus.len(), self.kept.dropped);
-        tell_back(&self.socket, terminal::tell);
+        report_back(&self.socket, terminal::print_notice);
         if adus > 0 {
-            terminal::tell(&format!(
+            terminal::print_notice(&format!(
                 "sending {adus} ADUs again that it may not have sent on"
             ));
         }
         if dropped > 0 {
-            terminal::tell(&format!(
+            terminal::print_notice(&format!(
                 "{dropped} more are lost: there was no room to keep them"
             ));
         }
         if self.waits {
             publisher.wanted().await?;
         }
-        for outgoing in self.kept.begin_again() {
+        for outgoing in self.kept.renumber() {
             publisher.send(outgoing).await?;
         }
         Ok(publisher)
@@ -247,7 +247,7 @@ impl Kept {
     }
 
     /// Renumbers the kept ADUs as the first of a new stream, and returns them.
-    fn begin_again(&mut self) -> Vec<Outgoing> {
+    fn renumber(&mut self) -> Vec<Outgoing> {
         (self.first, self.dropped) = (0, 0);
         for (number, outgoing) in self.adus.iter_mut().enumerate() {
             *outgoing = renumbered(outgoing.clone(), number as u64);
@@ -274,18 +274,18 @@ fn renumbered(mut outgoing: Outgoing, number: u64) -> Outgoing {
 
 /// Publishes; waits for a name in use, since its program may be about to exit.
 async fn publish(socket: &Path, publication: &Publication) -> Result<LocalPublisher, LocalError> {
-    let (begun, mut has_told) = (Instant::now(), false);
+    let (begun, mut is_reported) = (Instant::now(), false);
     loop {
         let client = Client::connect(socket).await?;
         match client.publish(publication.clone()).await {
             Err(LocalError::Taken(reason)) if begun.elapsed() < TAKEN_MAX => {
-                if !std::mem::replace(&mut has_told, true) {
+                if !std::mem::replace(&mut is_reported, true) {
                     let seconds = TAKEN_MAX.as_secs();
-                    terminal::tell(&format!(
+                    terminal::print_notice(&format!(
                         "{reason}; waiting {seconds} s in case that program is about to exit"
                     ));
                 }
-                tokio::time::sleep(AGAIN_FIRST).await;
+                tokio::time::sleep(RETRY_FIRST).await;
             }
             other => return other,
         }

@@ -18,8 +18,8 @@ fn outgoing(number: u64, depends_on: u32, bytes: usize) -> Outgoing {
 }
 
 fn times(kept: &mut Kept) -> Vec<u64> {
-    let again = kept.begin_again();
-    again.iter().map(|one| one.media_time.as_micros()).collect()
+    let adus = kept.renumber();
+    adus.iter().map(|one| one.media_time.as_micros()).collect()
 }
 
 #[test]
@@ -45,8 +45,8 @@ fn old_dependencies_are_cleared() {
         kept.push(outgoing(number, u32::from(number > 0), 1));
     }
     kept.settle(2);
-    let again = kept.begin_again();
-    let depends: Vec<u32> = again.iter().map(|one| one.depends_on).collect();
+    let adus = kept.renumber();
+    let depends: Vec<u32> = adus.iter().map(|one| one.depends_on).collect();
     assert_eq!(depends, [0, 1]);
     assert_eq!(kept.push(outgoing(4, 3, 1)).depends_on, 0);
     assert_eq!(kept.push(outgoing(5, 3, 1)).depends_on, 3);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::terminal::{is_drawn_on, tell_above};
+use crate::terminal::{is_drawn_on, print_notice_above};
 
 #[cfg(test)]
 mod tests;
@@ -64,8 +64,8 @@ impl Progress {
     }
 
     /// Prints a sentence above the line.
-    pub fn say(&self, sentence: &str) {
-        tell_above(&self.bar, sentence);
+    pub fn notify(&self, sentence: &str) {
+        print_notice_above(&self.bar, sentence);
     }
 
     /// Returns the counts so far.

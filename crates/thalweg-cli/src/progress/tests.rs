@@ -17,15 +17,15 @@ fn counts_have_units() {
 
 #[test]
 fn zero_causes_are_left_out() {
-    let told = |pairs: &[(&str, u64)]| {
+    let described = |pairs: &[(&str, u64)]| {
         let map = pairs
             .iter()
             .map(|(cause, count)| ((*cause).to_string(), *count));
         drops(&map.collect())
     };
-    assert_eq!(told(&[]), "none");
+    assert_eq!(described(&[]), "none");
     assert_eq!(
-        told(&[("expired", 3), ("overflow", 0), ("path lost", 1)]),
+        described(&[("expired", 3), ("overflow", 0), ("path lost", 1)]),
         "expired 3, path lost 1"
     );
 }

@@ -57,9 +57,9 @@ fn rights(folder: &Path, node: &str, of: &str) -> Option<Value> {
     there.map(|known| known["rights"].clone())
 }
 
-fn wait(what: &str, so: impl Fn() -> bool) {
+fn wait(what: &str, condition: impl Fn() -> bool) {
     let begun = Instant::now();
-    while !so() {
+    while !condition() {
         assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -67,7 +67,7 @@ fn wait(what: &str, so: impl Fn() -> bool) {
 
 /// Whether a revoked node reports why it has no link: from a refusal by a peer, or from the
 /// revocation itself if it arrived before the link was cut.
-fn says_why(table: &str) -> bool {
+fn reports_reason(table: &str) -> bool {
     let heard = table.contains("does not let") && table.contains("revoked");
     table.contains("unreachable") && (heard || table.contains("has no grant that holds"))
 }
@@ -142,7 +142,7 @@ fn node_is_invited_joins_and_is_revoked() {
     });
     // The ticket gave it the only address that it knows; it still learns that it is refused, and why.
     wait("the camera says why it has no link", || {
-        says_why(&at(folder, "camera", &["ls"]).exits(0).out())
+        reports_reason(&at(folder, "camera", &["ls"]).exits(0).out())
     });
 }
 

@@ -55,16 +55,16 @@ pub fn ready() -> Fabric {
 }
 
 /// Fails unless the folder has the files with these contents.
-fn are_there(folder: &Path, names: &[&str], contents: &[Vec<u8>]) {
+fn assert_files(folder: &Path, names: &[&str], contents: &[Vec<u8>]) {
     for (name, bytes) in names.iter().zip(contents) {
         let came = fs::read(folder.join(name)).expect("it is there");
         assert!(came == *bytes, "{name:?}");
     }
 }
 
-pub fn wait(what: &str, mut so: impl FnMut() -> bool) {
+pub fn wait(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
-    while !so() {
+    while !condition() {
         assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
         thread::sleep(Duration::from_millis(20));
     }
@@ -143,7 +143,7 @@ fn files_cross_two_hops_intact() {
     let mut send = fabric.command(&arguments[..2], "camera");
     let sent = Run(send.args(&arguments[2..]).output().expect("it runs")).exits(0);
     let received = end(receive, 0);
-    are_there(&into, &names, &contents);
+    assert_files(&into, &names, &contents);
     assert_eq!(
         fs::read_dir(&into).expect("a folder").count(),
         names.len(),
@@ -292,7 +292,7 @@ fn staying_receiver_takes_each_once() {
     terminate(&receiving);
     end(receiving, 0);
     assert!(lines.next().is_none(), "each is told once");
-    are_there(&into, &["one", "two"], &contents);
+    assert_files(&into, &["one", "two"], &contents);
     fabric.stop();
 }
 
@@ -323,7 +323,11 @@ fn unsendable_files_fail_at_once() {
     let run = fabric.run(&["receive", "--from", "base"], "base").exits(2);
     assert!(run.err().contains("base is this node"), "{}", run.err());
     let run = fabric.run(&["receive", "--to", "missing"], "base").exits(2);
-    assert!(run.err().contains("missing is not a folder"), "{}", run.err());
+    assert!(
+        run.err().contains("missing is not a folder"),
+        "{}",
+        run.err()
+    );
     fabric.stop();
 }
 
@@ -429,7 +433,7 @@ fn full_disk_pauses_a_transfer() {
         "{}",
         received.err()
     );
-    are_there(&into, &["a", "b"], &contents);
+    assert_files(&into, &["a", "b"], &contents);
     fabric.stop();
 }
 

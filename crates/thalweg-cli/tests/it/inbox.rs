@@ -246,15 +246,15 @@ fn sender_stopped_when_done_says_so() {
     fabric.signal("camera", "STOP");
     signal(&sending, "CONT");
     let err = sending.stderr.take().expect("it is piped");
-    let (tell, told) = mpsc::channel();
+    let (line_sender, lines_heard) = mpsc::channel();
     let reader = thread::spawn(move || {
         for line in BufReader::new(err).lines() {
             // The receiver of the lines may be gone.
-            let _ = tell.send(line.expect("text"));
+            let _ = line_sender.send(line.expect("text"));
         }
     });
     let has_heard = || {
-        let mut lines = iter::from_fn(|| told.recv_timeout(Duration::from_secs(1)).ok());
+        let mut lines = iter::from_fn(|| lines_heard.recv_timeout(Duration::from_secs(1)).ok());
         lines.any(|line| line.contains("base has everything"))
     };
     // The frozen node sends its pending data whenever it wakes for a moment.
@@ -270,7 +270,7 @@ fn sender_stopped_when_done_says_so() {
     let status = sending.wait().expect("it ends");
     fabric.signal("camera", "CONT");
     reader.join().expect("what it reads is text");
-    let said: Vec<String> = told.iter().collect();
+    let said: Vec<String> = lines_heard.iter().collect();
     assert_eq!(status.code(), Some(0), "{said:?}");
     let is_sum = |line: &String| line.contains("sent 41.0 kB to ") && line.contains("base");
     assert!(said.iter().any(is_sum), "{said:?}");

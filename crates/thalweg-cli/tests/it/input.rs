@@ -152,11 +152,7 @@ fn missing_files_exit_2() {
 fn key_is_made_once_and_private() {
     let folder = tempdir().expect("a directory");
     let first = run(folder.path(), &["id"]).exits(0);
-    assert!(
-        first.err().contains("with a new key"),
-        "{}",
-        first.err()
-    );
+    assert!(first.err().contains("with a new key"), "{}", first.err());
     let second = run(folder.path(), &["id"]).exits(0);
     assert_eq!(first.out(), second.out());
     assert_eq!(second.err(), "");
@@ -262,7 +258,7 @@ fn pipe_for_a_file_fails_at_once() {
         folder
     };
     // Without the check the command would wait for a writer for ever.
-    let told = |folder: &TempDir, command: &[&str], parts: &[&str]| {
+    let assert_says = |folder: &TempDir, command: &[&str], parts: &[&str]| {
         let output = std::process::Command::new("timeout")
             .current_dir(folder.path())
             .args(["30", env!("CARGO_BIN_EXE_thalweg")])
@@ -278,20 +274,20 @@ fn pipe_for_a_file_fails_at_once() {
         &["node", "--config", "node.toml"],
         &["id", "--config", "node.toml"],
     ] {
-        told(
+        assert_says(
             &key,
             command,
             &["the key file a.key is not a regular file", "`key_file`"],
         );
     }
     let state = pipe("a.json", "name = \"a\"\n[fabric]\nstate = \"a.json\"\n");
-    told(
+    assert_says(
         &state,
         &["check", "node.toml"],
         &["a.json is not a regular file", "`state`"],
     );
     let relays = "name = \"a\"\n[reach]\nrelay_ca = \"ca.pem\"\n";
-    told(
+    assert_says(
         &pipe("ca.pem", relays),
         &["check", "node.toml"],
         &["ca.pem", "it is not a regular file"],

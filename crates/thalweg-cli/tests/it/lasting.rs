@@ -30,7 +30,7 @@ impl Show {
             publish,
             subscribe,
         };
-        show.goes_on("it begins");
+        show.wait_for_growth("it begins");
         show
     }
 
@@ -39,7 +39,7 @@ impl Show {
     }
 
     /// Waits until the output grows.
-    fn goes_on(&self, when: &str) {
+    fn wait_for_growth(&self, when: &str) {
         let before = length(&self.written());
         let begun = Instant::now();
         while length(&self.written()) <= before {
@@ -87,11 +87,11 @@ fn output(child: &mut Child) -> std::process::Output {
 fn programs_survive_node_restarts() {
     let mut show = Show::start();
     show.fabric.crash("camera");
-    show.goes_on("the publisher's node was killed");
+    show.wait_for_growth("the publisher's node was killed");
     show.fabric.crash("relay");
-    show.goes_on("the subscriber's node was killed");
+    show.wait_for_growth("the subscriber's node was killed");
     show.fabric.restart("relay", || {});
-    show.goes_on("the subscriber's node was restarted");
+    show.wait_for_growth("the subscriber's node was restarted");
     // Interrupting the publisher first would end the stream for the subscriber.
     let received = end(show.subscribe).err();
     let published = end(show.publish).err();
@@ -109,7 +109,7 @@ fn killed_publisher_is_replaced_at_once() {
     show.publish = Ending(show.fabric.spawn(&PUBLISH, "camera"));
     // The last ADUs of the killed publisher may still come, before those of its successor.
     for _ in 0..5 {
-        show.goes_on("the publisher was killed");
+        show.wait_for_growth("the publisher was killed");
     }
     let received = end(show.subscribe).err();
     assert!(received.contains("died before it ended"), "{received}");

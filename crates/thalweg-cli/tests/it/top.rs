@@ -75,8 +75,8 @@ fn json_lines_survive_a_node_restart() {
         );
     });
     // Lines from before may still be in the pipe; the first line of the new run has no rates.
-    let anew = std::iter::repeat_with(next).find(|view| view["seconds"].is_null());
-    assert!(anew.is_some(), "it goes on");
+    let restarted = std::iter::repeat_with(next).find(|view| view["seconds"].is_null());
+    assert!(restarted.is_some(), "it goes on");
     terminate(&top);
     assert_eq!(top.wait().expect("it ends").code(), Some(0));
     fabric.stop();

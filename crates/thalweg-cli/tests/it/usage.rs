@@ -103,7 +103,11 @@ fn bad_usage_exits_2_with_its_reason() {
     }
     for address in ["0.0.0.0:7400", "tcp:[::]:443", "192.0.2.7:0"] {
         let said = run(folder.path(), &["invite", "--address", address]).exits(2);
-        assert!(said.err().contains("other nodes cannot dial"), "{}", said.err());
+        assert!(
+            said.err().contains("other nodes cannot dial"),
+            "{}",
+            said.err()
+        );
     }
 }
 
@@ -141,10 +145,7 @@ fn bad_values_name_the_expected_kind() {
             "not a whole number\n",
         ),
         (&["plan", "w.toml", "--planner", "x"], "`x`"),
-        (
-            &["send", "a", "b", "--block", "1k"],
-            "not a whole number\n",
-        ),
+        (&["send", "a", "b", "--block", "1k"], "not a whole number\n"),
         (&["invite", "--rights", "publish,fly"], "`fly`"),
         (&["publish", "a", "--from", "x.ts", "--weight", "0"], byte),
         (&["publish", "a", "--from", "x.ts", "--weight", "256"], byte),

@@ -27,7 +27,7 @@ Examples:
 Exits 5 if a delivered share or a median latency differs by more than 10 %.";
 
 /// Largest difference that still agrees, in percent of the first report's value.
-const BEYOND_PERCENT: f64 = 10.0;
+const DIFFERENCE_PERCENT_MAX: f64 = 10.0;
 
 /// Tolerance for rounding: 88 / 80 is slightly above 1.1 in floating point.
 const ROUNDING: f64 = 1e-9;
@@ -173,7 +173,7 @@ impl Row {
             second,
             difference_percent,
             beyond: difference_percent
-                .is_none_or(|percent| percent.abs() > BEYOND_PERCENT + ROUNDING),
+                .is_none_or(|percent| percent.abs() > DIFFERENCE_PERCENT_MAX + ROUNDING),
             claimed,
         }
     }
@@ -202,7 +202,7 @@ fn describe(first: &Report, second: &Report, rows: &[Row], colour: Colour) -> St
             .difference_percent
             .map_or("–".to_owned(), |percent| format!("{percent:+.1} %"));
         let mark = if row.beyond {
-            format!("beyond {BEYOND_PERCENT} %")
+            format!("beyond {DIFFERENCE_PERCENT_MAX} %")
         } else {
             String::new()
         };
@@ -226,6 +226,6 @@ fn describe(first: &Report, second: &Report, rows: &[Row], colour: Colour) -> St
             &format!("{count} delivered shares or median latencies differ"),
         )
     };
-    let _ = writeln!(text, "\n{verdict} (within {BEYOND_PERCENT} %)");
+    let _ = writeln!(text, "\n{verdict} (within {DIFFERENCE_PERCENT_MAX} %)");
     text
 }

@@ -98,7 +98,7 @@ fn describe(status: &Value, colour: Colour) -> String {
 /// Describes faults of the node's own process; empty if there are none.
 fn troubles(status: &Value, colour: Colour) -> String {
     let mut text = String::new();
-    let mut say = |count: &Value, what: &str| {
+    let mut add = |count: &Value, what: &str| {
         if let Some(count) = count.as_u64().filter(|count| *count > 0) {
             let line = format!("{count} {what}");
             let _ = writeln!(text, "{}", colour.paint(Paint::Yellow, &line));
@@ -106,10 +106,9 @@ fn troubles(status: &Value, colour: Colour) -> String {
     };
     let lost =
         "lines of the node's log could not be written: is the disk full, or the log's reader gone?";
-    say(&status["log_lines_lost"], lost);
-    let faults =
-        "tasks of the node panicked, each for a single connection: see the node's log";
-    say(&status["panics"], faults);
+    add(&status["log_lines_lost"], lost);
+    let faults = "tasks of the node panicked, each for a single connection: see the node's log";
+    add(&status["panics"], faults);
     text
 }
 

@@ -30,10 +30,10 @@ use crate::table;
 use crate::terminal::{self, Colour, Paint};
 
 /// The refresh interval; the node's rates cover a second too.
-const EVERY: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The size of a terminal that does not report its own.
-const SIZE_USUAL: (u16, u16) = (80, 24);
+const SIZE_DEFAULT: (u16, u16) = (80, 24);
 
 /// The alternate screen, left on drop.
 struct Screen(io::Stdout);
@@ -45,19 +45,19 @@ pub async fn run(socket: &Socket) -> Outcome {
     let mut status = socket.status().await?;
     let mut answered = Instant::now();
     let mut silence = None;
-    let mut ticks = interval(EVERY);
+    let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
     let mut screen = Screen::enter()?;
     loop {
         let colour = Colour::of_stdout();
         let note = silence.as_deref().map(|why| note(answered, why));
-        let (width, height) = size().unwrap_or(SIZE_USUAL);
+        let (width, height) = size().unwrap_or(SIZE_DEFAULT);
         let text = frame(&status, note.as_deref(), height, colour);
         screen.draw(&narrowed(&text, width.into()))?;
         let answer = tokio::select! {
             answer = async { ticks.tick().await; socket.status().await } => answer,
-            () = shutdown.asked() => return Ok(Code::Done),
+            () = shutdown.requested() => return Ok(Code::Done),
         };
         match answer {
             Ok(new) => (status, answered, silence) = (new, Instant::now(), None),
@@ -71,14 +71,14 @@ pub async fn run(socket: &Socket) -> Outcome {
 pub async fn lines(socket: &Socket) -> Outcome {
     let mut shutdown = Shutdown::listen()?;
     terminal::print(&(serde_json::to_string(&socket.status().await?)? + "\n"))?;
-    let mut ticks = interval(EVERY);
+    let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
     let mut is_gone = false;
     loop {
         let answer = tokio::select! {
             answer = async { ticks.tick().await; socket.status().await } => answer,
-            () = shutdown.asked() => return Ok(Code::Done),
+            () = shutdown.requested() => return Ok(Code::Done),
         };
         match answer {
             Ok(status) => {
@@ -87,7 +87,7 @@ pub async fn lines(socket: &Socket) -> Outcome {
             }
             Err(failure) if !is_gone => {
                 let why = failure.sentence();
-                terminal::tell(&format!("the node has not answered, retrying: {why}"));
+                terminal::print_notice(&format!("the node has not answered, retrying: {why}"));
                 is_gone = true;
             }
             Err(_) => {}

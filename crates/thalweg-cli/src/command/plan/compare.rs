@@ -57,13 +57,13 @@ fn paths(reports: &[(Planner, Report)]) -> String {
     }
     let mut text = String::new();
     for (path, planners) in paths {
-        let whose = if planners.len() == reports.len() {
+        let planners = if planners.len() == reports.len() {
             "all".to_owned()
         } else {
             planners.join(", ")
         };
         text.push('\n');
-        text.push_str(&folded(&format!("{whose}: {path}")));
+        text.push_str(&folded(&format!("{planners}: {path}")));
     }
     text
 }

@@ -130,7 +130,7 @@ impl Planned {
             format!("no tree to these sinks costs less than {:.4}", tree.bound)
         };
         format!(
-            "links   {}, one copy each\ncost    {:.4} = adapters {:.4} + links {:.4} + quality {:.4}\n        {verdict}; the ways apart {:.4}\n",
+            "links   {}, one copy each\ncost    {:.4} = adapters {:.4} + links {:.4} + quality {:.4}\n        {verdict}; separate paths {:.4}\n",
             tree.links().len(),
             tree.cost,
             parts.adapters,

@@ -55,7 +55,7 @@ impl Bar {
                 }
                 self.bar.set_position(bytes);
             }
-            Event::Notice(sentence) => terminal::tell_above(&self.bar, &sentence),
+            Event::Notice(sentence) => terminal::print_notice_above(&self.bar, &sentence),
             _ => {}
         }
     }

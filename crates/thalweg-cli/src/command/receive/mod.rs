@@ -104,19 +104,21 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     });
     loop {
         let bar = Bar::new("receiving");
-        let (ended, is_asked) = one(&mut inbox, &bar, &mut shutdown).await;
+        let (ended, is_requested) = one(&mut inbox, &bar, &mut shutdown).await;
         bar.clear();
         match ended {
-            Ended::Through(Ok(received)) => tell(arguments, &received)?,
-            Ended::Through(Err(error)) if arguments.stay && error.is_of_one() => {
-                terminal::tell(&error.to_string());
+            Ended::Finished(Ok(received)) => print_summary(arguments, &received)?,
+            Ended::Finished(Err(error)) if arguments.stay && error.is_of_one() => {
+                terminal::print_notice(&error.to_string());
             }
-            Ended::Through(Err(error)) => {
+            Ended::Finished(Err(error)) => {
                 let code = code(&error);
                 return Err(error).or_code(code);
             }
-            Ended::Unheard => {
-                terminal::tell("everything is here, but the sender may not have been notified");
+            Ended::Unconfirmed => {
+                terminal::print_notice(
+                    "everything is here, but the sender may not have been notified",
+                );
             }
             Ended::Stopped if arguments.stay => {}
             Ended::Stopped => {
@@ -126,7 +128,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
                 );
             }
         }
-        if is_asked || !arguments.stay {
+        if is_requested || !arguments.stay {
             return Ok(Code::Done);
         }
     }
@@ -135,11 +137,11 @@ pub async fn run(arguments: &Arguments) -> Outcome {
 /// How one transfer ended.
 enum Ended {
     /// The transfer ended by itself.
-    Through(Result<Received, TransferError>),
+    Finished(Result<Received, TransferError>),
     /// A request to stop came before all files were complete.
     Stopped,
     /// After a request to stop, all files were complete, but the sender did not confirm that in time.
-    Unheard,
+    Unconfirmed,
 }
 
 /// Receives one transfer, or until a request to stop, and returns whether there was one. If all
@@ -154,14 +156,14 @@ async fn one(inbox: &mut Inbox, bar: &Bar, shutdown: &mut Shutdown) -> (Ended, b
     });
     tokio::pin!(receiving);
     tokio::select! {
-        received = &mut receiving => return (Ended::Through(received), false),
-        () = shutdown.asked() => {}
+        received = &mut receiving => return (Ended::Finished(received), false),
+        () = shutdown.requested() => {}
     }
     if !is_whole.load(Ordering::Relaxed) {
         return (Ended::Stopped, true);
     }
     let received = tokio::time::timeout(GOODBYE_MAX, receiving).await;
-    let ended = received.map_or(Ended::Unheard, Ended::Through);
+    let ended = received.map_or(Ended::Unconfirmed, Ended::Finished);
     (ended, true)
 }
 
@@ -172,7 +174,7 @@ fn code(error: &TransferError) -> Code {
     }
 }
 
-fn tell(arguments: &Arguments, received: &Received) -> Result<(), Failure> {
+fn print_summary(arguments: &Arguments, received: &Received) -> Result<(), Failure> {
     let names: Vec<String> = received
         .files
         .iter()
@@ -188,7 +190,7 @@ fn tell(arguments: &Arguments, received: &Received) -> Result<(), Failure> {
     } else {
         String::new()
     };
-    terminal::tell(&format!(
+    terminal::print_notice(&format!(
         "received {what} from {}: {} in {}{before}",
         received.from,
         size(came),

@@ -134,7 +134,7 @@ impl Arguments {
     }
 
     /// Prints the phrase to standard output for programs, and instructions for people to standard error.
-    fn tell_phrase(&self, bar: &Bar, phrase: &str) {
+    fn print_phrase(&self, bar: &Bar, phrase: &str) {
         let line = if self.json {
             format!("{}\n", json!({ "phrase": phrase }))
         } else {
@@ -167,7 +167,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let (through, sent) = channel();
     let sending = async {
         let events = |event| match event {
-            Event::Phrase(phrase) => arguments.tell_phrase(&bar, &phrase),
+            Event::Phrase(phrase) => arguments.print_phrase(&bar, &phrase),
             Event::Sent(sent) => {
                 // Read after a request to stop, if there is one.
                 let _ = through.send(*sent);
@@ -191,10 +191,10 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     };
     let sent = tokio::select! {
         sent = sending => sent,
-        () = shutdown.asked() => {
+        () = shutdown.requested() => {
             bar.clear();
             if let Some(sent) = arguments.all_of(sent.try_iter()) {
-                tell(arguments, &sent)?;
+                print_summary(arguments, &sent)?;
                 return Ok(Code::Done);
             }
             return fail(Code::Failed, arguments.stopped(has_begun.load(Ordering::Relaxed)));
@@ -208,7 +208,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         let code = code(&error);
         Err(error).or_code(code)
     })?;
-    tell(arguments, &sent)?;
+    print_summary(arguments, &sent)?;
     Ok(Code::Done)
 }
 
@@ -225,14 +225,14 @@ fn code(error: &TransferError) -> Code {
     }
 }
 
-fn tell(arguments: &Arguments, sent: &Sent) -> Result<(), Failure> {
+fn print_summary(arguments: &Arguments, sent: &Sent) -> Result<(), Failure> {
     let again = sent.bytes_given.saturating_sub(sent.bytes);
     let again = if again > 0 {
         format!(", {} of it resent", size(again))
     } else {
         String::new()
     };
-    terminal::tell(&format!(
+    terminal::print_notice(&format!(
         "sent {} to {} in {}{again}",
         size(sent.bytes),
         sent.whole.join(", "),

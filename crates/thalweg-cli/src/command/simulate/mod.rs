@@ -176,7 +176,7 @@ fn judge(report: &Report, worlds: &Worlds<'_>, arguments: &Arguments) -> Code {
         return Code::Done;
     }
     for sentence in report.violations.iter().take(5) {
-        terminal::complain(sentence);
+        terminal::print_error(sentence);
     }
     let more = report.violations.len().saturating_sub(5);
     let more = if more > 0 {
@@ -184,7 +184,7 @@ fn judge(report: &Report, worlds: &Worlds<'_>, arguments: &Arguments) -> Code {
     } else {
         String::new()
     };
-    terminal::complain(&format!(
+    terminal::print_error(&format!(
         "seed {} broke a law{more}; to replay it: {}",
         report.seed,
         worlds.replay(report.seed, arguments)

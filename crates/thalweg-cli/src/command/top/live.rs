@@ -16,7 +16,7 @@ use super::figure;
 use super::frame::Frame;
 use super::frame::palette::Palette;
 use super::reading::Reading;
-use super::state::{State, Wish};
+use super::state::{Action, State};
 use super::view::View;
 use crate::exit::{Code, Outcome};
 use crate::shutdown::Shutdown;
@@ -61,9 +61,9 @@ pub async fn run(mut feed: Feed, every: String) -> Outcome {
         tokio::select! {
             input = inputs.recv() => match input {
                 Some(Input::Key(key)) => match live.state.handle_key(key, &live.view) {
-                    Wish::None => {}
-                    Wish::Redraw => screen.0.clear()?,
-                    Wish::Quit => break,
+                    Action::None => {}
+                    Action::Redraw => screen.0.clear()?,
+                    Action::Quit => break,
                 },
                 Some(Input::Resize) => {}
                 // The terminal is gone.
@@ -73,7 +73,7 @@ pub async fn run(mut feed: Feed, every: String) -> Outcome {
                 Some(answer) => live.handle_answer(answer),
                 None => break,
             },
-            () = shutdown.asked() => break,
+            () = shutdown.requested() => break,
         }
     }
     asking.abort();

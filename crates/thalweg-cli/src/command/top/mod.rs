@@ -55,7 +55,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const INTERVAL_MAX: Duration = Duration::from_secs(3_600);
 
 /// The width of a frame that is not for a terminal.
-const WIDTH_USUAL: u16 = 80;
+const WIDTH_DEFAULT: u16 = 80;
 
 /// Watch a node: links, queues by importance, latency, streams, and drops with their causes.
 #[derive(Debug, Args)]
@@ -127,7 +127,7 @@ async fn lines(mut feed: Feed) -> Outcome {
     loop {
         let answer = tokio::select! {
             answer = feed.next() => answer,
-            () = shutdown.asked() => return Ok(Code::Done),
+            () = shutdown.requested() => return Ok(Code::Done),
         };
         match answer {
             Ok(now) => {
@@ -137,7 +137,7 @@ async fn lines(mut feed: Feed) -> Outcome {
                 (before, is_gone) = (now, false);
             }
             Err(failure) if !is_gone => {
-                terminal::tell(&gone("", &failure.sentence()));
+                terminal::print_notice(&gone("", &failure.sentence()));
                 is_gone = true;
             }
             Err(_) => {}
@@ -159,9 +159,9 @@ fn width() -> u16 {
     if io::stdout().is_terminal()
         && let Ok((width, _)) = size()
     {
-        return width.max(WIDTH_USUAL);
+        return width.max(WIDTH_DEFAULT);
     }
-    WIDTH_USUAL
+    WIDTH_DEFAULT
 }
 
 fn parse_interval(text: &str) -> anyhow::Result<Duration> {

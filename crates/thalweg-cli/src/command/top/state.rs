@@ -34,7 +34,7 @@ pub enum Sort {
 
 /// What a key asks for besides a change of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum Action {
     /// Nothing.
     None,
     /// Redraw the whole screen.
@@ -72,12 +72,12 @@ impl State {
     }
 
     /// Handles a key.
-    pub fn handle_key(&mut self, key: KeyEvent, view: &View) -> Wish {
+    pub fn handle_key(&mut self, key: KeyEvent, view: &View) -> Action {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('c' | 'd') if is_control => return Wish::Quit,
-            KeyCode::Char('l') if is_control => return Wish::Redraw,
-            KeyCode::Char('q') => return Wish::Quit,
+            KeyCode::Char('c' | 'd') if is_control => return Action::Quit,
+            KeyCode::Char('l') if is_control => return Action::Redraw,
+            KeyCode::Char('q') => return Action::Quit,
             // Any key closes the help and does nothing else, except the keys that end the program.
             _ if self.has_help => self.has_help = false,
             KeyCode::Char('?' | 'h') => self.has_help = true,
@@ -94,7 +94,7 @@ impl State {
             }
             _ => {}
         }
-        Wish::None
+        Action::None
     }
 
     /// Returns the index of the selected link.

@@ -248,11 +248,11 @@ fn dropped(stream: &Stream) -> BTreeMap<String, u64> {
 /// Returns how many ADUs of a stream wait in the outboxes that are reported.
 fn waiting(stream: &Stream, now: &Reading) -> Option<u64> {
     let outboxes = now.links.iter().filter_map(|link| link.outbox.as_ref());
-    let mut told = None;
+    let mut total = None;
     for outbox in outboxes {
         let flows = outbox.flows.iter();
         let its = flows.filter(|flow| flow.stream == stream.name);
-        *told.get_or_insert(0) += its.map(|flow| flow.adus).sum::<u64>();
+        *total.get_or_insert(0) += its.map(|flow| flow.adus).sum::<u64>();
     }
-    told
+    total
 }

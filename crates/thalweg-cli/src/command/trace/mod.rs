@@ -22,7 +22,7 @@ use crate::terminal::{self, Colour};
 use summary::Summary;
 
 /// The longest interval and wait: an hour.
-const LONGEST: Duration = Duration::from_secs(3_600);
+const WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 /// The most ADUs of one run; a whole day at ten per second needs several runs.
 const COUNT_MAX: u32 = 10_000;
@@ -71,7 +71,7 @@ pub struct Arguments {
 
 fn parse_wait(text: &str) -> Result<Duration, String> {
     let time = parse_time(text)?;
-    if time <= LONGEST {
+    if time <= WAIT_MAX {
         Ok(time)
     } else {
         Err("at most an hour".into())
@@ -91,7 +91,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         let patience = Instant::now() + arguments.wait.max(arguments.every).into();
         let end = tokio::select! {
             end = next(&mut tracer, &mut summary, &mut sinks, patience, arguments.json) => end?,
-            () = shutdown.asked() => Some(End::Asked),
+            () = shutdown.requested() => Some(End::Asked),
         };
         if let Some(end) = end {
             break end;

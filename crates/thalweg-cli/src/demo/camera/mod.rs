@@ -63,11 +63,11 @@ pub fn run(
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let picture = video.next().context("cannot read the next frame of the video")?;
+        let picture = video
+            .next()
+            .context("cannot read the next frame of the video")?;
         // The scheduled time: delay of this thread counts as latency.
-        let layers = encoder
-            .encode(&picture)
-            .context("cannot encode a frame")?;
+        let layers = encoder.encode(&picture).context("cannot encode a frame")?;
         take(Arc::new(Shot {
             index,
             capture,

@@ -245,8 +245,9 @@ impl Live {
 
     /// Returns the state with the curve from frame `from` on, and the next value of `from`.
     pub fn tick(&self, from: usize) -> (Tick, usize) {
-        let point =
-            |screen: &Screen, frame: usize| screen.look(|score| score.curve().get(frame).copied());
+        let point = |screen: &Screen, frame: usize| {
+            screen.with_score(|score| score.curve().get(frame).copied())
+        };
         let curve: Vec<_> = (from..)
             .map_while(|frame| {
                 let unplanned = point(&self.unplanned.screen, frame)?;
@@ -290,7 +291,7 @@ impl Side {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         let seals: Vec<bool> = links.iter().filter_map(|link| link.sealed).collect();
-        self.screen.look(|score| {
+        self.screen.with_score(|score| {
             let metrics = score.metrics(std::collections::BTreeMap::new(), false);
             let shown = score.curve().iter().rev().find(|sample| sample.layers > 0);
             View {
@@ -301,7 +302,7 @@ impl Side {
                 psnr_cb_mean_db: metrics.psnr_cb_mean_db,
                 psnr_y_now_db: score.curve().last().map(|sample| sample.y_db),
                 layers_shown: shown.map_or(0, |sample| sample.layers),
-                still_for_s: score.standing() as f64 / f64::from(FPS),
+                still_for_s: score.frozen_frames() as f64 / f64::from(FPS),
                 latency_ms: metrics.latency_ms,
                 sealed_on_insecure: (!seals.is_empty()).then(|| seals.iter().all(|sealed| *sealed)),
                 links,

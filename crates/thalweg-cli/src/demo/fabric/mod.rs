@@ -118,7 +118,7 @@ impl Fabric {
             Err(_) => anyhow::bail!(
                 "the stream did not start within {} s: {}",
                 START_MAX.as_secs(),
-                why_not(source).await
+                missing_plan_reason(source).await
             ),
         }
         Ok((publisher, subscriber))
@@ -296,7 +296,7 @@ fn address(place: u8, at: u16) -> SocketAddr {
 }
 
 /// Returns why a publisher has no plan, as far as its node knows.
-async fn why_not(source: &Handle) -> String {
+async fn missing_plan_reason(source: &Handle) -> String {
     let Some(status) = source.status().await else {
         return "its node has stopped".into();
     };

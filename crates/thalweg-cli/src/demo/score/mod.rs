@@ -9,7 +9,7 @@
 //! | `frames_shown` | frames with a base layer that arrived in time |
 //! | `frames_late` | all others |
 //! | `psnr_*_mean_db` | mean of the frames' dB values, over all frames sent |
-//! | `latency_ms` | capture of a frame (before encoding) to arrival of its base layer, over the frames that arrived |
+//! | `latency_ms` | capture of a frame (before encoding) to arrival of its base layer, if it arrived |
 //! | `link_bytes` | bytes delivered by each direction of each link, headers included, all traffic |
 //! | `sealed_on_insecure` | whether every payload on a link that requires sealing was sealed when sent |
 
@@ -101,7 +101,7 @@ impl Score {
     }
 
     /// Returns how many frames were late in a row until now.
-    pub fn standing(&self) -> usize {
+    pub fn frozen_frames(&self) -> usize {
         self.curve
             .iter()
             .rev()

@@ -18,7 +18,7 @@ fn late_frame_scores_the_old_picture() {
     let step = 10.0 * (255.0_f64 * 255.0 / 100.0).log10();
     let mean = metrics.psnr_y_mean_db.expect("two frames");
     assert!((mean - f64::midpoint(100.0, step)).abs() < 1e-9, "{mean}");
-    assert_eq!(score.standing(), 1);
+    assert_eq!(score.frozen_frames(), 1);
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl Screen {
     }
 
     /// Calls `read` with the score so far.
-    pub fn look<T>(&self, read: impl FnOnce(&Score) -> T) -> T {
+    pub fn with_score<T>(&self, read: impl FnOnce(&Score) -> T) -> T {
         read(&self.inner().score)
     }
 
@@ -120,7 +120,7 @@ pub fn run(
     shown: &watch::Sender<Option<Bytes>>,
     kind: console::Kind,
 ) -> anyhow::Result<()> {
-    let mut standing: Option<Yuv420> = None;
+    let mut frozen_frames: Option<Yuv420> = None;
     while let Ok(shot) = shots.recv() {
         let due = shot.capture + playout;
         thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -134,17 +134,17 @@ pub fn run(
         let count = match decoded {
             Some(Ok(picture)) if same_size(&picture, &shot.picture) => {
                 shown.send_replace(Some(console::frame(kind, &picture)));
-                standing = Some(picture);
+                frozen_frames = Some(picture);
                 layers.len()
             }
             _ => 0,
         };
-        let grey = standing
+        let grey = frozen_frames
             .is_none()
             .then(|| Yuv420::grey(shot.picture.width(), shot.picture.height()));
         let picture = match &grey {
             Some(grey) => grey.as_ref().map_err(Clone::clone)?,
-            None => standing
+            None => frozen_frames
                 .as_ref()
                 .expect("it is there when the grey one is not"),
         };

@@ -132,7 +132,7 @@ async fn garbage_gives_nothing() {
 #[tokio::test]
 async fn oversized_picture_is_reported() {
     let at_most = thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX - 128;
-    for (bytes, is_told) in [(at_most, false), (at_most + 256, true)] {
+    for (bytes, is_reported) in [(at_most, false), (at_most + 256, true)] {
         let (mut feed, _folder) = feed(
             &clip_of([(0, 400), (1, bytes), (2, 400)].into_iter()),
             false,
@@ -143,7 +143,7 @@ async fn oversized_picture_is_reported() {
         let told = "1 units were dropped: an ADU holds at most 8 MiB";
         assert_eq!(
             sentence.contains(told),
-            is_told,
+            is_reported,
             "{bytes} bytes: {sentence}"
         );
     }

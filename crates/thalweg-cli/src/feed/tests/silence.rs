@@ -12,7 +12,7 @@ fn at(millis: u64) -> StdDuration {
 }
 
 /// A snapshot of a port that received `bytes` bytes, `foreign` of the RTP packets being foreign.
-fn port(bytes: u64, foreign: u64, lack: Option<Lack>, units: u64) -> Sight {
+fn port(bytes: u64, foreign: u64, lack: Option<Lack>, units: u64) -> Snapshot {
     let port = PortCounts {
         bytes,
         foreign,
@@ -28,7 +28,7 @@ fn port(bytes: u64, foreign: u64, lack: Option<Lack>, units: u64) -> Sight {
         port,
         ..Trouble::default()
     };
-    Sight {
+    Snapshot {
         seen,
         trouble,
         lack,
@@ -41,15 +41,15 @@ fn silence_and_its_end_are_reported() {
     let mut watch = Watch::new("udp://:5004".into(), at(0));
     assert!(watch.patience(at(0)) < at(3_000));
     let lacks = Some(Lack::Packets);
-    let said = watch.look(at(2_500), port(0, 0, lacks.clone(), 0), false);
+    let said = watch.check(at(2_500), port(0, 0, lacks.clone(), 0), false);
     let said = said.expect("nothing came");
     assert!(said.contains("no data received from udp://:5004"), "{said}");
-    assert_eq!(watch.look(at(5_000), port(0, 0, lacks, 0), false), None);
-    let works = watch.look(at(6_000), port(9_000, 0, None, 3), true);
+    assert_eq!(watch.check(at(5_000), port(0, 0, lacks, 0), false), None);
+    let works = watch.check(at(6_000), port(9_000, 0, None, 3), true);
     assert_eq!(works.as_deref(), Some("receiving MPEG-TS from udp://:5004"));
-    assert_eq!(watch.look(at(6_040), port(9_900, 0, None, 4), true), None);
-    let again = watch.look(at(8_540), port(9_900, 0, None, 4), false);
-    assert!(again.expect("it stopped").contains("no data received"));
+    assert_eq!(watch.check(at(6_040), port(9_900, 0, None, 4), true), None);
+    let second = watch.check(at(8_540), port(9_900, 0, None, 4), false);
+    assert!(second.expect("it stopped").contains("no data received"));
 }
 
 #[test]
@@ -62,11 +62,11 @@ fn sparse_source_is_reported_less() {
         watch.begin(now);
         while now + watch.patience(now) < next {
             now += watch.patience(now);
-            let silence = watch.look(now, port(unit, 0, None, unit - 1), false);
+            let silence = watch.check(now, port(unit, 0, None, unit - 1), false);
             said += u32::from(silence.is_some());
         }
         now = next;
-        watch.look(now, port(unit, 0, None, unit), true);
+        watch.check(now, port(unit, 0, None, unit), true);
     }
     assert!((1..=3).contains(&said), "{said}");
 }
@@ -74,7 +74,7 @@ fn sparse_source_is_reported_less() {
 #[test]
 fn foreign_input_is_named() {
     let mut watch = Watch::new("udp://:5004".into(), at(0));
-    let mut look = |sight| watch.look(at(0), sight, false).expect("another kind");
+    let mut look = |snapshot| watch.check(at(0), snapshot, false).expect("another kind");
     let other = look(port(9_000, 0, Some(Lack::Packets), 0));
     assert!(
         other.contains("9000 bytes") && other.contains("an MP4 or MOV file"),

@@ -22,7 +22,7 @@ const SHARE_MIN: f64 = 0.01;
 const RATE_MARGIN: f64 = 1.05;
 
 /// Loss shares of neighbouring importances that differ by less are merged.
-const ALIKE: f64 = 0.1;
+const SHARE_STEP_MIN: f64 = 0.1;
 
 /// How many streams of a link are named.
 const NAMED_MAX: usize = 6;
@@ -41,7 +41,7 @@ pub(super) fn describe(status: &Value) -> String {
     let own = word(&status["node"]["name"]);
     let elsewhere = list(&status["streams"]).iter();
     let elsewhere = elsewhere.filter_map(|stream| lost_elsewhere(stream, &own));
-    let waiting = list(&status["streams"]).iter().filter_map(held_up);
+    let waiting = list(&status["streams"]).iter().filter_map(waits_for);
     here.chain(elsewhere)
         .chain(waiting)
         .chain(rates)
@@ -50,13 +50,13 @@ pub(super) fn describe(status: &Value) -> String {
 }
 
 /// Names the subscribers that a stream waits for, if it waits.
-fn held_up(stream: &Value) -> Option<String> {
-    let held_up = &stream["held_up"];
-    let by: Vec<String> = list(&held_up["by"]).iter().map(word).collect();
-    let seconds = held_up["seconds"].as_f64()?;
-    let kept = held_up["kept_bytes"].as_f64().unwrap_or(0.0) / f64::from(1 << 20);
+fn waits_for(stream: &Value) -> Option<String> {
+    let wait = &stream["held_up"];
+    let by: Vec<String> = list(&wait["by"]).iter().map(word).collect();
+    let seconds = wait["seconds"].as_f64()?;
+    let kept = wait["kept_bytes"].as_f64().unwrap_or(0.0) / f64::from(1 << 20);
     Some(format!(
-        "{} waits for {} for {seconds:.0} s, which takes less than comes or cannot be reached; {kept:.1} MiB are kept. \
+        "{} has waited {seconds:.0} s for {}, which reads too slowly or cannot be reached; {kept:.1} MiB are kept. \
          `publish --wait-at-most` bounds the wait.",
         word(&stream["name"]),
         by.join(", "),
@@ -92,7 +92,7 @@ fn streams_of_link(link: &Value) -> Vec<String> {
 
 /// Describes what a link carries and what its streams ask for.
 fn shared(link: &Value, traffic: &[Value]) -> String {
-    let mut asked: Vec<String> = traffic
+    let mut requests: Vec<String> = traffic
         .iter()
         .take(NAMED_MAX)
         .map(|stream| {
@@ -107,7 +107,7 @@ fn shared(link: &Value, traffic: &[Value]) -> String {
         })
         .collect();
     if traffic.len() > NAMED_MAX {
-        asked.push(format!("{} more", traffic.len() - NAMED_MAX));
+        requests.push(format!("{} more", traffic.len() - NAMED_MAX));
     }
     let sum: f64 = traffic
         .iter()
@@ -128,9 +128,9 @@ fn shared(link: &Value, traffic: &[Value]) -> String {
         "together"
     };
     format!(
-        "{carries}; {} are asked of it ({}; {beside}).",
+        "{carries}; the offered load is {} ({}; {beside}).",
         rate(sum),
-        asked.join("; ")
+        requests.join("; ")
     )
 }
 
@@ -233,7 +233,10 @@ fn by_importance(bands: &[Value]) -> Vec<String> {
         let (adus, dropped) = (count(&band["adus"]), count(&band["dropped"]));
         let [from, to] = [0, 1].map(|end| count(&band["importance"][end]));
         match groups.last_mut() {
-            Some(last) if (share(last.dropped, last.adus) - share(dropped, adus)).abs() < ALIKE => {
+            Some(last)
+                if (share(last.dropped, last.adus) - share(dropped, adus)).abs()
+                    < SHARE_STEP_MIN =>
+            {
                 last.to = to;
                 last.adus += adus;
                 last.dropped += dropped;

@@ -50,8 +50,8 @@ fn losing_stream_names_its_rival() {
         &[
             "truck/cam1 to relay: 63 % of 1500 ADUs dropped here in the last 8 s (880",
             "    expired, 60 pre-empted); importance 0–127: 88 %, 128–255: 12 %. The link",
-            "    carries 4.0 Mbit/s; 6.0 Mbit/s are asked of it (truck/cam1 3.0 Mbit/s, 63 %",
-            "    dropped; truck/cam2 3.0 Mbit/s; together).",
+            "    carries 4.0 Mbit/s; the offered load is 6.0 Mbit/s (truck/cam1 3.0 Mbit/s,",
+            "    63 % dropped; truck/cam2 3.0 Mbit/s; together).",
         ],
     );
 }
@@ -63,7 +63,7 @@ fn lone_stream_has_no_rival() {
         &describe(&link(&traffic, &json!({}))),
         &[
             "cam to relay: 50 % of 20 ADUs dropped here in the last 8 s (5 expired, 5",
-            "    pre-empted). The link sends 4.0 Mbit/s; 3.0 Mbit/s are asked of it (cam",
+            "    pre-empted). The link sends 4.0 Mbit/s; the offered load is 3.0 Mbit/s (cam",
             "    3.0 Mbit/s, 50 % dropped; no other stream).",
         ],
     );
@@ -126,7 +126,7 @@ fn waiting_stream_names_its_subscriber() {
     assert_lines(
         &describe(&status),
         &[
-            "truck/cam1 waits for base for 31 s, which takes less than comes or cannot be",
+            "truck/cam1 has waited 31 s for base, which reads too slowly or cannot be",
             "    reached; 16.0 MiB are kept. `publish --wait-at-most` bounds the wait.",
         ],
     );

@@ -92,9 +92,9 @@ impl Cell {
 
     /// Returns the cell in another tone if `is_so`.
     #[must_use]
-    pub fn toned(self, is_so: bool, tone: Tone) -> Self {
+    pub fn toned(self, condition: bool, tone: Tone) -> Self {
         Self {
-            tone: if is_so { tone } else { self.tone },
+            tone: if condition { tone } else { self.tone },
             ..self
         }
     }

@@ -41,7 +41,7 @@ pub fn draw(frame: &Frame, area: Rect, buffer: &mut Buffer) {
     let names_end = columns::draw(&columns, &rows, frame.palette, area, buffer);
     if links.is_empty() {
         let text = "  none: no peer is connected, and none is configured";
-        frame.say(text, Tone::Dim, area, 1, buffer);
+        frame.write_line(text, Tone::Dim, area, 1, buffer);
     }
     // The reason takes the place of the figures, which are unknown while a link is down.
     let start = names_end + 1;
@@ -57,8 +57,8 @@ pub fn draw(frame: &Frame, area: Rect, buffer: &mut Buffer) {
             |why| format!("{}: {why}", link.state),
         );
         let blank = " ".repeat(rest.width.into());
-        frame.say(&blank, Tone::Plain, rest, line + 1, buffer);
-        frame.say(&text, Tone::Bad, rest, line + 1, buffer);
+        frame.write_line(&blank, Tone::Plain, rest, line + 1, buffer);
+        frame.write_line(&text, Tone::Bad, rest, line + 1, buffer);
     }
 }
 

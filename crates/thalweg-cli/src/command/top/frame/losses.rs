@@ -32,7 +32,7 @@ pub fn draw(frame: &Frame, area: Rect, buffer: &mut Buffer) {
     if losses.is_empty() || area.height < 2 {
         return;
     }
-    losses.sort_by_key(|(_, loss)| (is_meant(loss), std::cmp::Reverse(loss.adus)));
+    losses.sort_by_key(|(_, loss)| (is_planned(loss), std::cmp::Reverse(loss.adus)));
     let room = usize::from(area.height) - 1;
     let rows: Vec<_> = losses.iter().take(room).map(row).collect();
     let title = match losses.len() {
@@ -56,7 +56,7 @@ fn all(view: &View) -> impl Iterator<Item = (&StreamView, &Loss)> {
 }
 
 /// Returns whether the plan drops it on purpose, or the stream had no subscriber.
-fn is_meant(loss: &Loss) -> bool {
+fn is_planned(loss: &Loss) -> bool {
     ["filtered", "no-subscriber"].contains(&loss.cause.as_str())
 }
 

@@ -36,7 +36,7 @@ use super::state::State;
 use super::view::{LinkView, View};
 
 /// In a smaller window nothing is legible.
-const LEAST: (u16, u16) = (50, 10);
+const SIZE_MIN: (u16, u16) = (50, 10);
 
 /// From this height on blank lines separate the parts.
 const HEIGHT_AIRY: u16 = 20;
@@ -155,7 +155,7 @@ impl Frame<'_> {
     }
 
     /// Writes a text into a line of an area, if the line exists.
-    fn say(&self, text: &str, tone: Tone, area: Rect, line: usize, buffer: &mut Buffer) {
+    fn write_line(&self, text: &str, tone: Tone, area: Rect, line: usize, buffer: &mut Buffer) {
         if let Some(line) = area.rows().nth(line) {
             let text = figure::fit(text, line.width.into());
             buffer.set_string(line.x, line.y, text, self.palette.style(tone));
@@ -167,7 +167,7 @@ impl Frame<'_> {
         let heights = self.heights(area, in_two);
         let note = parts.take(heights.gap.max(usize::from(self.note.is_some())));
         if let Some(text) = self.note {
-            self.say(text, Tone::Bad, note, 0, buffer);
+            self.write_line(text, Tone::Bad, note, 0, buffer);
         }
         let below = Rect {
             y: note.bottom(),
@@ -193,16 +193,16 @@ impl Frame<'_> {
 
 impl Widget for Frame<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
-        let (width, height) = LEAST;
+        let (width, height) = SIZE_MIN;
         if self.is_live() && (area.width < width || area.height < height) {
             let text = format!("too small: {width}×{height} at least");
-            self.say(&text, Tone::Plain, area, 0, buffer);
+            self.write_line(&text, Tone::Plain, area, 0, buffer);
             return;
         }
         let mut parts = Parts(area);
         if self.is_live() {
             let footer = parts.take_last();
-            self.say(KEYS, Tone::Dim, footer, 0, buffer);
+            self.write_line(KEYS, Tone::Dim, footer, 0, buffer);
         }
         self.header(parts.take(1), buffer);
         if self.state.has_help {

@@ -36,7 +36,7 @@ pub fn draw(
     };
     let width = usize::from(area.width);
     let mut lines = area.rows();
-    let mut say = |text: &str, tone| {
+    let mut write_line = |text: &str, tone| {
         if let Some(line) = lines.next() {
             buffer.set_string(
                 line.x,
@@ -52,13 +52,13 @@ pub fn draw(
         } else {
             "there is no link at present"
         };
-        say(&format!("queue to {}: {why}", link.name), Tone::Dim);
+        write_line(&format!("queue to {}: {why}", link.name), Tone::Dim);
         return;
     };
-    say(&title(link, outbox, width), Tone::Strong);
+    write_line(&title(link, outbox, width), Tone::Strong);
     let has_drops = link.drops_per_second.is_some_and(|rate| rate > 0.0);
     let tone = if has_drops { Tone::Warn } else { Tone::Plain };
-    say(&dropped(outbox, width), tone);
+    write_line(&dropped(outbox, width), tone);
     let lines: Vec<Rect> = lines.collect();
     bars(&outbox.by_importance, in_two, palette, &lines, buffer);
 }

@@ -39,7 +39,7 @@ pub fn draw(frame: &Frame, area: Rect, buffer: &mut Buffer) {
     columns::draw(&columns, &rows, frame.palette, area, buffer);
     if streams.is_empty() {
         let text = "  none: this node knows of no published stream";
-        frame.say(text, Tone::Dim, area, 1, buffer);
+        frame.write_line(text, Tone::Dim, area, 1, buffer);
     }
 }
 

@@ -119,8 +119,8 @@ fn rates_use_the_uptime() {
     assert_eq!(rates, [Some(2.0), Some(100.0), Some(10.0)]);
     // The node was restarted, or the stream published again: the counters start at zero.
     for now in [moment(3.0, 20), moment(12.0, 20)] {
-        let (anew, _) = view(Some(moment(10.0, 100)), now);
-        assert_eq!(anew.streams[0].adus_per_second, None);
+        let (restarted, _) = view(Some(moment(10.0, 100)), now);
+        assert_eq!(restarted.streams[0].adus_per_second, None);
     }
 }
 
@@ -168,8 +168,8 @@ fn waiting_adus_are_summed_over_links() {
     let mut now = bare();
     now["links"] = json!([link("a"), link("b"), link("c")]);
     now["streams"] = json!([stream("cam", "camera", 1), stream("pose", "camera", 1)]);
-    let (nobody, _) = view(None, now.clone());
-    assert_eq!(nobody.streams[0].waiting_adus, None);
+    let (unreported, _) = view(None, now.clone());
+    assert_eq!(unreported.streams[0].waiting_adus, None);
     for (at, adus) in [(0, 3), (1, 4)] {
         now["links"][at]["outbox"] = outbox([0; 8]);
         now["links"][at]["outbox"]["flows"] = json!([

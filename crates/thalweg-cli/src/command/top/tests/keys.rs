@@ -3,11 +3,11 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::json;
 
-use super::super::state::{Sort, State, Wish};
+use super::super::state::{Action, Sort, State};
 use super::super::view::View;
 use super::{bare, link, outbox, stream, view};
 
-fn press(state: &mut State, view: &View, code: KeyCode) -> Wish {
+fn press(state: &mut State, view: &View, code: KeyCode) -> Action {
     state.handle_key(KeyEvent::new(code, KeyModifiers::NONE), view)
 }
 
@@ -34,7 +34,7 @@ fn fullest_queue_is_the_default() {
         (KeyCode::Up, 0),
         (KeyCode::Char('j'), 1),
     ] {
-        assert_eq!(press(&mut state, &view, code), Wish::None);
+        assert_eq!(press(&mut state, &view, code), Action::None);
         assert_eq!(state.selected(&view), Some(at), "{code:?}");
     }
 }
@@ -64,7 +64,7 @@ fn keys_without_links_do_nothing() {
         KeyCode::PageDown,
         KeyCode::PageUp,
     ] {
-        assert_eq!(press(&mut state, &view, code), Wish::None);
+        assert_eq!(press(&mut state, &view, code), Action::None);
     }
     assert_eq!((state.selected(&view), state.first_stream), (None, 0));
 }
@@ -123,8 +123,8 @@ fn any_key_only_closes_the_help() {
 fn q_and_ctrl_c_end_from_the_help() {
     let (view, mut state) = scene();
     press(&mut state, &view, KeyCode::Char('?'));
-    assert_eq!(press(&mut state, &view, KeyCode::Char('q')), Wish::Quit);
+    assert_eq!(press(&mut state, &view, KeyCode::Char('q')), Action::Quit);
     let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
-    assert_eq!(state.handle_key(control('c'), &view), Wish::Quit);
-    assert_eq!(state.handle_key(control('l'), &view), Wish::Redraw);
+    assert_eq!(state.handle_key(control('c'), &view), Action::Quit);
+    assert_eq!(state.handle_key(control('l'), &view), Action::Redraw);
 }

@@ -1,11 +1,11 @@
-// Draws the PSNR of both pictures over the last half minute: one line a fabric, a tick below for each late frame.
+// Draws the PSNR of both pictures over the last 30 s: one line per fabric, a tick below for each late frame.
 
 import { draw, words } from "./svg.js";
 import { figure } from "./figures.js";
 
 const WINDOW_S = 30;
 const MARGIN = { left: 30, right: 118, top: 10, bottom: 30 };
-const FABRICS = [["unplanned", "as it comes"], ["planned", "as planned"]];
+const FABRICS = [["unplanned", "unplanned"], ["planned", "planned"]];
 
 export class Chart {
   constructor(svg) {
@@ -65,12 +65,12 @@ export class Chart {
     const at = x + (anchor === "end" ? -6 : 6);
     return [
       draw("line", { x1: x, x2: x, y1: MARGIN.top, y2: height - MARGIN.bottom, class: "cursor" }),
-      words(`frame ${near[0]}: planned ${figure(near[2], 1)} dB, as it comes ${figure(near[1], 1)} dB`, { x: at, y: MARGIN.top + 10, "text-anchor": anchor, class: "strong" }),
+      words(`frame ${near[0]}: planned ${figure(near[2], 1)} dB, unplanned ${figure(near[1], 1)} dB`, { x: at, y: MARGIN.top + 10, "text-anchor": anchor, class: "strong" }),
     ];
   }
 }
 
-// Whole tens around what is shown, 20 dB at least.
+// The range of the y axis: whole tens around the values, at least 20 dB.
 function span(shown) {
   const values = shown.flatMap(([, a, b]) => [a, b]);
   const low = Math.max(0, Math.floor((Math.min(20, ...values) - 1) / 10) * 10);
@@ -103,7 +103,7 @@ function* curve(shown, index, name, scale, height) {
   yield group;
 }
 
-// The legend stands at the ends of the lines, moved apart where they meet.
+// Labels at the ends of the lines, moved apart where they would overlap.
 function* labels(shown, scale, width) {
   const last = shown.at(-1);
   const ends = FABRICS.map(([name, title], index) => ({ name, title, db: last?.[1 + index], y: last ? scale.y(last[1 + index]) : MARGIN.top + 20 + 40 * (1 - index) }));

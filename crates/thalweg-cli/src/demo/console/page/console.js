@@ -1,7 +1,7 @@
-// Takes in the demo's state and pictures over one WebSocket and hands them to who draws them.
+// Receives the demo's state and pictures over one WebSocket and passes them to the views.
 //
-// Text frames are JSON: first one `hello` (what does not change), then `tick`s, about five a second. Binary frames are
-// pictures. The page holds no state of its own but the curve; it may be reloaded, and opened twice.
+// Text frames are JSON: first one `hello` (the constants), then about five `tick`s per second. Binary frames are
+// pictures. The page's only state is the curve, so it may be reloaded, and opened twice.
 
 import { Chart } from "./chart.js";
 import { Picture } from "./picture.js";
@@ -22,9 +22,9 @@ function hello(message) {
   const slowest = Math.min(...links.map((link) => link.rate_bps));
   const whole = stream.layers.reduce((sum, layer) => sum + layer.rate_bps, 0);
   byId("about").textContent =
-    `${stream.name}: ${rate(whole)} of layered video from ${stream.from} to ${stream.to}, the slowest link carries ${rate(slowest)}. The same frames cross two equal fabrics.`;
+    `${stream.name}: ${rate(whole)} of layered video from ${stream.from} to ${stream.to}, slowest link ${rate(slowest)}. The same frames cross two equal fabrics.`;
   byId("note-original").textContent =
-    `${video.name}, ${video.width} × ${video.height}, ${video.fps} a second, ${stream.layers.length} layers; a frame is due ${figure(video.deadline_ms)} ms after it was taken`;
+    `${video.name}, ${video.width} × ${video.height}, ${video.fps} frames/s, ${stream.layers.length} layers; a frame is due ${figure(video.deadline_ms)} ms after its capture`;
   byId("plan-figures").textContent =
     `${plan.layers} of ${stream.layers.length} layers, ${figure(plan.delay_ms)} ms, cost ${figure(plan.cost, 2)}`;
   byId("explanation").textContent = message.explanation.trim();
@@ -50,7 +50,7 @@ function note(name, fabric) {
     `${fabric.layers_shown} of ${world.stream.layers.length} layers · ${figure(fabric.psnr_y_now_db, 1)} dB`;
   const badge = byId(`badge-${name}`);
   badge.hidden = !(frozen > 0.3);
-  badge.textContent = fabric.frames_shown === 0 ? "nothing has arrived in time" : `stands still for ${figure(frozen, 1)} s`;
+  badge.textContent = fabric.frames_shown === 0 ? "no frame in time yet" : `frozen for ${figure(frozen, 1)} s`;
 }
 
 const ROWS = [
@@ -95,7 +95,7 @@ function connect() {
     finished = message.finished ?? finished;
   };
   socket.onclose = () => {
-    byId("clock").textContent = finished ? "finished; the figures stay" : "the demo has ended or gone; looking for it …";
+    byId("clock").textContent = finished ? "finished; final figures" : "connection lost; reconnecting …";
     if (!finished) setTimeout(connect, 1000);
   };
 }

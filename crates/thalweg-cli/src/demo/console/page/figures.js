@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers.
 
 export const figure = (number, digits = 0) =>
   number === null || number === undefined || !Number.isFinite(number) ? "–" : number.toFixed(digits);

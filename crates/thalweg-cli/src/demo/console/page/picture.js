@@ -1,6 +1,6 @@
 // Draws planar 4:2:0 pictures on a canvas.
 //
-// A frame is: kind u8, width u16, height u16 (big endian), then Y, Cb and Cr in studio range (BT.601).
+// Frame: kind u8, width u16, height u16 (big endian), then Y, Cb and Cr in studio range (BT.601).
 
 export class Picture {
   constructor(canvas) {
@@ -21,13 +21,13 @@ export class Picture {
     const luma = new Uint8Array(buffer, 5, width * height);
     const blue = new Uint8Array(buffer, 5 + width * height, (width * height) / 4);
     const red = new Uint8Array(buffer, 5 + (width * height * 5) / 4, (width * height) / 4);
-    paint(this.image.data, luma, blue, red, width, height);
+    convert(this.image.data, luma, blue, red, width, height);
     this.context.putImageData(this.image, 0, 0);
   }
 }
 
-// Uint8ClampedArray clamps and rounds, so the matrix is all there is to it.
-function paint(out, luma, blue, red, width, height) {
+// Uint8ClampedArray clamps and rounds, so only the matrix is needed.
+function convert(out, luma, blue, red, width, height) {
   for (let row = 0, at = 0; row < height; row += 1) {
     const chroma = (row >> 1) * (width >> 1);
     for (let column = 0; column < width; column += 1, at += 1) {

@@ -1,4 +1,4 @@
-// The one thing SVG needs: an element with attributes and children.
+// Creates SVG elements with attributes and children.
 
 const SPACE = "http://www.w3.org/2000/svg";
 

@@ -1,13 +1,13 @@
-// Draws nodes and links: what each node may see and runs, and what each link carries in both fabrics.
+// Draws nodes with trust and adapters, and links with their load in both fabrics.
 //
-// Nodes stand in columns by their distance from the producer. Each link has two bars, the same two colours as
-// everywhere, filled by load over rate; the numbers beside them are measured by the shaper, not planned.
+// Nodes stand in columns by their distance from the producer. Each link has two bars in the colours of the fabrics,
+// filled by load over rate. The loads are measured by the shaper, not planned.
 
 import { draw, words } from "./svg.js";
 import { figure, rate } from "./figures.js";
 
 const NODE = { width: 122, height: 44 };
-const FABRICS = [["unplanned", "as it comes"], ["planned", "as planned"]];
+const FABRICS = [["unplanned", "unplanned"], ["planned", "planned"]];
 
 export class Topology {
   constructor(svg) {
@@ -71,7 +71,7 @@ function box({ name, trusted, slots }, { x, y }, plan) {
   const adapters = plan.placements.find((placement) => placement.node === name)?.adapters ?? [];
   const left = x - NODE.width / 2;
   const top = y - NODE.height / 2;
-  const title = `${name}: ${trusted ? "may see the picture" : "may not see the picture"}`;
+  const title = `${name}: ${trusted ? "may see plaintext" : "may not see plaintext"}`;
   return draw("g", { class: trusted ? "node" : "node untrusted" },
     draw("title", {}, title),
     draw("rect", { x: left, y: top, width: NODE.width, height: NODE.height, rx: 8 }),
@@ -83,13 +83,13 @@ function box({ name, trusted, slots }, { x, y }, plan) {
   );
 }
 
-const SAYS = {
+const LABELS = {
   keep: (layers) => `keep ${layers} ${layers === "1" ? "layer" : "layers"}`,
 };
 
 function chip(x, y, adapter) {
   const [kind, value] = adapter.split(":");
-  const text = SAYS[kind]?.(value) ?? kind;
+  const text = LABELS[kind]?.(value) ?? kind;
   return draw("g", { class: "chip" },
     draw("rect", { x: x - NODE.width / 2, y, width: NODE.width, height: 20, rx: 10 }),
     words(text, { x, y: y + 14, "text-anchor": "middle" }));
@@ -108,7 +108,7 @@ function lock(x, y, closed) {
     draw("path", { d: shackle, class: "glyph" }));
 }
 
-// One link's figures: what it is, and a bar a fabric.
+// A link's facts, and a bar per fabric.
 class Load {
   constructor(link, places) {
     const [a, b] = [places.get(link.from), places.get(link.to)];
@@ -144,7 +144,7 @@ class Load {
       row.value.textContent = rate(now.rate_bps);
       row.trouble.textContent = now.dropped === 0 ? "" : `${now.dropped} ${now.dropped === 1 ? "packet" : "packets"} dropped`;
       row.share.textContent = `${figure(share * 100)} %`;
-      // A lock where one is called for: closed if every ADU crossed sealed, open if one did not.
+      // A lock where sealing is required: closed if every ADU crossed sealed, open otherwise.
       row.lockAt.replaceChildren(...(now.sealed === null ? [] : [
         lock(row.x + 86, row.y + 1, now.sealed),
         words(now.sealed ? "sealed" : "plaintext", { x: row.x + 102, y: row.y + 12, class: "label" }),

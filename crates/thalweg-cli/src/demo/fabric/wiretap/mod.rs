@@ -24,7 +24,7 @@ pub struct Wiretap {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crossing {
     /// Whether a confidential stream must be sealed on it.
-    pub calls_for_sealing: bool,
+    pub requires_sealing: bool,
     /// ADUs sent with a sealed payload.
     pub sealed: u64,
     /// ADUs sent with a readable payload.
@@ -38,7 +38,7 @@ impl Wiretap {
             .links
             .iter()
             .map(|link| Crossing {
-                calls_for_sealing: calls_for_sealing(world, link),
+                requires_sealing: requires_sealing(world, link),
                 ..Crossing::default()
             })
             .collect();
@@ -71,12 +71,12 @@ impl Wiretap {
         let called = self
             .crossings
             .iter()
-            .filter(|crossing| crossing.calls_for_sealing);
+            .filter(|crossing| crossing.requires_sealing);
         counted && called.into_iter().all(|crossing| crossing.plain == 0)
     }
 }
 
-fn calls_for_sealing(world: &World, link: &Link) -> bool {
+fn requires_sealing(world: &World, link: &Link) -> bool {
     let trusted = |end| world.nodes.get(end).is_some_and(|node| node.trusted);
     !link.secure || !link.ends.iter().all(trusted)
 }

@@ -5,8 +5,8 @@ use super::*;
 fn tap(crossings: &[(bool, u64, u64)]) -> bool {
     let crossings = crossings
         .iter()
-        .map(|&(calls_for_sealing, sealed, plain)| Crossing {
-            calls_for_sealing,
+        .map(|&(requires_sealing, sealed, plain)| Crossing {
+            requires_sealing,
             sealed,
             plain,
         });

@@ -186,7 +186,7 @@ fn gone() -> Scene {
     Scene {
         name: "gone",
         note: Some(
-            "the node has not answered for 12 s, trying again: no node listens on /run/thalweg/node.sock: Connection refused",
+            "the node has not answered for 12 s, retrying: no node listens on /run/thalweg/node.sock: Connection refused",
         ),
         ..busy()
     }
