@@ -22,7 +22,7 @@
 //! | [`flood`] | hundreds of control planes, without a data path |
 //! | [`generate`] | worlds generated from a seed |
 //!
-//! The lines between two ports are [`thalweg_netem::line`], the random generator [`thalweg_base::random`].
+//! The lines between two ports are [`thalweg_netem`], the random generator [`thalweg_base::random`].
 //!
 //! *Sources.* `FoundationDB`'s simulation; noq-proto, the sans-IO half of the node's QUIC.
 #![forbid(unsafe_code)]

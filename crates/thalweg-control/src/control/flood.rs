@@ -19,7 +19,7 @@
 //! | a link is new or has become worse, or anything else | [`SOON`] per link | 50 ms |
 //! | links have improved, or nothing has changed | [`LATE`] per link | 500 ms |
 //!
-//! The last row was observed for ten seconds before it was announced (`routing::gauge`), or only shows that
+//! The last row was observed for ten seconds before it was announced (`thalweg_link::gauge`), or only shows that
 //! the node is alive. An urgent record takes the waiting ones along. So does any other message to a
 //! neighbour: batching never leaves a neighbour with less knowledge than a later message needs.
 //!

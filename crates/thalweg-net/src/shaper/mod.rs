@@ -17,7 +17,7 @@
 //! what it means on a real line. tokio's timers have a resolution of 1 ms: packets leave up to that
 //! much late, never early, and late packets leave at once.
 //!
-//! *What it does not do.* It shapes only UDP; the model of the line is [`thalweg_netem::line`]'s.
+//! *What it does not do.* It shapes only UDP; the model of the line is [`thalweg_netem`]'s.
 //!
 //! *Sources.* mahimahi's `mm-link` and `mm-delay`.
 

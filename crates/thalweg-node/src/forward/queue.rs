@@ -13,7 +13,7 @@
 //! ```
 //!
 //! *What it does not do.* It repairs nothing; the stream's application does
-//! (`thalweg_transfer::transfer`).
+//! (`thalweg_transfer`).
 //!
 //! *Sources.* docs/concepts/recast.md §1; decisions/0024.
 

@@ -1,6 +1,6 @@
 //! Files, sent and received over a node's local socket.
 //!
-//! *The idea.* The state machines of `thalweg_transfer::transfer` decide; this adds the files, the
+//! *The idea.* The state machines of `thalweg_transfer` decide; this adds the files, the
 //! clock and the socket. To the node a transfer is a stream and a few small ones back; it knows
 //! nothing of files. So a crash of the node is to a transfer like any lost link: the transfer
 //! reconnects and resumes.

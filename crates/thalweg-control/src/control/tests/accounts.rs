@@ -9,10 +9,10 @@ use alloc::vec::Vec;
 use thalweg_base::adu::{Importance, Mark};
 use thalweg_base::event::DropCause;
 use thalweg_base::id::{Epoch, NodeId, StreamId};
+use thalweg_base::seen::{Held, News};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::wire::account::{Entry, Made, Report, Statement};
 use thalweg_base::wire::control::{self as wire, Message};
-use thalweg_dataplane::mailbox::{Held, News};
 
 use super::super::account::{ACCOUNTS_FEW, ROUND};
 use super::super::{Note, Output};

@@ -9,10 +9,10 @@ use thalweg_base::adu::{Importance, Mark};
 use thalweg_base::event::DropCause;
 use thalweg_base::id::{Epoch, NodeId, StreamId};
 use thalweg_base::needs::{Needs, Reliability};
+use thalweg_base::seen::{Held, News};
 use thalweg_base::time::Duration;
 use thalweg_base::wire::control::{self as wire, Branch, Message, Said};
 use thalweg_base::wire::receipt::{Advice, Receipt};
-use thalweg_dataplane::mailbox::{Held, News};
 use thalweg_link::pulse::Hearing;
 use thalweg_planner::planner::Planner;
 

@@ -5,8 +5,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use thalweg_base::id::Epoch;
+use thalweg_base::seen::{Held, News};
 use thalweg_base::time::Duration;
-use thalweg_dataplane::mailbox::{Held, News};
 
 use super::grafts::{replays, restart_sink};
 use super::{A, B, C, Fabric, name, publication};

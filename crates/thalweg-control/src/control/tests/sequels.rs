@@ -5,8 +5,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::seen::{Held, News};
 use thalweg_base::time::Duration;
-use thalweg_dataplane::mailbox::{Held, News};
 use thalweg_link::pulse::Hearing;
 
 use super::super::sequel::ANSWER_WITHIN;
