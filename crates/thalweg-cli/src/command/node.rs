@@ -58,7 +58,11 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let file = arguments.config.clone();
     let asked = async move {
         while shutdown.next().await == Request::Reload {
-            reload(&handle, &file).await;
+            tokio::select! {
+                () = reload(&handle, &file) => {}
+                // A file on a disk that does not answer must not keep the node from ending.
+                () = ending(&mut shutdown) => return,
+            }
         }
     };
     let report = node.run(asked).await?;
@@ -73,11 +77,21 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     Ok(Code::Done)
 }
 
+/// Waits until the process is asked to end.
+async fn ending(shutdown: &mut Shutdown) {
+    while shutdown.next().await == Request::Reload {}
+}
+
 /// Reloads the configuration and logs what changed.
 async fn reload(handle: &Handle, file: &Path) {
-    let config = match Config::load(file) {
-        Ok(config) => config,
-        Err(error) => {
+    let (done, loaded) = tokio::sync::oneshot::channel();
+    let path = file.to_owned();
+    // A thread of its own: the runtime waits for its blocking threads at the end, and a read may never return.
+    std::thread::spawn(move || done.send(Config::load(&path)));
+    let config = match loaded.await {
+        Ok(Ok(config)) => config,
+        Err(_) => return,
+        Ok(Err(error)) => {
             return warn!(
                 "the configuration cannot be used; the running one stays in force: {error}"
             );

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU8;
+use std::sync::atomic::Ordering;
 use std::time::Instant as StdInstant;
 
 use anyhow::Context as _;
@@ -176,7 +177,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         publisher = open(arguments, publication, waits) => publisher?,
         () = shutdown.requested() => return Ok(Code::Done),
     };
-    let is_stopped = tokio::select! {
+    let mut is_stopped = tokio::select! {
         ready = wait(arguments, waits, &mut feed, &mut publisher) => { ready?; false }
         () = shutdown.requested() => true,
     };
@@ -186,14 +187,21 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     } else {
         tokio::select! {
             sent = send(arguments, &mut feed, &mut monitor, &mut publisher, &mut progress) => sent,
-            () = shutdown.requested() => Ok(()),
+            () = shutdown.requested() => { is_stopped = true; Ok(()) }
         }
     };
+    if is_stopped {
+        publisher.stop_reconnecting();
+    }
+    let is_node_gone = publisher.absence();
     // ADUs that the node has are waited for even after the source failed.
     let summary = tokio::select! {
         summary = publisher.finish() => summary,
         // The node has the ADUs and sends them without this program.
         () = shutdown.requested() => {
+            if is_node_gone.load(Ordering::Relaxed) {
+                return fail(Code::Failed, "the node is gone, and what it had not sent on is lost");
+            }
             let what = if arguments.hold.is_some() { "the held data" } else { "the data in flight" };
             terminal::print_notice(&format!("published {}; the node goes on with {what}", progress.finish()));
             return Ok(Code::Done);

@@ -14,6 +14,8 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -58,6 +60,8 @@ struct Origin {
     socket: PathBuf,
     publication: Publication,
     kept: Kept,
+    /// Whether the node is gone now.
+    is_gone: Arc<AtomicBool>,
     /// Whether giving ADUs again waits for a subscriber.
     waits: bool,
 }
@@ -109,6 +113,15 @@ pub fn report_back(socket: &Path, notify: impl Fn(&str)) {
     notify(&format!("the node at {} is back", socket.display()));
 }
 
+/// Reports that ADUs are lost with the node that had them.
+fn report_lost(adus: usize) {
+    if adus > 0 {
+        terminal::print_notice(&format!(
+            "{adus} ADUs that the node may not have sent on are lost with it"
+        ));
+    }
+}
+
 impl LastingPublisher {
     /// Publishes a stream; waits up to [`TAKEN_MAX`] for a name that is in use. `waits`: after a
     /// restart of the node, wait for a subscriber before giving ADUs again.
@@ -123,6 +136,7 @@ impl LastingPublisher {
             socket,
             publication,
             kept: Kept::default(),
+            is_gone: Arc::default(),
             waits,
         };
         Ok(Self {
@@ -161,6 +175,16 @@ impl LastingPublisher {
         }
     }
 
+    /// Returns whether the node is gone, as it changes.
+    pub fn absence(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.origin.is_gone)
+    }
+
+    /// Stops waiting for a node that is gone: its user wants to end.
+    pub const fn stop_reconnecting(&mut self) {
+        self.reconnects = false;
+    }
+
     /// Ends the stream, across restarts of the node, and returns the node's summary; after a
     /// restart it covers the time since then.
     pub async fn finish(mut self) -> Result<Value, LocalError> {
@@ -168,6 +192,10 @@ impl LastingPublisher {
             self.origin.kept.settle(self.publisher.settled());
             match self.publisher.finish().await {
                 Err(error) if is_gone(&error) && self.reconnects => {}
+                Err(error) if is_gone(&error) => {
+                    report_lost(self.origin.kept.adus.len());
+                    return Err(error);
+                }
                 finished => return finished,
             }
             self.publisher = self.origin.reconnect().await?;
@@ -189,6 +217,7 @@ impl Origin {
     /// Publishes again when the node is back, and gives it the kept ADUs.
     async fn reconnect(&mut self) -> Result<LocalPublisher, LocalError> {
         report_gone(&self.socket, terminal::print_notice);
+        self.is_gone.store(true, Ordering::Relaxed);
         let mut backoff = Backoff::new();
         loop {
             backoff.wait().await;
@@ -204,6 +233,7 @@ impl Origin {
         let mut publisher = publish(&self.socket, &self.publication).await?;
         let (adus, dropped) = (self.kept.adus.len(), self.kept.dropped);
         report_back(&self.socket, terminal::print_notice);
+        self.is_gone.store(false, Ordering::Relaxed);
         if adus > 0 {
             terminal::print_notice(&format!(
                 "sending {adus} ADUs again that it may not have sent on"

@@ -114,6 +114,10 @@ impl Control {
 
     /// Opens a mailbox for a stream, which this node subscribes to from now on if it did not.
     pub(super) fn subscribe(&mut self, name: StreamName, mailbox: Mailbox) {
+        // Its program left while this waited in the control task's queue.
+        if mailbox.is_closed() {
+            return;
+        }
         match self.controller.subscription(&name) {
             Some(Subscription::Found { source, stream, .. }) => {
                 let mailboxes = &self.forwarder.mailboxes;
@@ -126,10 +130,13 @@ impl Control {
             None => {}
         }
         let now = self.now();
-        self.subscribers
-            .entry(name.clone())
-            .or_default()
-            .push(mailbox);
+        let mailboxes = self.subscribers.entry(name.clone()).or_default();
+        // Under a flood of subscriptions the sweep of quiet moments never comes. Here it costs one
+        // look at each mailbox for each new one, amortized.
+        if mailboxes.len() == mailboxes.capacity() {
+            mailboxes.retain(|mailbox| !mailbox.is_closed());
+        }
+        mailboxes.push(mailbox);
         self.controller.subscribe(name, now, &mut self.keys);
     }
 

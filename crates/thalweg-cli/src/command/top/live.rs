@@ -4,6 +4,7 @@
 //! task of its own polls the node, so that a node that hangs does not delay a key. Whatever ends
 //! the run, the terminal is restored: by the guard, or by the panic hook before it prints.
 
+use std::mem::ManuallyDrop;
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -45,7 +46,10 @@ enum Input {
 }
 
 /// The alternate screen, left on drop.
-struct Screen(DefaultTerminal);
+///
+/// The terminal itself is never dropped: it would complain on standard error if it cannot show the
+/// cursor, and panic where standard error has gone together with the terminal.
+struct Screen(ManuallyDrop<DefaultTerminal>);
 
 /// Shows the node until a request to end.
 pub async fn run(mut feed: Feed, every: String) -> Outcome {
@@ -125,7 +129,7 @@ impl Screen {
     fn enter() -> anyhow::Result<Self> {
         // Also installs a panic hook that restores the terminal before the message.
         ratatui::try_init()
-            .map(Self)
+            .map(|terminal| Self(ManuallyDrop::new(terminal)))
             .context("cannot draw on the terminal")
     }
 
@@ -145,7 +149,9 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        // A terminal that is gone needs no restoring.
+        let _ = self.0.show_cursor();
+        let _ = ratatui::try_restore();
     }
 }
 

@@ -48,7 +48,8 @@ impl Mailboxes {
             return;
         }
         all.retain(|_, mailboxes| {
-            mailboxes.retain(|other| !other.is_same(&mailbox));
+            // A program that subscribes and leaves all the time leaves nothing behind.
+            mailboxes.retain(|other| !other.is_same(&mailbox) && !other.is_closed());
             !mailboxes.is_empty()
         });
         mailbox.open(stream, source);
