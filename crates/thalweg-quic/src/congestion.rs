@@ -28,10 +28,7 @@ use thalweg_link::congestion::{Algorithm, Congestion, Controller};
 use thalweg_link::hop::narrow::Narrow;
 
 use crate::Watch;
-use crate::watch::Acked;
-
-/// noq's type for instants.
-pub(crate) type Moment = std::time::Instant;
+use crate::watch::{Acked, Moment};
 
 /// Reads the clock that noq reads.
 pub type Clock = fn() -> Moment;

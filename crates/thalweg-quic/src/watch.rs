@@ -16,7 +16,8 @@ use thalweg_link::congestion::Carried;
 use thalweg_link::hop::narrow::Passage;
 use thalweg_link::outbox::gate::{Gate, Path};
 
-use crate::congestion::Moment;
+/// noq's type for instants.
+pub(crate) type Moment = std::time::Instant;
 
 /// How long a shortest round trip counts, and how long an app-limited path is still considered
 /// full.
