@@ -38,4 +38,5 @@ pub mod seen;
 pub mod time;
 pub mod trace;
 pub mod units;
+mod varint;
 pub mod wire;

@@ -6,7 +6,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::time::Duration;
-use crate::wire::VARINT_MAX;
+use crate::varint::VARINT_MAX;
 
 /// A set of rights.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]

@@ -17,7 +17,6 @@ pub mod receipt;
 pub mod record;
 pub mod summary;
 mod trace;
-mod varint;
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,8 @@ mod tests;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-pub use varint::VARINT_MAX;
+pub use crate::varint::VARINT_MAX;
+use crate::varint;
 
 /// The version of the formats in this module; the handshake refuses peers of another version.
 pub const VERSION: u8 = 1;

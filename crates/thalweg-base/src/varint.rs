@@ -10,7 +10,7 @@ pub const VARINT_MAX: u64 = (1 << 62) - 1;
 /// Appends `value` in the fewest bytes.
 ///
 /// Fails   panics above [`VARINT_MAX`] (a caller's bug: every encoded value has a smaller limit)
-pub(super) fn encode(value: u64, out: &mut Vec<u8>) {
+pub(crate) fn encode(value: u64, out: &mut Vec<u8>) {
     match value {
         0..0x40 => out.push(value as u8),
         0x40..0x4000 => out.extend_from_slice(&(value as u16 | 1 << 14).to_be_bytes()),
@@ -23,7 +23,7 @@ pub(super) fn encode(value: u64, out: &mut Vec<u8>) {
 }
 
 /// Returns the value at the head of `bytes` and its length, or `None` if they end too soon.
-pub(super) fn decode(bytes: &[u8]) -> Option<(u64, usize)> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;
     // 1, 2, 4 or 8 bytes by the two top bits.
     let length = 1 << (first >> 6);
