@@ -24,11 +24,15 @@ mod tests;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-pub use crate::varint::VARINT_MAX;
+use crate::limits::TEXT_BYTES_MAX;
 use crate::varint;
+pub use crate::varint::VARINT_MAX;
 
 /// The version of the formats in this module; the handshake refuses peers of another version.
 pub const VERSION: u8 = 1;
+
+/// Bytes of an Ed25519 signature.
+pub const SIGNATURE_BYTES: usize = 64;
 
 /// How bytes violate docs/reference/protocol.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -179,4 +183,13 @@ impl Write for Vec<u8> {
         varint::encode(bytes.len() as u64, self);
         self.extend_from_slice(bytes);
     }
+}
+
+/// Cuts a sentence to the limit, at a character boundary.
+fn truncated(reason: &str) -> &str {
+    let mut end = reason.len().min(TEXT_BYTES_MAX);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    &reason[..end]
 }

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 use thalweg_base::id::NodeId;
 use thalweg_base::limits::{RECORDS_MAX, WARRANTS_MAX};
 use thalweg_base::time::Rough;
+use thalweg_base::wire::SIGNATURE_BYTES;
 use thalweg_base::wire::admission::{Credential, Grant, Revocation, Sign, Signed, Warrant};
-use thalweg_base::wire::control::SIGNATURE_BYTES;
 
 use super::{Rights, UnixTime};
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use thalweg_base::id::{NodeId, StreamId};
 use thalweg_base::part::KeyContent;
-use thalweg_base::wire::control::SIGNATURE_BYTES;
+use thalweg_base::wire::SIGNATURE_BYTES;
 
 /// The cryptography and randomness that one node's control plane needs.
 pub trait Keys {

@@ -9,9 +9,9 @@ use thalweg_base::limits::{NEIGHBOURS_MAX, STREAMS_PER_NODE_MAX};
 use thalweg_base::random::SplitMix;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::Bitrate;
-use thalweg_base::wire::VARINT_MAX;
-use thalweg_base::wire::control::{self as wire, Message, SIGNATURE_BYTES};
+use thalweg_base::wire::control::{self as wire, Message};
 use thalweg_base::wire::record::{self, Announced, Neighbour, Record};
+use thalweg_base::wire::{SIGNATURE_BYTES, VARINT_MAX};
 use thalweg_link::gauge::{Gauge, Sample};
 
 use super::flood::LINKS_FEW;

@@ -34,7 +34,7 @@ use thalweg_base::id::{NodeId, StreamName};
 use thalweg_base::limits::{PATH_NODES_MAX, RECORDS_MAX};
 use thalweg_base::time::{Due, Duration, Instant};
 use thalweg_base::units::{Bitrate, DataSize};
-use thalweg_base::wire::control::SIGNATURE_BYTES;
+use thalweg_base::wire::SIGNATURE_BYTES;
 use thalweg_base::wire::record::{Announced, Neighbour, Record};
 use thalweg_base::wire::summary::Prefix;
 

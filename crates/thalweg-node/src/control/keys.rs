@@ -2,7 +2,7 @@
 
 use aws_lc_rs::rand;
 use thalweg_base::id::NodeId;
-use thalweg_base::wire::control::SIGNATURE_BYTES;
+use thalweg_base::wire::SIGNATURE_BYTES;
 use thalweg_control::control::{KeyContent, KeyContext, Keys, KeysError};
 use thalweg_net::{Identity, identity};
 

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use thalweg_base::id::NodeId;
 use thalweg_base::random::SplitMix;
-use thalweg_base::wire::control::SIGNATURE_BYTES;
+use thalweg_base::wire::SIGNATURE_BYTES;
 use thalweg_control::control::{KeyContent, KeyContext, Keys, KeysError};
 use thalweg_planner::model::NodeName;
 

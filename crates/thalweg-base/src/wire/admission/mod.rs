@@ -20,9 +20,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::control::SIGNATURE_BYTES;
 use super::record::flag;
-use super::{Reader, WireError, Write};
+use super::{Reader, SIGNATURE_BYTES, WireError, Write, truncated};
 use crate::id::NodeId;
 use crate::limits::{
     GRANT_BYTES_MAX, RELAY_URL_BYTES_MAX, TEXT_BYTES_MAX, TICKET_ADDRESSES_MAX, TICKET_RELAYS_MAX,
@@ -328,7 +327,7 @@ pub fn encode_answer(answer: &Answer) -> Vec<u8> {
     match answer {
         Answer::Refused { reason } => {
             out.push(0);
-            out.blob(super::control::truncated(reason).as_bytes());
+            out.blob(truncated(reason).as_bytes());
         }
         Answer::Welcome {
             credential,

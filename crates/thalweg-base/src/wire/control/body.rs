@@ -18,7 +18,7 @@ use crate::needs::{Order, Reliability};
 use crate::time::Duration;
 use crate::trace::Traced;
 use crate::wire::record::{flag, stream_name};
-use crate::wire::{Reader, WireError, Write, trace};
+use crate::wire::{Reader, WireError, Write, trace, truncated};
 
 /// Bytes of an adapter in a plan: `keep:15`, `pack:zstd`, with room for parameters.
 const ADAPTER_BYTES_MAX: usize = 64;
@@ -250,15 +250,6 @@ fn encode_rest(body: &Body, out: &mut Vec<u8>) {
             encode_prepare(prepare, out);
         }
     }
-}
-
-/// Cuts a sentence to the limit, at a character boundary.
-pub(in crate::wire) fn truncated(reason: &str) -> &str {
-    let mut end = reason.len().min(TEXT_BYTES_MAX);
-    while !reason.is_char_boundary(end) {
-        end -= 1;
-    }
-    &reason[..end]
 }
 
 fn encode_prepare(prepare: &Prepare, out: &mut Vec<u8>) {

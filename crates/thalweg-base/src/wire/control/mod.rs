@@ -27,11 +27,10 @@ use super::account::{self, Report};
 use super::admission::{self, Credential, Warrant};
 use super::receipt::{self, Advice, Receipt, Silence};
 use super::summary::{self, Lack, Summary};
-use super::{Reader, WireError, Write};
+use super::{Reader, SIGNATURE_BYTES, WireError, Write};
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::limits::{CONTROL_BYTES_MAX, PATH_NODES_MAX};
 
-pub(super) use body::truncated;
 pub use body::{Body, Prepare, decode_body, encode_body};
 
 /// The frame kind of an account.
@@ -63,9 +62,6 @@ const SUMMARY: u8 = 9;
 
 /// The frame kind of the answer to a summary.
 const LACK: u8 = 10;
-
-/// Bytes of an Ed25519 signature.
-pub const SIGNATURE_BYTES: usize = 64;
 
 /// A message between neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
