@@ -9,8 +9,6 @@ use serde::{Deserialize, Deserializer, Serializer};
 use thalweg_base::time::Duration;
 use thalweg_base::units::{parse_duration, read_unit};
 
-use super::{AdapterName, Declaration, Node, NodeName};
-
 /// Reads a duration such as `"20 ms"`.
 pub(super) fn read_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let expecting = "a length of time in quotes, such as \"20 ms\"";
@@ -63,22 +61,8 @@ impl fmt::Display for Whole {
     }
 }
 
-/// Reads nodes by name; see [`read_unique`].
-pub(super) fn read_nodes<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<BTreeMap<NodeName, Node>, D::Error> {
-    read_unique(from, "node")
-}
-
-/// Reads declared adapters by name; see [`read_unique`].
-pub(super) fn read_adapters<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<BTreeMap<AdapterName, Declaration>, D::Error> {
-    read_unique(from, "adapter")
-}
-
 /// Reads values by name and rejects duplicate names: some formats would silently drop the first.
-fn read_unique<'de, D, K, V>(from: D, what: &'static str) -> Result<BTreeMap<K, V>, D::Error>
+pub(super) fn read_unique<'de, D, K, V>(from: D, what: &'static str) -> Result<BTreeMap<K, V>, D::Error>
 where
     D: Deserializer<'de>,
     K: Deserialize<'de> + Ord + fmt::Display,

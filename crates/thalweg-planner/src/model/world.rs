@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use thalweg_base::id::StreamName;
 use thalweg_base::limits::ADAPTERS_PER_NODE_MAX;
 use thalweg_base::time::Duration;
@@ -32,12 +32,12 @@ pub struct World {
     #[serde(
         rename = "adapter",
         default,
-        deserialize_with = "text::read_adapters",
+        deserialize_with = "read_adapters",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub adapters: BTreeMap<AdapterName, Declaration>,
     /// The nodes by name.
-    #[serde(rename = "node", default, deserialize_with = "text::read_nodes")]
+    #[serde(rename = "node", default, deserialize_with = "read_nodes")]
     pub nodes: BTreeMap<NodeName, Node>,
     /// The links between them.
     #[serde(rename = "link", default)]
@@ -135,6 +135,20 @@ pub struct Snapshot {
     pub stream: Stream,
     /// The adapters.
     pub catalogue: Catalogue,
+}
+
+/// Reads nodes by name; see [`text::read_unique`].
+fn read_nodes<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<NodeName, Node>, D::Error> {
+    text::read_unique(from, "node")
+}
+
+/// Reads declared adapters by name; see [`text::read_unique`].
+fn read_adapters<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<AdapterName, Declaration>, D::Error> {
+    text::read_unique(from, "adapter")
 }
 
 fn default_true() -> bool {
