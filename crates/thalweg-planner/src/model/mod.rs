@@ -13,6 +13,7 @@
 mod adapter;
 mod catalogue;
 mod declaration;
+mod effect;
 mod event;
 mod fault;
 mod impairment;
@@ -28,8 +29,9 @@ mod world;
 mod tests;
 
 pub use adapter::{Adapter, AdapterName, BadAdapter, BadAdapterName};
-pub use catalogue::{Catalogue, PACK, Profile, Role, SEAL, Table, Transform};
+pub use catalogue::{Catalogue, PACK, SEAL};
 pub use declaration::Declaration;
+pub use effect::{Profile, Role, Table, Transform};
 pub use event::{Change, Event, LinkChange, NodeAction};
 pub use fault::Fault;
 pub use name::{BadNodeName, NodeName, visible};
