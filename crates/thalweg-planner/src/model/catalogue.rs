@@ -11,9 +11,7 @@ use alloc::vec::Vec;
 use thalweg_base::limits::{LAYERS_MAX, PLAN_STATES_MAX};
 use thalweg_base::time::Duration;
 
-use super::{
-    Adapter, AdapterName, Declaration, Profile, Role, Stream, Table, Transform, Weights,
-};
+use super::{Adapter, AdapterName, Declaration, Profile, Role, Stream, Table, Transform, Weights};
 
 /// The transform of `pack` and `unpack` in [`Catalogue::standard`].
 pub const PACK: usize = 0;

@@ -62,7 +62,10 @@ impl fmt::Display for Whole {
 }
 
 /// Reads values by name and rejects duplicate names: some formats would silently drop the first.
-pub(super) fn read_unique<'de, D, K, V>(from: D, what: &'static str) -> Result<BTreeMap<K, V>, D::Error>
+pub(super) fn read_unique<'de, D, K, V>(
+    from: D,
+    what: &'static str,
+) -> Result<BTreeMap<K, V>, D::Error>
 where
     D: Deserializer<'de>,
     K: Deserialize<'de> + Ord + fmt::Display,

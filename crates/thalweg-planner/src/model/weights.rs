@@ -2,7 +2,12 @@
 //!
 //! *Sources.* docs/concepts/planner.md §3; the defaults are those of docs/reference/worlds.md.
 
+use alloc::format;
+use alloc::vec::Vec;
+
 use serde::{Deserialize, Serialize};
+
+use super::fault::{Fault, Faults};
 
 /// The weights of the cost, and the defaults of two ratios.
 ///
@@ -56,5 +61,19 @@ impl Weights {
             ("pack_ratio", self.pack_ratio),
             ("seal_overhead", self.seal_overhead),
         ]
+    }
+
+    /// Returns every mistake in the weights of a world or a node, in file order.
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut faults = Faults::default();
+        for (key, value) in self.by_key() {
+            let path = format!("weights.{key}");
+            if key == "pack_ratio" {
+                faults.check_positive(path, value);
+            } else {
+                faults.check_not_negative(path, value);
+            }
+        }
+        faults.0
     }
 }

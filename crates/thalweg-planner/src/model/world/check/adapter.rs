@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use thalweg_base::limits::{LAYERS_MAX, PLAN_STATES_MAX, WORLD_ADAPTERS_MAX};
 use thalweg_base::units::Bitrate;
 
-use super::Faults;
+use crate::model::fault::Faults;
 use crate::model::{
     AdapterName, Catalogue, Declaration, Layer, Node, NodeName, Stream, UTILITY_TOLERANCE, World,
 };

@@ -1,5 +1,7 @@
 //! A world: the input of planner, simulator, testbed and demo.
 
+mod check;
+
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -138,9 +140,7 @@ pub struct Snapshot {
 }
 
 /// Reads nodes by name; see [`text::read_unique`].
-fn read_nodes<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<BTreeMap<NodeName, Node>, D::Error> {
+fn read_nodes<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<NodeName, Node>, D::Error> {
     text::read_unique(from, "node")
 }
 

@@ -1,7 +1,5 @@
 //! Mistakes in a world that parses.
 //!
-//! *The idea.* A fault names its key (`link[0].ends[1]`), so that a parser can add the line.
-//!
 //! *What it does not do.* Whether a plan exists is the planner's answer and no fault.
 
 mod adapter;
@@ -14,25 +12,14 @@ use alloc::vec::Vec;
 use thalweg_base::limits::{LAYERS_MAX, WORLD_LINKS_MAX, WORLD_NODES_MAX, WORLD_STREAMS_MAX};
 use thalweg_base::units::Bitrate;
 
-use super::{
-    Change, Link, LinkChange, NodeName, Stream, Traffic, UTILITY_TOLERANCE, Weights, World,
-};
+use crate::model::fault::{Fault, Faults};
+use crate::model::{Change, Link, LinkChange, NodeName, Stream, Traffic, UTILITY_TOLERANCE, World};
 
 /// Maximum frames per second of a stream: a thousand times a video's.
 const FRAMES_MAX: f64 = 100_000.0;
 
 /// Maximum drift of a clock: ten times that of a poor crystal.
 const DRIFT_PPM_MAX: u32 = 1_000;
-
-/// One mistake in a world.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {message}")]
-pub struct Fault {
-    /// The key, such as `link[0].rate`.
-    pub path: String,
-    /// What is wrong and what would be right.
-    pub message: String,
-}
 
 impl World {
     /// Returns every mistake, in the order of weights, adapters, nodes, links, streams, events.
@@ -269,46 +256,5 @@ fn known<'a>(names: impl ExactSizeIterator<Item = &'a NodeName>) -> String {
         0 => "there are no nodes".to_string(),
         _ if count > SHOWN => format!("there are {count}: {} …", shown.join(", ")),
         _ => format!("there are {}", shown.join(", ")),
-    }
-}
-
-impl Weights {
-    /// Returns every mistake in the weights of a world or a node, in file order.
-    pub fn faults(&self) -> Vec<Fault> {
-        let mut faults = Faults::default();
-        for (key, value) in self.by_key() {
-            let path = format!("weights.{key}");
-            if key == "pack_ratio" {
-                faults.check_positive(path, value);
-            } else {
-                faults.check_not_negative(path, value);
-            }
-        }
-        faults.0
-    }
-}
-
-/// The faults found so far.
-#[derive(Default)]
-struct Faults(Vec<Fault>);
-
-impl Faults {
-    fn add(&mut self, path: String, message: String) {
-        self.0.push(Fault { path, message });
-    }
-
-    fn check_positive(&mut self, path: String, value: f64) {
-        if !(value > 0.0 && value.is_finite()) {
-            self.add(path, format!("{value} is not a finite number above 0"));
-        }
-    }
-
-    fn check_not_negative(&mut self, path: String, value: f64) {
-        if !(value >= 0.0 && value.is_finite()) {
-            self.add(
-                path,
-                format!("{value} is not a finite number of 0 or above"),
-            );
-        }
     }
 }
