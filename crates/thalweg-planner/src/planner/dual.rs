@@ -20,10 +20,10 @@ use alloc::vec::Vec;
 
 use super::cost::Cost;
 use super::effort::{Stop, never};
-use super::exact::Watch;
 use super::potential::{Alive, Potential, Prices, Sums, Values};
 use super::problem::{Arc, Problem};
 use super::reach::{NodeSums, Reach};
+use super::watch::Watch;
 
 /// Maximum number of prices tried per sum: each costs a sweep, and the gap seldom closes further.
 const PRICES_MAX: usize = 10;

@@ -9,51 +9,13 @@
 //!
 //! *Sources.* docs/concepts/planner.md §4; Righini and Salani 2008 (decremental state-space relaxation).
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use super::cost::Cost;
 use super::dual::Guides;
 use super::effort::{EarlyEnd, Effort};
-use super::problem::{Exhausted, Move, Problem, Route};
+use super::problem::{Exhausted, Problem, Route};
 use super::reach::Reach;
 use super::search::{self, Seed, Walk};
-
-/// The constraints that a search enforces in addition to cost, rates, slots and trust.
-#[derive(Clone, Debug)]
-pub(super) struct Watch {
-    /// The deadline is enforced.
-    pub(super) deadline: bool,
-    /// The number of hops is enforced.
-    pub(super) length: bool,
-    /// By node: its bit among the nodes that may be visited only once.
-    pub(super) once: Vec<Option<u32>>,
-    /// Number of such nodes.
-    pub(super) once_count: u32,
-}
-
-impl Watch {
-    pub(super) fn nothing(problem: &Problem<'_>) -> Self {
-        Self {
-            deadline: false,
-            length: false,
-            once: vec![None; problem.nodes()],
-            once_count: 0,
-        }
-    }
-
-    /// Forbids second visits to these nodes.
-    fn visit_once(&mut self, twice: Vec<usize>) {
-        for node in twice {
-            let bit = &mut self.once[node];
-            debug_assert!(bit.is_none(), "a watched node was visited twice");
-            if bit.is_none() {
-                *bit = Some(self.once_count);
-                self.once_count += 1;
-            }
-        }
-    }
-}
+use super::watch::{Watch, visited_twice};
 
 /// Returns the best route; `None` if there is none.
 pub(super) fn solve(problem: &Problem<'_>, labels_max: u32) -> Result<Option<Route>, Exhausted> {
@@ -140,22 +102,4 @@ pub(super) fn solve_from(
         guides.prune(&watch);
         watch.visit_once(twice);
     }
-}
-
-/// Returns the nodes that a route visits more than once, without repetition.
-pub(super) fn visited_twice(problem: &Problem<'_>, route: &Route) -> Vec<usize> {
-    let mut seen: Vec<usize> = vec![problem.source];
-    for step in &route.moves {
-        if let Move::Hop { to, .. } = step {
-            seen.push(*to);
-        }
-    }
-    seen.sort_unstable();
-    let mut twice: Vec<usize> = seen
-        .windows(2)
-        .filter(|pair| pair[0] == pair[1])
-        .map(|pair| pair[0])
-        .collect();
-    twice.dedup();
-    twice
 }

@@ -11,6 +11,7 @@
 //! | `problem` | the snapshot as dense arrays: links by node, what a node may see, the cost of a hop |
 //! | `reach`, `potential`, `dual` | lower bounds on the cost of the rest of a path, computed on demand |
 //! | `search` | best-first search over Pareto labels, on walks |
+//! | `watch` | the constraints that a search enforces beyond cost, rates, slots and trust |
 //! | `exact` | tightens the walks to simple paths, and the deadline, until the best one is a plan |
 //! | `chain` | the other planners: heuristic, exhaustive and incremental, one path at a time |
 //! | `many` | many streams on one network, by importance |
@@ -47,6 +48,7 @@ mod shortfall;
 mod states;
 mod tree;
 mod until;
+mod watch;
 
 #[cfg(test)]
 mod tests;

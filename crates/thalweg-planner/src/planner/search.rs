@@ -26,10 +26,10 @@ use thalweg_base::time::Duration;
 use super::cost::Cost;
 use super::dual::Guides;
 use super::effort::{EarlyEnd, Effort, STEPS_BETWEEN};
-use super::exact::{Watch, visited_twice};
 use super::potential::Sums;
 use super::problem::{Move, Problem, Route};
 use super::states::Step;
+use super::watch::{Watch, visited_twice};
 use crate::model::LinkIndex;
 
 /// No label, or no next label.
