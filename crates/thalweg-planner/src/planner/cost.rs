@@ -81,3 +81,8 @@ impl AddAssign for Cost {
         *self = *self + other;
     }
 }
+
+/// Returns the cost of a stream on a link: R / rate.
+pub(super) fn link_cost(rate_bps: f64, link_bps: f64) -> Cost {
+    Cost::from_f64(rate_bps / link_bps)
+}

@@ -15,7 +15,7 @@ use thalweg_base::limits::{ADAPTERS_PER_NODE_MAX, PATH_NODES_MAX};
 use thalweg_base::needs::Needs;
 use thalweg_base::time::Duration;
 
-use super::cost::Cost;
+use super::cost::{Cost, link_cost};
 use super::states::{RATE_TOLERANCE, States, Step, patterns_with, picocores};
 use crate::model::{Adapter, Catalogue, Edge, LinkIndex, NodeIndex, Place, Snapshot, Topology};
 
@@ -440,7 +440,7 @@ impl<'a> Problem<'a> {
         if too_fast && !relaxation.rate {
             return None;
         }
-        let mut cost = super::product::link_cost(rate_bps, arc.rate_bps);
+        let mut cost = link_cost(rate_bps, arc.rate_bps);
         if too_fast {
             cost += Cost::from_f64(PENALTY * (rate_bps / arc.rate_bps - 1.0));
         }

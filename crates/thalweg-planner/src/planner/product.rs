@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use thalweg_base::time::Duration;
 
-use super::cost::Cost;
+use super::cost::{Cost, link_cost};
 use super::problem::{Move, Route};
 use super::states::States;
 use crate::model::{Adapter, AdapterName, LinkIndex, NodeName, PACK, SEAL, Snapshot};
@@ -176,9 +176,4 @@ pub(super) fn declared(snapshot: &Snapshot, states: &States, state: u16) -> Vec<
         .filter(|(bit, transform)| states.is_on(state, *bit) && !transform.name.is_standard());
     let on = on.map(|(_, transform)| transform.name);
     table.into_iter().chain(on).collect()
-}
-
-/// Returns R / rate.
-pub(super) fn link_cost(rate_bps: f64, link_bps: f64) -> Cost {
-    Cost::from_f64(rate_bps / link_bps)
 }

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use thalweg_base::time::Duration;
 
-use super::super::cost::Cost;
+use super::super::cost::{Cost, link_cost};
 use super::super::states::Step;
 use super::{Chain, Worth};
 use crate::model::Adapter;
@@ -162,7 +162,7 @@ impl Chain<'_, '_> {
                 adapters += 1;
             } else {
                 let arc = &self.arcs[at];
-                cost += super::super::product::link_cost(states.rate_bps(state), arc.rate_bps);
+                cost += link_cost(states.rate_bps(state), arc.rate_bps);
                 delay += Duration::from_nanos(arc.delay_ns);
             }
         });

@@ -9,9 +9,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::super::check::Violation;
-use super::super::cost::Cost;
+use super::super::cost::{Cost, link_cost};
 use super::super::problem::{Move, Problem, Route};
-use super::super::product::{Plan, link_cost};
+use super::super::product::Plan;
 use super::super::search::Seed;
 use super::super::states::States;
 use crate::model::{Adapter, LinkIndex, NodeName, Snapshot};
