@@ -2,10 +2,18 @@
 
 use alloc::vec::Vec;
 
+use thalweg_base::event::DropCause;
 use thalweg_base::wire::account::{Entry, Statement};
 
-use super::sums::TAKEN_BACK;
 use super::{BANDS, Band, Marked, What};
+
+/// The order in which causes are charged for double counts: all of them depend on a link's word.
+pub(super) const TAKEN_BACK: [DropCause; 4] = [
+    DropCause::PathLost,
+    DropCause::Expired,
+    DropCause::Cancelled,
+    DropCause::Dependant,
+];
 
 /// One node's counters of one plan.
 #[derive(Clone, Debug, Default)]

@@ -37,7 +37,7 @@ use thalweg_base::adu::Mark;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_link::pulse;
 
-use super::account::{EVERY, SLACK, STATUS_EVERY, next_tick};
+use super::pace::{EVERY, SLACK, STATUS_EVERY, next_tick};
 use super::past::History;
 use super::{BANDS, Band, Counts, Marked};
 

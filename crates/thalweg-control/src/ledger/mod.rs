@@ -24,12 +24,13 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `account` | one node's account of one plan: what to report, and which downstream reports to accept |
+//! | `account::passage` | detects nodes that swallow ADUs |
+//! | `account::sums` | an account's totals at the source, without what is counted twice |
 //! | `disbelief` | why a report is rejected |
 //! | `entries` | counters by number, and which of them have grown |
 //! | `hop` | losses on the way to the next node |
+//! | `pace` | the times of reports |
 //! | `past` | samples of how much had left earlier |
-//! | `passage` | detects nodes that swallow ADUs |
-//! | `sums` | an account's totals at the source, without what is counted twice |
 //! | `book` | a source's accounts of all plans of a stream |
 //!
 //! *What it does not do.* It counts ADUs and does not know which one was lost. The end of a stream
@@ -47,9 +48,8 @@ mod book;
 mod disbelief;
 mod entries;
 mod hop;
-mod passage;
+mod pace;
 mod past;
-mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -58,10 +58,10 @@ use core::ops::RangeInclusive;
 use thalweg_base::adu::{Importance, Mark};
 use thalweg_base::event::DropCause;
 
-pub use account::{Account, EVERY, Place, SETTLE, SLACK};
+pub use account::{Account, Patience, Place};
 pub use book::{Loss, NOTE_INTERVAL, Reading};
 pub use disbelief::Disbelief;
-pub use passage::Patience;
+pub use pace::{EVERY, SETTLE, SLACK};
 
 pub(crate) use book::Book;
 

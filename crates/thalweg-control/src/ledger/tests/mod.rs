@@ -25,7 +25,7 @@ use thalweg_base::time::{Duration, Instant};
 use thalweg_base::wire::account::{Entry, Made, Report, Statement};
 use thalweg_base::wire::control::{self as wire, Message};
 
-use super::account::QUIET;
+use super::pace::QUIET;
 use super::{
     Account, BANDS, Band, Book, Counts, Disbelief, EVERY, Place, Reading, SETTLE, SLACK, What,
 };

@@ -18,6 +18,9 @@
 //! *What is accepted:* reports of the plan's next node over its authenticated link, unless `check`
 //! finds them impossible.
 
+mod passage;
+mod sums;
+
 use alloc::vec::Vec;
 
 use thalweg_base::adu::Mark;
@@ -30,17 +33,11 @@ use thalweg_base::wire::account::{Made, Report, Statement};
 use super::disbelief::Disbelief;
 use super::entries::Entries;
 use super::hop::{Hop, MarkTurn, NextReport};
-use super::passage::Passage;
+use super::pace::{EVERY, QUIET, SETTLE, SLACK, STATUS_EVERY, next_tick};
 use super::{ALL_COPIED, BANDS, Band, Counts, Marked, What};
+use passage::Passage;
 
-/// How long after the first ADU of a new mark, ADUs of the previous mark may still arrive.
-pub const SETTLE: Duration = Duration::from_millis(80);
-
-/// Minimum interval of reports while no mark ends; a little longer than the interval when one does.
-pub const EVERY: Duration = Duration::from_millis(730);
-
-/// How long a relay waits for downstream reports before it has measured their lag.
-pub const SLACK: Duration = Duration::from_millis(150);
+pub use passage::Patience;
 
 /// Margin on the measured lag of downstream reports.
 const MARGIN: Duration = Duration::from_millis(40);
@@ -48,25 +45,11 @@ const MARGIN: Duration = Duration::from_millis(40);
 /// Longest wait of a relay for downstream reports.
 const PATIENCE_MAX: Duration = Duration::from_millis(400);
 
-/// How long no marked ADU arrives before a node reports a pause: above the spacing at five ADUs a second.
-pub const QUIET: Duration = Duration::from_millis(250);
-
-/// Grid of the checks for arrivals and losses, common to all accounts: a node wakes once for all.
-pub const GRID: Duration = Duration::from_millis(125);
-
-/// Shortest interval from the last report to one that says only that a pause has begun or ended.
-pub(super) const STATUS_EVERY: Duration = Duration::from_millis(500);
-
 /// Shortest interval between forwarded reports, and from a report of a pause to one of a mark.
 const FORWARD_EVERY: Duration = Duration::from_millis(300);
 
 /// Minimum interval of reporting deliveries while more ADUs arrive.
 const DELIVERED_EVERY: Duration = Duration::from_millis(1_500);
-
-const _: () = assert!(
-    EVERY.as_nanos() > Mark::PERIOD.as_nanos() + SETTLE.as_nanos(),
-    "a report without marks is later than one at the end of a mark"
-);
 
 /// A node's position on the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +67,7 @@ pub enum Place {
 
 /// The source of a plan's delivery counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DeliveryEvidence {
+enum DeliveryEvidence {
     /// The nodes' reports.
     Reports,
     /// Also the sink's receipts: the plan has ended or its path is broken, so nodes downstream may
@@ -96,10 +79,10 @@ pub(super) enum DeliveryEvidence {
 #[derive(Clone, Debug)]
 pub struct Account {
     pub(super) place: Place,
-    pub(super) counts: Counts,
-    pub(super) own: Entries,
+    counts: Counts,
+    own: Entries,
     /// The next node and those downstream of it.
-    pub(super) behind: Vec<Entries>,
+    behind: Vec<Entries>,
     hop: Hop,
     /// The next node has reported at least once.
     is_heard: bool,
@@ -130,10 +113,10 @@ pub struct Account {
     due: Instant,
     /// When deliveries were last reported.
     delivered_reported: Instant,
-    pub(super) basis: DeliveryEvidence,
+    basis: DeliveryEvidence,
     /// Lost ADUs at the last call of [`Account::has_lost_more`].
-    pub(super) lost: u64,
-    pub(super) passage: Passage,
+    lost: u64,
+    passage: Passage,
 }
 
 impl Account {
@@ -317,7 +300,7 @@ impl Account {
     }
 
     /// Returns how many nodes there can be from this one to the sink, both included.
-    pub(super) const fn nodes_max(&self) -> usize {
+    const fn nodes_max(&self) -> usize {
         match self.place {
             Place::Source(nodes) | Place::Graft(nodes) => nodes,
             // The source is upstream, and this node's statement comes first in its own report: a
@@ -576,12 +559,6 @@ impl Account {
             statements,
         })
     }
-}
-
-/// Returns the next instant on the [`GRID`].
-pub(super) const fn next_tick(now: Instant) -> Instant {
-    let step = GRID.as_nanos();
-    Instant::from_nanos((now.as_nanos() / step + 1).saturating_mul(step))
 }
 
 /// Returns the arrivals that a node reported; zero if nothing was heard of it.

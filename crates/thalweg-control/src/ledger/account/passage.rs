@@ -27,8 +27,8 @@ use alloc::vec::Vec;
 use thalweg_base::event::DropCause;
 use thalweg_base::time::{Duration, Instant};
 
-use super::account::{Account, Place};
-use super::{What, total};
+use super::{Account, Place};
+use crate::ledger::{What, total};
 
 /// ADUs that must have left without an answer: a few can be lost for any reason.
 const SILENT_MIN: u64 = 8;

@@ -37,19 +37,9 @@
 
 use alloc::vec::Vec;
 
-use thalweg_base::event::DropCause;
-
-use super::account::{Account, DeliveryEvidence, Place};
-use super::entries::Entries;
-use super::{BANDS, Band, What, total};
-
-/// The order in which causes are charged for double counts: all of them depend on a link's word.
-pub(super) const TAKEN_BACK: [DropCause; 4] = [
-    DropCause::PathLost,
-    DropCause::Expired,
-    DropCause::Cancelled,
-    DropCause::Dependant,
-];
+use super::{Account, DeliveryEvidence, Place};
+use crate::ledger::entries::{Entries, TAKEN_BACK};
+use crate::ledger::{BANDS, Band, What, total};
 
 /// ADUs dropped or delivered, and those that arrived after all, by band.
 struct Ended {
@@ -78,7 +68,7 @@ impl Account {
     }
 
     /// Returns, at the source, how many ADUs the producer gave.
-    pub(super) fn given(&self) -> u64 {
+    pub(in crate::ledger) fn given(&self) -> u64 {
         total(self.given_by_band().into_iter())
     }
 
@@ -158,7 +148,7 @@ impl Account {
     }
 
     /// Returns the counters of all nodes, by place on the path.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (usize, u8, u64)> + '_ {
+    pub(in crate::ledger) fn entries(&self) -> impl Iterator<Item = (usize, u8, u64)> + '_ {
         let nodes = core::iter::once(&self.own).chain(&self.behind);
         let reported = nodes
             .enumerate()
@@ -188,7 +178,7 @@ impl Account {
     /// counter, ADUs.
     ///
     /// Cost    O(counters)
-    pub(super) fn double_counted(&self) -> Vec<(usize, u8, u64)> {
+    pub(in crate::ledger) fn double_counted(&self) -> Vec<(usize, u8, u64)> {
         let (given, Ended { ended, returned }) = (self.given_by_band(), self.ended());
         // The excess of ended ADUs over given ones.
         let mut left: [u64; BANDS] = core::array::from_fn(|at| {
