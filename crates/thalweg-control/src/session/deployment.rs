@@ -10,7 +10,6 @@ use thalweg_base::id::{Epoch, NodeId};
 use thalweg_base::time::Instant;
 
 use super::Feed;
-use super::graft::Graft;
 use super::{DEPLOY_MAX, Output, Part, RENEW, RENEW_GRID, RESEND};
 
 /// Epochs to renew, by the route to their node.
@@ -37,6 +36,15 @@ pub(super) enum Takeover {
     /// It stands by, and its base carries ADUs or may at any time. Copying starts only when it is
     /// activated.
     Unfed,
+}
+
+/// Where a plan is fed from, if not by the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Graft {
+    /// The plan that it is copied from.
+    pub base: Epoch,
+    /// The position on its path of the caster; never 0, which is the source.
+    pub at: usize,
 }
 
 /// A plan with parts that are being sent to its nodes, or are installed.

@@ -28,17 +28,8 @@ use alloc::vec::Vec;
 use thalweg_base::id::{Epoch, NodeId};
 use thalweg_base::time::Instant;
 
-use super::deployment::Deployment;
+use super::deployment::{Deployment, Graft};
 use super::{Part, Session, Sink};
-
-/// Where a plan is fed from, if not by the source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Graft {
-    /// The plan that it is copied from.
-    pub base: Epoch,
-    /// The position on its path of the caster; never 0, which is the source.
-    pub at: usize,
-}
 
 /// A plan that the source sends ADUs under.
 #[derive(Clone, Debug, PartialEq, Eq)]

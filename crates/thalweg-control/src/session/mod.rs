@@ -45,8 +45,9 @@ mod standby;
 mod tests;
 
 pub use awaited::Awaited;
+pub use deployment::Graft;
 use deployment::{Deployment, Renewals};
-pub use graft::{Given, Graft};
+pub use graft::Given;
 pub use hold::{Dropped, Due, Hold, Sinkward};
 pub use keep::{KEEP_AGE_MAX, Keep};
 use look::ReplanPace;
