@@ -26,7 +26,6 @@
 //! *Sources.* docs/concepts/continuity.md; docs/reference/protocol.md §4.4, §4.5; spec RA-12, RA-13.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use thalweg_base::id::{Epoch, NodeId, StreamId};
@@ -36,13 +35,13 @@ use thalweg_base::wire::control::Said;
 use thalweg_base::wire::receipt::Advice;
 use thalweg_link::pulse::Hearing;
 
+use super::avoid::Avoid;
 use super::producer::{SILENCE_REPORT_DELAY, SilentProducers};
 use super::receipt::Receivings;
 use super::suspects::{SUSPECT_HOLD, Suspects};
 use super::withhold::Withholders;
 use super::{Controller, Note};
 use crate::admission::Rights;
-use crate::session::Part;
 
 /// How long a doubt is remembered: as long as silence takes to follow it on links with a round trip
 /// below 1.5 s.
@@ -68,19 +67,6 @@ const _: () = assert!(
     SILENCE_FRESH.as_nanos() > ADVISE_EVERY.as_nanos(),
     "lasting silence is reported again before its last report counts as over"
 );
-
-/// What a planning avoids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Avoid {
-    /// Nodes that did not answer.
-    Nodes,
-    /// The links over which they did not answer.
-    Links,
-    /// Only the links that are silent now; others were silent for a moment.
-    Silent,
-    /// Nothing: there is no other path.
-    Nothing,
-}
 
 /// Silent links and nodes, and what this node has received.
 #[derive(Debug, Default)]
@@ -110,23 +96,6 @@ struct Doubt {
     again: Instant,
     /// The wait that led to that time.
     wait: Duration,
-}
-
-impl Avoid {
-    /// Returns the next less cautious level.
-    pub(super) const fn relaxed(self) -> Option<Self> {
-        match self {
-            Self::Nodes => Some(Self::Links),
-            Self::Links => Some(Self::Silent),
-            Self::Silent => Some(Self::Nothing),
-            Self::Nothing => None,
-        }
-    }
-
-    /// Returns whether it also avoids what may be working.
-    pub(super) const fn is_cautious(self) -> bool {
-        matches!(self, Self::Nodes | Self::Links)
-    }
 }
 
 impl Continuity {
@@ -418,11 +387,4 @@ impl Controller {
             |ends: [NodeId; 2]| may_relay(ends[0]) && !self.is_avoided(ends, sink, avoid, now);
         self.directory.path_by(self.id(), sink, is_usable)
     }
-}
-
-/// Returns how many layers pass all adapters of a plan.
-pub(super) fn layers(parts: &[Part]) -> u8 {
-    let kept = |word: &String| word.strip_prefix("keep:")?.parse().ok();
-    let words = parts.iter().flat_map(|part| &part.adapters);
-    words.filter_map(kept).min().unwrap_or(u8::MAX)
 }

@@ -18,7 +18,7 @@ use thalweg_base::time::Instant;
 use thalweg_base::wire::control::Prepare;
 use thalweg_planner::planner::{Planner, Policy};
 
-use super::continuity::{Avoid, layers};
+use super::avoid::Avoid;
 use super::map::Map;
 use super::part::needs_key;
 use super::planning::{Planning, Solved, Words};
@@ -274,4 +274,11 @@ fn policy(planner: Planner) -> Policy {
         planner,
         ..Policy::default()
     }
+}
+
+/// Returns how many layers pass all adapters of a plan.
+fn layers(parts: &[Part]) -> u8 {
+    let kept = |word: &String| word.strip_prefix("keep:")?.parse().ok();
+    let words = parts.iter().flat_map(|part| &part.adapters);
+    words.filter_map(kept).min().unwrap_or(u8::MAX)
 }

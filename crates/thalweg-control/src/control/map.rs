@@ -28,7 +28,7 @@ use thalweg_planner::model::{
 };
 use thalweg_planner::planner::{self, Plan, Policy, Shortfall};
 
-use super::continuity::Avoid;
+use super::avoid::Avoid;
 use super::{Controller, Publication};
 use crate::admission::Rights;
 use crate::session::Part;

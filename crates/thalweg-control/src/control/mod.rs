@@ -26,7 +26,7 @@
 //! | `sequel` | what follows the end of a wanted stream |
 //! | `part` | which parts of other nodes' plans are installed here, and their leases |
 //! | `account`, `accounts` | reports of what became of ADUs, node by node towards the source |
-//! | `continuity`, `suspects` | silent neighbours and links, which plans avoid them |
+//! | `continuity`, `suspects`, `avoid` | silent neighbours and links, which plans avoid them |
 //! | `withhold`, `producer` | nodes that pass nothing on; producers that are silent |
 //! | `receipt` | what sinks have, and what sources need not keep |
 //! | `leave`, `rekey`, `configure` | orderly departure, stream keys, changed configuration |
@@ -46,6 +46,7 @@
 mod account;
 mod accounts;
 mod admission;
+mod avoid;
 mod configure;
 mod continuity;
 mod deploy;

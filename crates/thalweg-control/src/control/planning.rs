@@ -14,7 +14,7 @@ use thalweg_base::time::Duration;
 use thalweg_planner::model::{Catalogue, Snapshot};
 use thalweg_planner::planner::{self, Plan, Policy, Shortfall, report::Report};
 
-use super::continuity::Avoid;
+use super::avoid::Avoid;
 use super::map::Map;
 use crate::session::Part;
 

@@ -15,7 +15,7 @@ use thalweg_base::id::{NodeId, StreamId, StreamName};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::wire::control::Body;
 
-use super::continuity::Avoid;
+use super::avoid::Avoid;
 use super::sequel::Probe;
 use super::withhold::PATIENCE;
 use super::{Controller, Keys, Note, Notice, Output};

@@ -29,7 +29,7 @@ use thalweg_base::id::{Epoch, NodeId, StreamId};
 use thalweg_base::needs::{Needs, Reliability};
 use thalweg_base::time::{Due, Duration, Instant};
 
-use super::continuity::Avoid;
+use super::avoid::Avoid;
 use super::suspects::SUSPECT_HOLD;
 use super::{Controller, Keys, Note};
 use crate::ledger::{Account, Patience};

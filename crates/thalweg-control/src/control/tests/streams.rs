@@ -11,7 +11,7 @@ use thalweg_planner::model::{Catalogue, Declaration, Layer, Snapshot};
 use thalweg_planner::planner::{self, Planner, Policy};
 
 use super::super::accounts::Accounts;
-use super::super::continuity::Avoid;
+use super::super::avoid::Avoid;
 use super::super::map::Map;
 use super::super::planning::Planning;
 use super::super::{Note, Notice, Output, PlanState, Publication, PublishError, Subscription};
