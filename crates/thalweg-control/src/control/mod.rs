@@ -14,7 +14,7 @@
 //!
 //! | file | what it decides |
 //! |---|---|
-//! | `neighbour` | this node's record, which records are accepted |
+//! | `neighbour`, `stream_id` | this node's record, which records are accepted; ids of streams |
 //! | `flood` | when records go on to other neighbours |
 //! | `meeting` | what a new neighbour is sent of the directory |
 //! | `admission` | rights: grants, revocations |
@@ -70,6 +70,7 @@ mod routed;
 mod sequel;
 mod sink;
 mod source;
+mod stream_id;
 mod suspects;
 #[cfg(test)]
 mod tests;

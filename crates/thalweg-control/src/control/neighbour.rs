@@ -15,6 +15,7 @@ use thalweg_base::wire::{SIGNATURE_BYTES, VARINT_MAX};
 use thalweg_link::gauge::{Gauge, Sample};
 
 use super::flood::LINKS_FEW;
+use super::stream_id::borrowed_stream;
 use super::{Controller, Installation, Keys, Note};
 use crate::admission::Rights;
 use crate::routing::cadence::{self, Cadence, Urgency};
@@ -22,9 +23,6 @@ use crate::routing::{News, Signed};
 
 /// Domain separator in front of a record under its signature.
 const RECORD_CONTEXT: &[u8] = b"thalweg record v1";
-
-/// Domain separator in front of what a stream id is a digest of.
-const STREAM_CONTEXT: &[u8] = b"thalweg stream v1";
 
 /// Minimum interval between two records about new or lost links, per link, for a node with more
 /// than [`LINKS_FEW`] links.
@@ -372,29 +370,6 @@ impl Controller {
             self.announce(now, keys);
         }
     }
-}
-
-/// Returns the name of a stream with an id other than the digest of the record's node, name and start.
-pub(super) fn borrowed_stream<'a>(record: &'a Record, keys: &dyn Keys) -> Option<&'a StreamName> {
-    let own = |stream: &Announced| stream_id(record.node, &stream.name, stream.start, keys);
-    let borrowed = record
-        .streams
-        .iter()
-        .find(|stream| stream.id != own(stream));
-    borrowed.map(|stream| &stream.name)
-}
-
-/// Returns the eight bytes that identify a stream on the wire.
-///
-/// They depend on the source's key, so no other node can announce, or plan, a stream with this id.
-pub(super) fn stream_id(
-    node: NodeId,
-    name: &StreamName,
-    start: [u8; 8],
-    keys: &dyn Keys,
-) -> StreamId {
-    let message = [STREAM_CONTEXT, &node.0, &start, name.as_str().as_bytes()].concat();
-    StreamId(u64::from_be_bytes(keys.digest(&message)))
 }
 
 /// Returns a record as a control frame.

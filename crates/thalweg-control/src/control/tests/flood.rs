@@ -12,7 +12,7 @@ use thalweg_base::wire::control::Message;
 use thalweg_base::wire::record::{self, Announced, Neighbour, Record};
 
 use super::super::flood::{LATE, LINKS_FEW, SOON};
-use super::super::neighbour::stream_id;
+use super::super::stream_id::stream_id;
 use super::{Bytes, Duration, Fabric, FakeKeys, Instant, Keys as _, LINK, Output, name, wire};
 
 const HUB: NodeId = NodeId([100; 32]);
