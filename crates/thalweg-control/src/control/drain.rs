@@ -3,7 +3,7 @@
 //! *The idea.* A stream is announced until what was sent has reached its sinks or is dropped; so
 //! long, they keep their plans. Its name is taken only while its program is connected: another
 //! program may publish it meanwhile, as another stream. The sinks of the first reach its end, which
-//! marks it as cut off ([`sequel`](super::sequel)), and switch to the next.
+//! marks it as cut off ([`Sequel`](super::Sequel)), and switch to the next.
 //!
 //! ```text
 //! open ─► program gone: draining ─► settled, or room is needed: withdrawn ─► over

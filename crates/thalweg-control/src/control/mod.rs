@@ -23,7 +23,7 @@
 //! | `deploy` | from a wanted plan to its `Prepare` messages |
 //! | `graft` | plans that are fed by copies of another plan's ADUs |
 //! | `sink` | wanted streams: finding the source, subscribing |
-//! | `sequel` | what follows the end of a wanted stream |
+//! | `sink::sequel` | what follows the end of a wanted stream |
 //! | `part` | which parts of other nodes' plans are installed here, and their leases |
 //! | `account`, `accounts` | reports of what became of ADUs, node by node towards the source |
 //! | `continuity`, `suspects`, `avoid` | silent neighbours and links, which plans avoid them |
@@ -67,7 +67,6 @@ mod receipt;
 mod rekey;
 mod route;
 mod routed;
-mod sequel;
 mod sink;
 mod source;
 mod stream_id;
@@ -102,8 +101,7 @@ pub use note::{Note, Notice};
 pub use planning::{Planning, Solved, Words};
 pub use publication::{Publication, PublishError};
 pub use route::{Alternative, HopNow, Ways};
-pub use sequel::{EndCause, Sequel};
-pub use sink::Subscription;
+pub use sink::{EndCause, Sequel, Subscription};
 pub use source::{PlanState, SinkPlan, Source};
 pub use thalweg_base::part::{Installation, KeyContent, Secrets};
 

@@ -4,13 +4,13 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use thalweg_base::id::{NodeId, StreamId, StreamName};
+use thalweg_base::id::NodeId;
 use thalweg_base::limits::{NEIGHBOURS_MAX, STREAMS_PER_NODE_MAX};
 use thalweg_base::random::SplitMix;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::Bitrate;
 use thalweg_base::wire::control::{self as wire, Message};
-use thalweg_base::wire::record::{self, Announced, Neighbour, Record};
+use thalweg_base::wire::record::{self, Neighbour, Record};
 use thalweg_base::wire::{SIGNATURE_BYTES, VARINT_MAX};
 use thalweg_link::gauge::{Gauge, Sample};
 

@@ -9,7 +9,7 @@ use thalweg_base::seen::{Held, News};
 use thalweg_base::time::Duration;
 use thalweg_link::pulse::Hearing;
 
-use super::super::sequel::ANSWER_WITHIN;
+use super::super::sink::ANSWER_WITHIN;
 use super::super::{EndCause, Notice, Sequel, Subscription};
 use super::{A, B, C, D, E, Fabric, NodeId, name, publication};
 use crate::session::{LEASE, RENEW};

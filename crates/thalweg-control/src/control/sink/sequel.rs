@@ -22,16 +22,12 @@
 use alloc::vec::Vec;
 
 use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
-use thalweg_base::time::{Duration, Instant};
+use thalweg_base::time::Instant;
 use thalweg_base::wire::control::Body;
 
-use super::sink::{ASK_AGAIN, Subscription};
-use super::{Controller, Keys, Output};
+use super::{ANSWER_WITHIN, ASK_AGAIN, Subscription};
+use crate::control::{Controller, Keys, Output};
 use crate::session::RENEW;
-
-/// How long a silent producer has to serve. A live one does after two round trips. The end of a
-/// stream waits as long for what is missing before it.
-pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// How a stream ended, as its last ADU says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +51,7 @@ pub enum Sequel {
 
 /// Producers that were silent and are now asked to serve.
 #[derive(Debug)]
-pub(super) struct Probe {
+pub(in crate::control) struct Probe {
     /// The stream that ended, and how.
     ended: StreamId,
     cause: EndCause,
@@ -189,7 +185,7 @@ impl Controller {
     }
 
     /// Handles the probes that are due.
-    pub(super) fn handle_probe_timeout(&mut self, now: Instant, keys: &mut dyn Keys) {
+    pub(in crate::control) fn handle_probe_timeout(&mut self, now: Instant, keys: &mut dyn Keys) {
         let is_due = |probe: &Probe| probe.poll_timeout() <= now;
         let due = self.wanted.iter();
         let due = due.filter(|(_, wanted)| wanted.probe.as_ref().is_some_and(is_due));
@@ -292,7 +288,7 @@ impl Controller {
     }
 
     /// Handles a plan that ends here: if its source is being probed, that source is back.
-    pub(super) fn adopt_asked(
+    pub(in crate::control) fn adopt_asked(
         &mut self,
         source: NodeId,
         (stream, epoch): (StreamId, Epoch),

@@ -4,9 +4,11 @@
 //! stays with its producer while that is reachable and announces the stream. Otherwise it takes the
 //! reachable producer with the smallest key. So a producer that returns does not take a sink back, and two
 //! that come and go do not make it flap. A producer that refuses this node, and has no plan left that ends
-//! here, is asked last for [`REFUSED_FOR`]. The end of a stream is handled by [`sequel`](super::sequel).
+//! here, is asked last for [`REFUSED_FOR`]. The end of a stream is handled by [`sequel`].
 //!
 //! *Sources.* docs/concepts/recast.md §7.
+
+mod sequel;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,16 +18,22 @@ use thalweg_base::time::{Duration, Instant};
 use thalweg_base::wire::control::Body;
 
 use super::avoid::Avoid;
-use super::sequel::Probe;
 use super::withhold::PATIENCE;
 use super::{Controller, Keys, Note, Notice, Output};
 use crate::session::RENEW;
+use sequel::Probe;
+
+pub use sequel::{EndCause, Sequel};
 
 /// Interval of subscriptions until a plan is installed.
 pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long other producers are preferred to one that has refused.
 pub(super) const REFUSED_FOR: Duration = Duration::from_secs(30);
+
+/// How long a silent producer has to serve. A live one does after two round trips. The end of a
+/// stream waits as long for what is missing before it.
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Maximum number of refusals remembered per wanted stream; the oldest are forgotten.
 const REFUSALS_MAX: usize = 16;
