@@ -22,7 +22,7 @@ use super::avoid::Avoid;
 use super::map::Map;
 use super::part::needs_key;
 use super::planning::{Planning, Solved, Words};
-use super::{Controller, KeyContext, Keys, Note, Output, PlanState, Source};
+use super::{Controller, KeyContext, Keys, Note, Output, PlanState};
 use crate::session::Part;
 
 impl Controller {
@@ -246,26 +246,6 @@ impl Controller {
             stream,
         };
         Some(keys.seal_key(source.keys.of(epoch), &record.box_key, context))
-    }
-}
-
-impl Source {
-    /// Handles a planning that found the deployed plan again: the reason of an earlier failure no
-    /// longer holds.
-    fn handle_kept(&mut self, sink: NodeId, words: Option<Words>) {
-        let mut active = self.session.active();
-        let in_force = active.find(|(node, _)| *node == sink);
-        let Some(plan) = self.sinks.get_mut(&sink) else {
-            return;
-        };
-        plan.reason = None;
-        plan.state = match in_force {
-            Some(_) => PlanState::Active,
-            None => PlanState::Deploying,
-        };
-        if self.session.is_settled(sink) {
-            plan.words = words;
-        }
     }
 }
 

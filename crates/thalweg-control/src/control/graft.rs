@@ -21,20 +21,9 @@ use thalweg_base::id::{Epoch, NodeId, StreamId};
 use thalweg_base::time::Instant;
 use thalweg_base::wire::control::{Body, Branch, Message, Prepare, Said};
 
-use super::source::Source;
 use super::{Controller, Keys, Note, Output};
 use crate::ledger::Place;
 use crate::session::Feed;
-
-impl Source {
-    /// Returns the nodes in the account of a plan: its whole path, or the nodes with a part of it,
-    /// behind one node that stands for the source.
-    pub(super) fn account_path(&self, epoch: Epoch) -> &[NodeId] {
-        let path = self.paths.get(&epoch).map_or(&[][..], Vec::as_slice);
-        let start = self.grafts.get(&epoch).copied().unwrap_or(0);
-        path.get(start.saturating_sub(1)..).unwrap_or_default()
-    }
-}
 
 impl Controller {
     /// Opens the account of a grafted plan, of which no part is installed here.

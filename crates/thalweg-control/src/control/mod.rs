@@ -19,7 +19,8 @@
 //! | `meeting` | what a new neighbour is sent of the directory |
 //! | `admission` | rights: grants, revocations |
 //! | `routed` | signed envelopes along a route |
-//! | `source`, `publication`, `drain` | published streams, their sinks and sessions, the end of a publisher |
+//! | `source`, `publication` | published streams, their sinks and sessions |
+//! | `source::serve`, `source::drain` | subscriptions and what sessions ask for; the end of a publisher |
 //! | `deploy` | from a wanted plan to its `Prepare` messages |
 //! | `graft` | plans that are fed by copies of another plan's ADUs |
 //! | `sink` | wanted streams: finding the source, subscribing |
@@ -50,7 +51,6 @@ mod avoid;
 mod configure;
 mod continuity;
 mod deploy;
-mod drain;
 mod flood;
 mod graft;
 mod keys;

@@ -3,7 +3,7 @@
 //! *The idea.* A stream is announced until what was sent has reached its sinks or is dropped; so
 //! long, they keep their plans. Its name is taken only while its program is connected: another
 //! program may publish it meanwhile, as another stream. The sinks of the first reach its end, which
-//! marks it as cut off ([`Sequel`](super::Sequel)), and switch to the next.
+//! marks it as cut off ([`Sequel`](crate::control::Sequel)), and switch to the next.
 //!
 //! ```text
 //! open ─► program gone: draining ─► settled, or room is needed: withdrawn ─► over
@@ -20,8 +20,8 @@ use thalweg_base::limits::{HOLD_TOTAL_BYTES_MAX, STREAMS_PER_NODE_MAX};
 use thalweg_base::needs::Needs;
 use thalweg_base::time::Instant;
 
-use super::source::Source;
-use super::{Controller, Keys, Note};
+use super::Source;
+use crate::control::{Controller, Keys, Note};
 
 /// The stages of a published stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) enum Stage {
 
 impl Source {
     /// Returns whether the stream stands in this node's record: it is open or drains.
-    pub(super) const fn is_announced(&self) -> bool {
+    pub(in crate::control) const fn is_announced(&self) -> bool {
         !matches!(self.stage, Stage::Withdrawn)
     }
 
