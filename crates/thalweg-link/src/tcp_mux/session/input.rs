@@ -60,7 +60,7 @@ impl Session {
                 }
             }
             Frame::Tell { bytes, delay_ms } => {
-                self.report_policy = ReportPolicy::asked(bytes, delay_ms)
+                self.report_policy = ReportPolicy::asked(bytes, delay_ms);
             }
             Frame::Open { stream } => {
                 if self.receiving.handle_open(stream)? {
