@@ -1,5 +1,6 @@
 //! The figures that can be drawn.
 
+use super::plots::{SPREADS, bars, cases, lines, series};
 use super::{Drawing, Measured, live, planning};
 use crate::chart::{Chart, Plot, Point, Scale, Series};
 
@@ -85,34 +86,10 @@ pub(super) const DRAWINGS: &[Drawing] = &[
 const QUIC: &str = "plain QUIC stream";
 const UDP: &str = "plain UDP";
 const LENGTHS_BYTES: [u32; 4] = [100, 1_000, 10_000, 60_000];
-pub(super) const SPREADS: &str = "medians; bars: half the quartiles' distance";
-
-/// Returns a series; `None` without points.
-fn series(name: impl Into<String>, points: impl Iterator<Item = Option<Point>>) -> Option<Series> {
-    let points: Vec<Point> = points.flatten().collect();
-    let name = name.into();
-    (!points.is_empty()).then_some(Series { name, points })
-}
 
 /// Returns a series over the sizes of ADUs.
 fn by_length(name: &str, of: impl Fn(u32) -> Option<Point>) -> Option<Series> {
     series(name, LENGTHS_BYTES.into_iter().map(of))
-}
-
-/// Returns lines; `None` if there are none.
-pub(super) fn lines(
-    x_scale: Scale,
-    lines: impl IntoIterator<Item = Option<Series>>,
-) -> Option<Plot> {
-    let lines: Vec<Series> = lines.into_iter().flatten().collect();
-    (!lines.is_empty()).then_some(Plot::Lines { x_scale, lines })
-}
-
-/// Returns bars for the groups that have a first bar; the groups' names are the metric's suffixes.
-fn bars(groups: Vec<String>, bars: [Option<Series>; 2]) -> Option<Plot> {
-    let [first, second] = bars;
-    let bars = [Some(first?), second].into_iter().flatten().collect();
-    Some(Plot::Bars { groups, bars })
 }
 
 fn by_size(title: &str, y_label: &str, y_scale: Scale, id: &str, plot: Plot) -> Chart {
@@ -160,20 +137,6 @@ fn lift(measured: &Measured) -> Option<Chart> {
             "thalweg-bench {ID}; {SPREADS}; 1999: an Ultra 170E"
         )],
     })
-}
-
-/// Returns the distinct suffixes of a metric, in the order of the files.
-pub(super) fn cases(measured: &Measured, metric: &str) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for figure in &measured.0 {
-        if let Some((name, case)) = figure.metric.split_once('.')
-            && name == metric
-            && !names.iter().any(|known| known == case)
-        {
-            names.push(case.to_owned());
-        }
-    }
-    names
 }
 
 /// Returns bars of a metric's cases beside their baselines.

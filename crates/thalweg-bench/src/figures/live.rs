@@ -1,7 +1,7 @@
 //! As Paceline's figures 5 and 6: a viewer's figures by the maximum age of an ADU, and latency by importance.
 
 use super::Measured;
-use super::drawings::{SPREADS, lines};
+use super::plots::{SPREADS, lines};
 use crate::chart::{Chart, Plot, Point, Scale, Series};
 
 const THRESHOLD: &str = "BM-L1";

@@ -12,6 +12,7 @@
 mod drawings;
 mod live;
 mod planning;
+mod plots;
 #[cfg(test)]
 mod tests;
 

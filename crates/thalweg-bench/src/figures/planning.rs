@@ -1,7 +1,7 @@
 //! As figures 6.1 to 6.5: planners on random chains, by nodes and by the adapters that their links require.
 
 use super::Measured;
-use super::drawings::{SPREADS, cases, lines};
+use super::plots::{SPREADS, cases, lines};
 use crate::chart::{Chart, Plot, Point, Scale, Series};
 
 const CENTRAL: &str = "BM-P1";
