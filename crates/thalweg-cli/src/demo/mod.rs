@@ -21,6 +21,7 @@
 mod camera;
 pub mod console;
 mod fabric;
+mod picture;
 mod report;
 mod score;
 mod stage;
@@ -42,7 +43,8 @@ use crate::shutdown::Shutdown;
 use crate::{input, terminal};
 
 use camera::Video;
-use console::{Footage, Hello, Kind, Live};
+use console::{Footage, Hello, Live};
+use picture::Kind;
 use stage::Stage;
 
 /// The default world of `thalweg demo`.
@@ -219,7 +221,7 @@ impl Run {
         let original = self.original.clone();
         let camera = tokio::task::spawn_blocking(move || {
             camera::run(video, &encoder, frames, &stop, |shot| {
-                original.send_replace(Some(console::frame(Kind::Original, &shot.picture)));
+                original.send_replace(Some(picture::frame(Kind::Original, &shot.picture)));
                 for output in &outputs {
                     output.take(&shot);
                 }

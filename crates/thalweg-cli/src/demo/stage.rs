@@ -17,8 +17,9 @@ use tokio::task::JoinHandle;
 
 use super::PLAYOUT_DEFAULT;
 use super::camera::{self, Shot};
-use super::console::{self, Kind, LinkState, Live};
+use super::console::{self, LinkState, Live};
 use super::fabric::{Fabric, Wiretap};
+use super::picture::Kind;
 use super::viewer::{self, Screen};
 
 /// Capacity of the queue before a sender: nearly a minute, 8 MB at 1.2 Mbit/s. Frames beyond it are lost.

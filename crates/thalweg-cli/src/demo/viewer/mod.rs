@@ -24,7 +24,7 @@ use thalweg_media::picture::Yuv420;
 use tokio::sync::watch;
 
 use super::camera::Shot;
-use super::console;
+use super::picture;
 use super::score::Score;
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ pub fn run(
     shots: &Receiver<Arc<Shot>>,
     playout: Duration,
     shown: &watch::Sender<Option<Bytes>>,
-    kind: console::Kind,
+    kind: picture::Kind,
 ) -> anyhow::Result<()> {
     let mut frozen_frames: Option<Yuv420> = None;
     while let Ok(shot) = shots.recv() {
@@ -133,7 +133,7 @@ pub fn run(
         };
         let count = match decoded {
             Some(Ok(picture)) if same_size(&picture, &shot.picture) => {
-                shown.send_replace(Some(console::frame(kind, &picture)));
+                shown.send_replace(Some(picture::frame(kind, &picture)));
                 frozen_frames = Some(picture);
                 layers.len()
             }
