@@ -28,13 +28,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration as StdDuration;
 
+use thalweg_base::id::StreamName;
 use thalweg_transfer::manifest::ManifestError;
 use thalweg_transfer::meeting::Refusal;
 use thalweg_transfer::name::BadFileName;
 use tokio::sync::mpsc;
 
-use crate::handle::Publication;
-use crate::local::{Client, LocalError, LocalPublisher};
+use crate::handle::{Publication, SubscribeOptions};
+use crate::local::{Client, LocalError, LocalPublisher, LocalSubscriber};
 
 pub use code::{BadPhrase, CodeOptions, Phrase, send_by_code};
 pub use receive::{Inbox, ReceiveOptions, Received};
@@ -52,6 +53,12 @@ const UNPUBLISH_MAX: StdDuration = StdDuration::from_secs(65);
 
 /// How often to retry publishing meanwhile.
 const REPUBLISH_EVERY: StdDuration = StdDuration::from_millis(100);
+
+/// How often to look for a transfer on the map.
+const POLL_EVERY: StdDuration = StdDuration::from_millis(200);
+
+/// How long the final receipt may take; the files are complete without it.
+const FINAL_RECEIPT_MAX: StdDuration = StdDuration::from_secs(3);
 
 /// An event of a transfer.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,6 +241,15 @@ async fn publish(
             other => return other,
         }
     }
+}
+
+async fn subscribe(socket: &Path, name: StreamName) -> Result<LocalSubscriber, LocalError> {
+    let client = Client::connect(socket).await?;
+    let options = SubscribeOptions {
+        name,
+        in_sequence: false,
+    };
+    client.subscribe(options).await
 }
 
 /// Runs lengthy work on files, and forwards its events meanwhile. If the future is dropped, the

@@ -22,9 +22,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::super::map::Map;
-use super::super::receive::{FINAL_RECEIPT_MAX, POLL_EVERY, subscribe};
 use super::super::send::{outgoing, publication};
-use super::super::{Event, TransferError, publish};
+use super::super::{Event, FINAL_RECEIPT_MAX, POLL_EVERY, TransferError, publish, subscribe};
 use super::Phrase;
 use super::proof::{Half, Keys, Opener, Pair};
 use crate::handle::SubscriberEvent;

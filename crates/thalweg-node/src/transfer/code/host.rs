@@ -22,9 +22,8 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::super::map::Map;
-use super::super::receive::{POLL_EVERY, subscribe};
 use super::super::send::{Prepared, SendOptions, Sent, Transfer, outgoing, publication, unix_now};
-use super::super::{Event, TransferError, publish, reconnect};
+use super::super::{Event, POLL_EVERY, TransferError, publish, reconnect, subscribe};
 use super::Phrase;
 use super::keeper::{Admitted, Keeper, WRONG_MAX};
 use crate::handle::SubscriberEvent;

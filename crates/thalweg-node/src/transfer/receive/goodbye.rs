@@ -24,8 +24,8 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::super::map::{Map, Stream};
 use super::super::send::{outgoing, publication};
-use super::super::{Event, TransferError, publish};
-use super::{FINAL_RECEIPT_MAX, POLL_EVERY, Transfer};
+use super::super::{Event, FINAL_RECEIPT_MAX, POLL_EVERY, TransferError, publish};
+use super::Transfer;
 use crate::local::LocalPublisher;
 
 impl Transfer<'_> {

@@ -12,8 +12,8 @@ use thalweg_transfer::TransferId;
 
 use super::super::code::guest;
 use super::super::map::{Map, Stream};
-use super::super::{Event, TransferError, reconnect};
-use super::{Abandoned, POLL_EVERY, ReceiveOptions, Received, Transfer};
+use super::super::{Event, POLL_EVERY, TransferError, reconnect};
+use super::{Abandoned, ReceiveOptions, Received, Transfer};
 
 /// Maximum number of remembered streams that are done or refused; their senders take a moment to
 /// end them.

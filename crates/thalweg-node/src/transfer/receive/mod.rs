@@ -32,12 +32,9 @@ use super::code::proof::Opener;
 use super::disk::Disk;
 use super::map::{Map, Stream};
 use super::send::{outgoing, publication, unix_now};
-use super::{Event, TransferError, publish, reconnect, shown};
-use crate::handle::{SubscribeOptions, SubscriberEvent};
-use crate::local::{Client, LocalError, LocalPublisher, LocalSubscriber};
-
-/// How often to look for a transfer on the map.
-pub(super) const POLL_EVERY: StdDuration = StdDuration::from_millis(200);
+use super::{Event, POLL_EVERY, TransferError, publish, reconnect, shown, subscribe};
+use crate::handle::SubscriberEvent;
+use crate::local::{LocalError, LocalPublisher, LocalSubscriber};
 
 /// How often to check, while nothing arrives, that a transfer is still offered.
 const OFFER_POLL_EVERY: Duration = Duration::from_secs(1);
@@ -49,9 +46,6 @@ const GONE_MAX: Duration = Duration::from_secs(5);
 /// How long to wait for the first data while another transfer is offered: an offer is small and is
 /// sent at once.
 const FIRST_DATA_MAX: Duration = Duration::from_secs(30);
-
-/// How long the final receipt may take; the files are complete without it.
-pub(super) const FINAL_RECEIPT_MAX: StdDuration = StdDuration::from_secs(3);
 
 /// How long a sender by phrase may be silent: it repeats its offer every few seconds, and its
 /// phrase ends with it.
@@ -547,18 +541,6 @@ impl<'a> Transfer<'a> {
             ended_unix,
         }
     }
-}
-
-pub(super) async fn subscribe(
-    socket: &std::path::Path,
-    name: StreamName,
-) -> Result<LocalSubscriber, LocalError> {
-    let client = Client::connect(socket).await?;
-    let options = SubscribeOptions {
-        name,
-        in_sequence: false,
-    };
-    client.subscribe(options).await
 }
 
 /// Returns the error for a sender by phrase that has fallen silent.
