@@ -27,6 +27,7 @@ pub mod config;
 mod continuity;
 mod control;
 mod envelope;
+mod error;
 pub mod fabric;
 mod forward;
 pub mod handle;

@@ -21,8 +21,8 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::error::NodeError;
 use crate::handle::Handle;
-use crate::node::NodeError;
 
 /// The listening socket of the API.
 pub(crate) struct Server {
