@@ -4,13 +4,11 @@
 //! places of a path. Every node monitors whether its neighbours answer (`pulse`). The sink's node
 //! records what has arrived ([`Arrivals`]), reports it, and rejects duplicates. The source's node
 //! keeps what its sinks have not acknowledged and resends it ([`Outlet`]); a stream may have its
-//! ADUs held for as long as there is no path (`hold`).
+//! ADUs held for as long as there is no path (`outlet::hold`).
 //!
 //! *What it does not do.* It makes no plans and no messages; `control` drives both.
 
 mod arrivals;
-mod hold;
-mod opening;
 mod outlet;
 mod pulse;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use thalweg_base::adu::{Adu, Header};
 use thalweg_base::event::DropCause;
 use thalweg_dataplane::replay::OPENING_MAX;
 
-use super::outlet::Outlet;
+use super::Outlet;
 
 impl Outlet {
     /// Handles an ADU that is published, under plans or under none.

@@ -20,6 +20,9 @@
 //!
 //! *Sources.* docs/concepts/continuity.md §2 and §4; `thalweg_control::session::Keep`, the store.
 
+mod hold;
+mod opening;
+
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,13 +40,13 @@ use thalweg_dataplane::replay::Opening;
 use tokio::sync::{Mutex as TurnMutex, Notify};
 use tracing::debug;
 
-use super::hold::Holding;
 use crate::forward::{Account, Forwarder, Route, StreamCounts};
+use hold::Holding;
 
 /// One stream at its source.
 pub(crate) struct Outlet {
-    pub(super) stream: StreamId,
-    pub(super) forwarder: Arc<Forwarder>,
+    stream: StreamId,
+    forwarder: Arc<Forwarder>,
     counts: Arc<StreamCounts>,
     /// Whether published ADUs are kept for sinks that join late.
     is_shared: bool,
@@ -52,12 +55,12 @@ pub(crate) struct Outlet {
     /// How long the stream waits for a stalled subscriber; `None` if it never waits.
     wait_max: Option<Duration>,
     /// Counts ADUs published under no plan.
-    pub(super) unplanned: Arc<Account>,
+    unplanned: Arc<Account>,
     /// The store of a held stream; it then replaces `state.keep` and the orders.
-    pub(super) holding: Option<Holding>,
+    holding: Option<Holding>,
     state: Mutex<State>,
     /// Notified when the opening was replayed to a sink, or is over.
-    pub(super) opening_changed: Notify,
+    opening_changed: Notify,
     /// One above the highest sequence that was published. It is raised before the ADU's plans are
     /// read.
     next: AtomicU64,
@@ -67,11 +70,11 @@ pub(crate) struct Outlet {
     acknowledged: Notify,
 }
 
-pub(super) struct State {
+struct State {
     keep: Keep,
-    pub(super) opening: Opening,
+    opening: Opening,
     /// Whether an ADU has been published.
-    pub(super) has_started: bool,
+    has_started: bool,
     awaited: Awaited,
     orders: VecDeque<Order>,
     plans: Vec<Plan>,
@@ -203,7 +206,7 @@ impl Outlet {
     }
 
     /// Waits while a subscriber on this node blocks the stream.
-    pub(super) async fn wait_mailboxes(&self) {
+    async fn wait_mailboxes(&self) {
         let mailboxes = &self.forwarder.mailboxes;
         if let Some(wait) = self.wait_max
             && mailboxes.is_blocked(self.stream)
@@ -365,7 +368,7 @@ impl Outlet {
     }
 
     /// Counts an ADU as resent for the sink's broken plans under which it was sent before.
-    pub(super) fn count_resend(&self, sink: NodeId, header: &Header) {
+    fn count_resend(&self, sink: NodeId, header: &Header) {
         let awaited = &mut self.lock().awaited;
         awaited.handle_again(sink, header, |epoch, band| {
             if let Some(account) = self.forwarder.ledger.find_account(self.stream, epoch) {
@@ -375,7 +378,7 @@ impl Outlet {
     }
 
     /// Notes that an ADU was sent to the plan's sink and waits for its receipt.
-    pub(super) fn await_receipt(&self, epoch: Epoch, header: &Header) {
+    fn await_receipt(&self, epoch: Epoch, header: &Header) {
         self.lock().awaited.handle_given(epoch, header);
     }
 
@@ -485,7 +488,7 @@ impl Outlet {
     }
 
     /// Returns the trace of an ADU, if it is to be traced.
-    pub(super) fn trace(&self, adu: &Adu) -> Option<Box<Trace>> {
+    fn trace(&self, adu: &Adu) -> Option<Box<Trace>> {
         let now = self.forwarder.clock.now();
         let trace = self.forwarder.traces.mark(self.stream, now);
         trace.filter(|_| !adu.header.flags.contains(Flags::END))
@@ -520,7 +523,7 @@ impl Outlet {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         // No code that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
