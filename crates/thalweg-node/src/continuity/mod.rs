@@ -2,18 +2,14 @@
 //!
 //! *The idea.* `thalweg_control::control::continuity` decides; this module observes and acts at three
 //! places of a path. Every node monitors whether its neighbours answer (`pulse`). The sink's node
-//! records what has arrived ([`Arrivals`]), reports it, and rejects duplicates. The source's node
+//! records what has arrived (`forward::arrivals`), reports it, and rejects duplicates. The source's node
 //! keeps what its sinks have not acknowledged and resends it ([`Outlet`]); a stream may have its
 //! ADUs held for as long as there is no path (`outlet::hold`).
 //!
 //! *What it does not do.* It makes no plans and no messages; `control` drives both.
 
-mod arrivals;
 mod outlet;
 mod pulse;
-#[cfg(test)]
-mod tests;
 
-pub(crate) use arrivals::{Arrivals, Arrived};
 pub(crate) use outlet::{Order, Outlet, Plan, Served};
 pub(crate) use pulse::monitor_neighbours;

@@ -13,6 +13,7 @@
 //! *Sources.* design.md, "Data path"; spec PA-29, PA-32, PA-33.
 
 mod account;
+mod arrivals;
 mod cast;
 mod kept;
 mod lag;
@@ -37,12 +38,10 @@ use thalweg_dataplane::route::{self as plan, Refusal, Way};
 use thalweg_net::{
     Arriving, Carriage, Clock, Link, OrderedId, Outcome, Payload, SendOptions, StreamCode,
 };
-
 use tokio::sync::watch;
 
-use crate::continuity::Arrivals;
-
 pub(crate) use account::{Account, Offered};
+use arrivals::Arrivals;
 use cast::{Branches, CastTable};
 use kept::ReplayCache;
 use lag::LagMeter;

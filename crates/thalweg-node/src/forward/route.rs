@@ -12,8 +12,8 @@ use thalweg_dataplane::route::{self, Route as Part};
 
 use tokio::sync::watch;
 
+use super::arrivals::{Arrivals, Arrived};
 use super::{Account, ExposureCounts, Ledger, StreamCounts};
-use crate::continuity::{Arrivals, Arrived};
 
 /// The route of one plan through this node.
 pub(crate) struct Route {

@@ -6,6 +6,9 @@
 //!
 //! *What it does not do.* It keeps no ADUs and knows no subscribers.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
