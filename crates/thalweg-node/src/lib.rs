@@ -9,6 +9,7 @@
 //! | [`config`] | the configuration file and its checks |
 //! | [`node`] | assembly and shutdown |
 //! | `control` | the driver of `thalweg_control::control`: records, plans, subscriptions |
+//! | `input` | what comes to the control task: events, requests and their answers |
 //! | `forward` | the data path: `thalweg_dataplane::route` with links, mailboxes, counters |
 //! | [`fabric`] | the node's state of its fabric, tickets as text, joining |
 //! | `envelope` | stream keys, sealed for one node |
@@ -31,6 +32,7 @@ mod error;
 pub mod fabric;
 mod forward;
 pub mod handle;
+mod input;
 pub mod local;
 pub mod node;
 pub mod program;
@@ -39,12 +41,12 @@ pub mod transfer;
 mod waiting;
 
 pub use config::{Config, ConfigError, DEFAULT_CONFIG};
-pub use control::{
-    AdmissionError, HopCost, InviteRequest, Reloaded, RouteError, TraceError, TraceEvent, TracedAdu,
-};
 pub use handle::{
     Handle, Losses, Outgoing, Publication, PublishError, PublishSummary, Publisher, Sendable,
     SubscribeOptions, Subscriber, SubscriberEvent, Tracer,
+};
+pub use input::{
+    AdmissionError, HopCost, InviteRequest, Reloaded, RouteError, TraceError, TraceEvent, TracedAdu,
 };
 pub use node::{Node, NodeError, Report};
 pub use status::Status;

@@ -12,4 +12,4 @@ mod outlet;
 mod pulse;
 
 pub(crate) use outlet::{Order, Outlet, Plan, Served};
-pub(crate) use pulse::monitor_neighbours;
+pub(crate) use pulse::{Heard, monitor_neighbours};

@@ -17,7 +17,6 @@ use thalweg_link::pulse::{Hearing, LOOK, Pulse};
 use thalweg_net::{Clock, Link, Transport};
 use tokio::sync::{mpsc, watch};
 
-use crate::control::Input;
 use crate::forward::Forwarder;
 
 /// The QUIC links, and the ones that are checked at present.
@@ -33,12 +32,18 @@ struct MonitoredLink {
     pulse: Pulse,
 }
 
+/// News of a neighbour: it stopped answering, or answers again.
+pub(crate) struct Heard {
+    pub(crate) peer: NodeId,
+    pub(crate) hearing: Hearing,
+}
+
 /// Monitors until the receiver of `inputs` is gone. `given` yields neighbours with a link that [has
 /// reported](Link::tell_when_given) new data.
-pub(crate) async fn monitor_neighbours(
+pub(crate) async fn monitor_neighbours<I: From<Heard>>(
     forwarder: Arc<Forwarder>,
     mut given: mpsc::UnboundedReceiver<NodeId>,
-    inputs: mpsc::Sender<Input>,
+    inputs: mpsc::Sender<I>,
 ) {
     let mut monitor = Monitor::default();
     let mut path_changes = forwarder.watch_paths();
@@ -61,7 +66,8 @@ pub(crate) async fn monitor_neighbours(
         forwarder.clock.sleep_until(next).await;
         monitor.update(&mut path_changes, &mut given, &forwarder);
         for (peer, hearing) in monitor.check(&forwarder.clock) {
-            if inputs.send(Input::Hearing { peer, hearing }).await.is_err() {
+            let heard = Heard { peer, hearing };
+            if inputs.send(heard.into()).await.is_err() {
                 return;
             }
         }

@@ -5,91 +5,24 @@
 //! on disk before any other node learns of it; admission requests from other nodes are answered
 //! here.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use bytes::Bytes;
 use thalweg_base::id::NodeId;
 use thalweg_base::limits::{TICKET_ADDRESSES_MAX, TICKET_RELAYS_MAX, TICKET_TCP_MAX};
-use thalweg_base::time::Duration;
 use thalweg_base::wire::admission::{
     Answer, Credential, Knock, SECRET_BYTES, Sign as _, Signed, Ticket, decode_answer,
     decode_knock, encode_answer, encode_knock,
 };
-use thalweg_control::admission::{Invitation, Invitations, Rights, Unfit};
-use thalweg_control::control::{AdmissionChange, KeysError, NotIssued};
+use thalweg_control::admission::{Invitation, Invitations, Unfit};
+use thalweg_control::control::{AdmissionChange, NotIssued};
 use thalweg_net::AtDoor;
 use tracing::{debug, info, warn};
 
 use super::Control;
 use crate::fabric::state::{Contact, State};
 use crate::fabric::{StateError, secret_digest, ticket};
-
-/// The terms of a ticket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InviteRequest {
-    /// The rights granted to each node that redeems it.
-    pub rights: Rights,
-    /// The number of nodes that may redeem it.
-    pub uses: usize,
-    /// For how long it may be redeemed.
-    pub open_for: Duration,
-    /// How long a grant lasts from its redemption; `NEVER` for no end.
-    pub lasts: Duration,
-    /// Addresses at which this node can be dialled. If this and `tcp_addresses` are empty, the
-    /// ticket names the node's own.
-    pub addresses: Vec<SocketAddr>,
-    /// The same for TCP.
-    pub tcp_addresses: Vec<SocketAddr>,
-}
-
-/// Why a ticket was not issued, or a node not revoked.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AdmissionError {
-    /// This node may not issue it.
-    #[error(transparent)]
-    NotIssued(#[from] NotIssued),
-    /// The table of tickets is full.
-    #[error(transparent)]
-    NoRoom(#[from] thalweg_control::admission::NotRedeemed),
-    /// The state file cannot be written.
-    #[error(transparent)]
-    NotKept(#[from] StateError),
-    /// No random secret can be drawn.
-    #[error(transparent)]
-    Keys(#[from] KeysError),
-    /// No node has this name.
-    #[error(
-        "no node is called `{0}`; `thalweg ls` lists the nodes that are present, and an absent node is named by its key"
-    )]
-    Unknown(String),
-    /// Several nodes have this name.
-    #[error(
-        "{count} nodes are called `{name}`: give the digits of the key that `thalweg ls` shows"
-    )]
-    Ambiguous {
-        /// The ambiguous name.
-        name: String,
-        /// The number of nodes that have it.
-        count: usize,
-    },
-    /// The ticket would name no address.
-    #[error(
-        "this node knows no address at which others reach it (it listens on all addresses, and is confined or the machine has none of that family), so the ticket would name none: give one with --address"
-    )]
-    NoAddress,
-    /// The node has stopped.
-    #[error("the node has stopped")]
-    Stopped,
-}
-
-impl AdmissionError {
-    /// Returns whether the name matches no node, or several.
-    pub const fn is_unknown(&self) -> bool {
-        matches!(self, Self::Unknown(_) | Self::Ambiguous { .. })
-    }
-}
+use crate::input::{AdmissionError, InviteRequest};
 
 /// The node's state file and the part of it that the controller does not hold.
 pub(super) struct SavedState {

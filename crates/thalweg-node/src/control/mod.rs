@@ -42,13 +42,9 @@ use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::wire::control::accounted;
 use thalweg_control::admission::UnixTime;
-use thalweg_control::control::{
-    Controller, EndCause, Installation, Output, Planning, Secrets, Ways,
-};
-use thalweg_control::session::Part;
+use thalweg_control::control::{Controller, Installation, Output, Planning, Secrets};
 use thalweg_link::pulse::Hearing;
-use thalweg_net::{Admission, AtDoor, CloseCode, Endpoint, Identity, LinkEvent, Samples};
-use thalweg_world::text::TextError;
+use thalweg_net::{Admission, CloseCode, Endpoint, Identity};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
@@ -56,14 +52,7 @@ use crate::config::{Config, Peer};
 use crate::envelope::BoxKey;
 use crate::fabric::state::State;
 use crate::forward::{Account, Forwarder, Mailbox, Route};
-use crate::handle::{Publication, PublishError};
-use crate::status::{LedgerStatus, Status};
-
-pub use admission::{AdmissionError, InviteRequest};
-pub(crate) use programs::Published;
-pub use reload::Reloaded;
-pub use route::RouteError;
-pub use trace::{HopCost, TraceError, TraceEvent, TracedAdu};
+use crate::input::{Command, Input};
 
 use admission::SavedState;
 use hindrance::Stalls;
@@ -85,98 +74,6 @@ const COUNTS_AGE_MAX: Duration = Duration::from_secs(1);
 /// How long the control task waits for a neighbour that does not drain its full control buffer. The
 /// task serves all neighbours, so the wait is bounded.
 const CONTROL_SEND_TIMEOUT: StdDuration = StdDuration::from_secs(1);
-
-/// Capacity of the control task's input queue; beyond it, links get backpressure.
-pub(crate) const INPUTS_MAX: usize = 1024;
-
-/// An event for the control task.
-pub(crate) enum Input {
-    /// A neighbour sent a control frame.
-    Frame { from: NodeId, frame: Bytes },
-    /// A link went up or down, or cannot be established.
-    Link(LinkEvent),
-    /// The links were sampled.
-    Measured(Samples),
-    /// An admission exchange with a node that is not admitted yet, or by this node with another.
-    Door(AtDoor),
-    /// A neighbour stopped answering, or answers again.
-    Hearing { peer: NodeId, hearing: Hearing },
-    /// A request of a program.
-    Command(Command),
-}
-
-/// A request of a program.
-pub(crate) enum Command {
-    Publish {
-        publication: Publication,
-        given: Option<Vec<Part>>,
-        reply: oneshot::Sender<Result<Published, PublishError>>,
-    },
-    /// The publishing program is gone: free the name, and keep carrying the ADUs that it published.
-    Drain {
-        stream: StreamId,
-    },
-    Unpublish {
-        stream: StreamId,
-    },
-    Subscribe {
-        name: StreamName,
-        mailbox: Mailbox,
-    },
-    /// A mailbox's subscriber has read the end of a stream. Replies whether the name continues with
-    /// another producer's stream, which exists or is awaited.
-    Ended {
-        name: StreamName,
-        ended: (StreamId, EndCause),
-        reply: oneshot::Sender<bool>,
-    },
-    Status {
-        reply: oneshot::Sender<Status>,
-    },
-    /// Issue a ticket.
-    Invite {
-        request: InviteRequest,
-        reply: oneshot::Sender<Result<String, AdmissionError>>,
-    },
-    /// The paths between two nodes, given by name or key.
-    Route {
-        ends: [String; 2],
-        stream: Option<StreamName>,
-        reply: oneshot::Sender<Result<Ways, RouteError>>,
-    },
-    /// Trace a stream for some seconds; send the results to `events`.
-    Trace {
-        name: StreamName,
-        every: Duration,
-        events: mpsc::Sender<TraceEvent>,
-        reply: oneshot::Sender<Result<String, TraceError>>,
-    },
-    /// Revoke a node, given by name or key.
-    Revoke {
-        node: String,
-        reply: oneshot::Sender<Result<String, AdmissionError>>,
-    },
-    /// Panic, so that a test sees how a node ends without its control task.
-    #[cfg(test)]
-    Panic,
-    /// Apply the part of a configuration that can change while the node runs.
-    Reload {
-        config: Box<Config>,
-        reply: oneshot::Sender<Result<Reloaded, TextError>>,
-    },
-    /// Announce that this node leaves; reply once no plan of another source continues through it.
-    Leave {
-        reply: oneshot::Sender<()>,
-    },
-    /// The ledger of a stream published here, and whether the number of ADUs that these plans took
-    /// (they carried the stream's end) is known. The last request also counts the sinks' receipts.
-    Ledger {
-        stream: StreamId,
-        ended: Vec<Epoch>,
-        is_last: bool,
-        reply: oneshot::Sender<(Option<LedgerStatus>, bool)>,
-    },
-}
 
 /// The control plane and its handles on the rest of the node.
 pub(crate) struct Control {

@@ -6,27 +6,18 @@
 //!
 //! *What it does not do.* No ADU passes through here.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use thalweg_base::id::{Epoch, StreamId, StreamName};
-use thalweg_control::control::{EndCause, Output, Sequel, Subscription};
+use thalweg_control::control::{EndCause, Output, Publication, Sequel, Subscription};
 use thalweg_control::session::{Given, Part, Sinkward};
 use tokio::sync::{oneshot, watch};
 
 use super::Control;
 use crate::continuity::{Order, Outlet, Plan, Served};
 use crate::forward::Mailbox;
-use crate::handle::{Publication, PublishError};
+use crate::input::{PublishError, Published};
 use crate::status::{LedgerStatus, LossStatus};
-
-/// What a publisher needs to put ADUs on the data path by itself.
-pub(crate) struct Published {
-    pub(crate) stream: StreamId,
-    pub(crate) active: watch::Receiver<Vec<Epoch>>,
-    pub(crate) outlet: Arc<Outlet>,
-    /// The stream's losses as they become known; dangling once the control task has ended.
-    pub(crate) losses: Weak<watch::Sender<Vec<LossStatus>>>,
-}
 
 /// The control task's end of a publisher on this node.
 pub(super) struct Publishing {

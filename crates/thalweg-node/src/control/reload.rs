@@ -19,15 +19,7 @@ use thalweg_world::text::TextError;
 
 use super::Control;
 use crate::config::{Config, Peer};
-
-/// The result of a reload.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reloaded {
-    /// Applied changes, one phrase each.
-    pub applied: Vec<String>,
-    /// Changed keys that take effect at the next start.
-    pub restart: Vec<String>,
-}
+use crate::input::Reloaded;
 
 impl Control {
     /// Applies the reloadable part of a configuration.

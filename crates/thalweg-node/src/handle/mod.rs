@@ -26,10 +26,11 @@ use thalweg_world::text::TextError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::Config;
-use crate::control::{AdmissionError, Command, Input, InviteRequest, Reloaded, RouteError};
 use crate::forward::Forwarder;
+use crate::input::{AdmissionError, Command, Input, InviteRequest, Reloaded, RouteError};
 use crate::status::Status;
 
+pub use crate::input::PublishError;
 pub use thalweg_control::control::Publication;
 
 pub use losses::Losses;
@@ -57,41 +58,6 @@ pub struct SubscribeOptions {
     /// Whether ADUs are delivered in sequence, waiting for missing ones while that may help;
     /// otherwise as they arrive.
     pub in_sequence: bool,
-}
-
-/// Why a stream cannot be published, or an ADU not sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PublishError {
-    /// The control plane refuses the stream.
-    #[error(transparent)]
-    Refused(#[from] control::PublishError),
-    /// The payload is above `limits::ADU_PAYLOAD_BYTES_MAX`.
-    #[error("an ADU of {bytes} bytes is above the limit of {limit}: send it in parts")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The ADU's description is invalid.
-    #[error("ADU {sequence} is refused: {why}")]
-    BadAdu {
-        /// Its number in the stream.
-        sequence: u64,
-        /// The mistake.
-        why: String,
-    },
-    /// The node has stopped.
-    #[error("the node has stopped")]
-    Stopped,
-}
-
-impl PublishError {
-    /// Returns whether a retry may succeed soon: a stream of this name is published, or still ends.
-    pub const fn is_taken(&self) -> bool {
-        matches!(self, Self::Refused(control::PublishError::Taken(_)))
-    }
 }
 
 impl Handle {

@@ -14,8 +14,8 @@ use thalweg_dataplane::route;
 use tokio::sync::watch;
 
 use super::{Handle, Losses, PublishError, Sendable};
-use crate::control::{Command, Input, Published};
 use crate::forward::StreamReading;
+use crate::input::{Command, Input, Published};
 use crate::status::LedgerStatus;
 
 /// How long the end of a stream waits for ADUs without a deadline that are under way, and for room

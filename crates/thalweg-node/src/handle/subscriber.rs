@@ -14,8 +14,8 @@ use thalweg_net::Clock;
 use tokio::sync::{mpsc, oneshot};
 
 use super::SubscribeOptions;
-use crate::control::{Command, Input};
 use crate::forward::{Inbox, Mail};
+use crate::input::{Command, Input};
 
 /// Receives the ADUs of a stream.
 pub struct Subscriber {

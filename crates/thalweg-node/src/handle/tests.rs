@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::{SubscribeOptions, Subscriber, SubscriberEvent};
-use crate::control::Input;
 use crate::forward::{Delivery, Mailbox, Mailboxes};
+use crate::input::Input;
 
 fn adu(stream: u64, sequence: u64) -> Adu {
     Adu {

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::Handle;
-use crate::control::{Command, TraceError, TraceEvent};
+use crate::input::{Command, TraceError, TraceEvent};
 
 /// Events buffered for a slow reader: ten seconds at the highest rate of a source.
 const EVENTS_MAX: usize = 512;

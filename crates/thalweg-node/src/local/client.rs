@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::frame::{self, Expected, Frame, Message, PublishRequest, TicketRequest};
-use crate::control::{InviteRequest, TraceEvent};
 use crate::handle::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+use crate::input::{InviteRequest, TraceEvent};
 
 /// How long to wait for the reason of a close. The node sends it before it closes.
 const REASON_MAX: std::time::Duration = std::time::Duration::from_secs(1);

@@ -14,7 +14,7 @@ use thalweg_base::wire::adu;
 use thalweg_planner::model::Layer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::control::TraceEvent;
+use crate::input::TraceEvent;
 
 const KIND_MESSAGE: u8 = 0;
 const KIND_ADU: u8 = 1;

@@ -21,12 +21,12 @@ use tracing::debug;
 
 use super::frame::{self, Expected, Frame, Message, PublishRequest};
 use super::ticket::invite;
-use crate::control::{RouteError, TraceError};
 use crate::error::NodeError;
 use crate::handle::{
     FINISH_MAX, Handle, Outgoing, Publication, PublishError, PublishSummary, Publisher,
     SubscribeOptions, SubscriberEvent,
 };
+use crate::input::{RouteError, TraceError};
 use crate::waiting::{REVOKE_GRACE, WaitingPlace, WaitingRoom};
 
 /// How long to accept nothing after a failed accept; and how often to check for the exit of a

@@ -9,8 +9,8 @@ use thalweg_base::time::Duration;
 use thalweg_control::admission::Rights;
 
 use super::frame::TicketRequest;
-use crate::control::InviteRequest;
 use crate::handle::Handle;
+use crate::input::InviteRequest;
 
 /// Returns the ticket as text.
 ///

@@ -23,9 +23,8 @@ use thalweg_base::time::Duration;
 use thalweg_dataplane::packet::{POOL_BYTES_DEFAULT, Pool};
 use thalweg_net::task::Ended;
 use thalweg_net::{
-    Admission, Arriving, AtDoor, Clock, Endpoint, Failure, Failures, Identity,
-    Link, LinkEvent, Options, Outcome, Receiver, Relay, Samples, TcpOptions, Vital,
-    check_relay_ca,
+    Admission, Arriving, AtDoor, Clock, Endpoint, Failure, Failures, Identity, Link, LinkEvent,
+    Options, Outcome, Receiver, Relay, Samples, TcpOptions, Vital, check_relay_ca,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -33,12 +32,13 @@ use tracing::{error, info, warn};
 
 use self::lock::Lock;
 use crate::config::{Config, Owner, Tcp};
-use crate::control::{Control, INPUTS_MAX, Input};
+use crate::control::Control;
 use crate::envelope::BoxKey;
 use crate::fabric::StateError;
 use crate::fabric::state::State;
 use crate::forward::{Forwarder, measure_lag};
 use crate::handle::Handle;
+use crate::input::{INPUTS_MAX, Input};
 use crate::program::panics;
 use crate::{admin, continuity, local};
 

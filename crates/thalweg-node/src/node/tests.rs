@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{Node, NodeError};
 use crate::config::Config;
-use crate::control::{Command, Input};
+use crate::input::{Command, Input};
 use crate::local::{Client, LocalError};
 
 /// Far above the second in which a failed node is gone, since the machine may be busy.
