@@ -2,22 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_base::time::Instant;
-
 use super::Fates;
-
-/// An ADU of which more than one copy crossed a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubled {
-    /// The stream's index in the world.
-    pub stream: usize,
-    /// The nodes' indices, sender first.
-    pub link: [usize; 2],
-    /// When the ADU was due.
-    pub due: Instant,
-    /// How many copies crossed the link.
-    pub copies: usize,
-}
+use crate::oracle::recast::Doubled;
 
 impl Fates {
     /// Returns the ADUs of which more than one copy was handed to one link.

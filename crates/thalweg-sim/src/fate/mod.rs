@@ -28,8 +28,8 @@ use thalweg_base::id::{Epoch, StreamId};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_link::hop::{Carriage, Outcome};
 
+pub use crate::oracle::recast::Doubled;
 pub use conclude::{Conclusion, End};
-pub use copies::Doubled;
 
 /// How long a link lives whose other end is silent: docs/reference/protocol.md §2.
 const LINK_LIFE: Duration = Duration::from_secs(8);

@@ -45,7 +45,7 @@ fn at(millis: u64) -> Instant {
 fn plays(world: &World, changes: &[Range<Instant>], look: impl Fn(u64, &Played)) {
     for seed in 0..SEEDS {
         let played = run_by_law(world, seed);
-        let doubled = recast::doubled(world, &played, changes);
+        let doubled = recast::doubled(world, &played.doubled, changes);
         assert_eq!(doubled, [] as [&str; 0], "seed {seed}");
         look(seed, &played);
     }
@@ -88,7 +88,7 @@ fn crowd(sinks: usize) -> World {
 fn two_hundred_sinks_cost_one_copy() {
     let world = crowd(200);
     let played = run_by_law(&world, 0);
-    let doubled = recast::doubled(&world, &played, &[]);
+    let doubled = recast::doubled(&world, &played.doubled, &[]);
     assert_eq!(doubled, [] as [&str; 0]);
     assert_eq!(played.report.streams.len(), 200);
     stays_whole(&world)(0, &played);
