@@ -13,10 +13,9 @@ use thalweg_base::event::DropCause;
 use thalweg_base::id::{Epoch, NodeId, StreamId};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_control::ledger::{Band, Counts, Reading};
-use thalweg_link::hop::{Outcome, StreamCode};
 
 use super::Host;
-use super::carry::Transit;
+use super::transit::{Ended, Transit};
 
 /// How long counts may go unreported to the control plane: as in the node.
 pub(super) const TICK: Duration = Duration::from_millis(250);
@@ -30,15 +29,6 @@ pub(super) struct Accounts {
     report_at: Instant,
     /// The final readings of closed streams.
     closed: BTreeMap<StreamId, Reading>,
-}
-
-/// What a link's outcome for an ADU means for its account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// It left: the next node accounts for it.
-    Left,
-    /// It ended here.
-    Failed(DropCause),
 }
 
 impl Default for Accounts {
@@ -65,30 +55,6 @@ impl Accounts {
 
     pub(super) fn close(&mut self, stream: StreamId, reading: Reading) {
         self.closed.insert(stream, reading);
-    }
-}
-
-impl Ended {
-    pub(super) const fn of(outcome: Outcome) -> Self {
-        let cause = match outcome {
-            Outcome::Refused(StreamCode::UnknownStream | StreamCode::Expired) => {
-                outcome.drop_cause()
-            }
-            // The node that refused the ADU accounts for it.
-            Outcome::Refused(_) => None,
-            _ => outcome.drop_cause(),
-        };
-        match cause {
-            None => Self::Left,
-            Some(cause) => Self::Failed(cause),
-        }
-    }
-
-    fn count(self, counts: &mut Counts, mark: Mark, band: Band) {
-        match self {
-            Self::Left => counts.leave(mark, band),
-            Self::Failed(cause) => counts.fail(mark, band, cause),
-        }
     }
 }
 

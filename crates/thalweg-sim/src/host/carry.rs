@@ -19,7 +19,7 @@ use thalweg_dataplane::route::{self, Carriage, Refusal, Route, Way};
 use thalweg_link::hop::{self, BodyError, OrderedId, Outcome, SendOptions, StreamCode};
 
 use super::Host;
-use super::account::Ended;
+use super::transit::{Ended, Transit};
 use crate::fate::Copy;
 use crate::reference::Step;
 use crate::trace::{Happening, Kind};
@@ -37,21 +37,6 @@ pub(super) struct Part {
     pub(super) waiting: VecDeque<(Adu, Step)>,
     /// Receptions held back meanwhile, by neighbour.
     held: Vec<(usize, RecvId)>,
-}
-
-/// An ADU that was handed to a port.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Transit {
-    pub(super) copy: Option<Copy>,
-    /// The header as sent.
-    pub(super) header: Header,
-    /// The mark with which the ADU arrived.
-    pub(super) incoming_mark: Mark,
-    is_ordered: bool,
-    /// The reception that feeds it, if it is forwarded while it arrives.
-    pub(super) via: Option<(usize, RecvId)>,
-    /// The rest of it did not come.
-    pub(super) is_void: bool,
 }
 
 /// An ADU that is arriving.

@@ -34,6 +34,7 @@ mod neighbour;
 mod publisher;
 mod stall;
 mod subscriber;
+mod transit;
 mod withhold;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -58,12 +59,13 @@ use crate::transport::{Datagram, RecvId, SendId};
 use crate::watch::Watch;
 
 use account::Accounts;
-use carry::{Intake, Part, Transit};
+use carry::{Intake, Part};
 use neighbour::Neighbour;
 pub(crate) use neighbour::next_to;
 use publisher::Publisher;
 use stall::{Frozen, Stalled};
 use subscriber::Subscriber;
+use transit::Transit;
 
 /// How long a stopping node waits for its publishers to end: as the node does.
 const PUBLISHERS_GRACE: Duration = Duration::from_secs(3);
