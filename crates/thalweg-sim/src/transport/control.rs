@@ -13,7 +13,7 @@ use thalweg_base::limits::CONTROL_BYTES_MAX;
 use thalweg_link::hop::settings::FRAMES_QUEUED_MAX;
 use thalweg_link::hop::{KIND_CONTROL, rank};
 
-use super::live::Io;
+use super::io::Io;
 use super::quic::open;
 use super::send::{Written, write};
 

@@ -5,8 +5,6 @@
 //!
 //! *Sources.* `thalweg-net` `link/mod.rs`; noq 1.4 `connection.rs`, the driver that this stands in for.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 use noq_proto::{
     Connection, ConnectionError, ConnectionHandle, Endpoint, Event, PathId, StreamEvent, VarInt,
@@ -18,26 +16,11 @@ use thalweg_link::hop::settings::{GREETING_WAIT, REASON_CHARS_MAX};
 use thalweg_link::hop::{CloseCode, DownCause, StreamCode};
 
 use super::control::Control;
-use super::event::{PortCounters, PortEvent, PortStats, RecvId};
+use super::event::PortStats;
+use super::io::{Io, Shared};
 use super::receive::{self, Receiver};
 use super::send::Outgoing;
 use super::time::{instant, moment};
-
-/// State that outlives a connection.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    pub(super) events: VecDeque<PortEvent>,
-    pub(super) counters: PortCounters,
-    pub(super) recvs: u64,
-}
-
-/// The context in which a connection's parts work.
-pub(super) struct Io<'a> {
-    pub(super) now: Instant,
-    pub(super) quic: &'a mut Connection,
-    pub(super) shared: &'a mut Shared,
-    fault: &'a mut Option<&'static str>,
-}
 
 /// One connection and what travels on it.
 #[derive(Debug)]
@@ -62,20 +45,6 @@ struct Drain {
     code: CloseCode,
     until: Instant,
     has_ended_control: bool,
-}
-
-impl Shared {
-    pub(super) fn next_recv(&mut self) -> RecvId {
-        self.recvs += 1;
-        RecvId(self.recvs)
-    }
-}
-
-impl Io<'_> {
-    /// Marks the link as broken; the first reason counts.
-    pub(super) fn fault(&mut self, reason: &'static str) {
-        self.fault.get_or_insert(reason);
-    }
 }
 
 impl Live {

@@ -26,6 +26,7 @@ mod config;
 mod control;
 mod crypto;
 mod event;
+mod io;
 mod live;
 mod quic;
 mod receive;
@@ -54,7 +55,8 @@ use thalweg_link::hop::{CloseCode, DownCause, OrderedId, Outcome, SendOptions, S
 pub use self::config::PortSettings;
 pub use self::control::ControlError;
 pub use self::event::{Datagram, PortCounters, PortEvent, PortStats, RecvId, SendId, Source};
-use self::live::{Io, Live, Parts, Shared};
+use self::io::{Io, Shared};
+use self::live::{Live, Parts};
 use self::time::{instant, moment};
 
 /// The peer's address, a placeholder that QUIC requires: the line leads to the only peer.

@@ -20,7 +20,7 @@ use thalweg_base::wire::adu::{decode_header, decode_trace, window};
 use thalweg_link::hop::{BodyError, KIND_ADU, KIND_CONTROL, KIND_ORDERED, StreamCode};
 
 use super::event::{PortEvent, RecvId};
-use super::live::Io;
+use super::io::Io;
 use super::quic::varint;
 
 /// The receiving side of one connection.
@@ -497,11 +497,4 @@ pub(super) fn take_datagram(io: &mut Io<'_>, mut datagram: Bytes) {
         events.push_back(PortEvent::Chunk { recv, bytes });
     }
     events.push_back(PortEvent::End { recv });
-}
-
-impl Io<'_> {
-    fn failed(&mut self, recv: RecvId, cause: BodyError) {
-        let event = PortEvent::Failed { recv, cause };
-        self.shared.events.push_back(event);
-    }
 }

@@ -26,7 +26,7 @@ use thalweg_link::hop::{Carriage, OrderedId, Outcome, SendOptions, StreamCode};
 use thalweg_link::outbox::Settings;
 
 use super::event::{PortEvent, SendId, Source};
-use super::live::{Io, Shared};
+use super::io::Io;
 use super::quic::Streams;
 
 /// The sending side of one connection.
@@ -365,19 +365,5 @@ pub(super) fn write(
             Err(WriteError::Blocked) => return Written::Blocked,
             Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return Written::Closed,
         }
-    }
-}
-
-impl Io<'_> {
-    pub(super) fn outcome(&mut self, send: SendId, outcome: Outcome) {
-        self.shared.outcome(send, outcome);
-    }
-}
-
-impl Shared {
-    pub(super) fn outcome(&mut self, send: SendId, outcome: Outcome) {
-        self.counters.outcomes[outcome.index()] += 1;
-        let event = PortEvent::Outcome { send, outcome };
-        self.events.push_back(event);
     }
 }
