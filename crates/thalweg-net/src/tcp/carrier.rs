@@ -14,25 +14,22 @@
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicBool,
-    Ordering::{Acquire, Release},
-};
 use std::task::{Context, Poll};
 
-use futures_util::task::AtomicWaker;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::DataSize;
 use thalweg_link::outbox::CHUNK_BYTES_MIN;
 use thalweg_link::outbox::gate::WAKE;
-use thalweg_link::tcp_mux::{CarrierNumber, Out};
+use thalweg_link::tcp_mux::{CarrierNumber, Decoder, Out};
 use tokio::io::Interest;
 use tokio::time::timeout;
 
 use super::line::{Line, LineError};
 use super::shared::Shared;
 use super::socket;
+use super::waker::CarrierWaker;
 use crate::alarm::Alarm;
+use crate::task;
 
 /// Small frames share one TLS record until it has this many bytes: half a packet.
 const RECORD_BYTES: usize = CHUNK_BYTES_MIN as usize / 2;
@@ -67,27 +64,6 @@ struct Carrier {
     wake_at: Option<Instant>,
 }
 
-/// Wakes a carrier to look at its session.
-#[derive(Debug, Default)]
-pub(super) struct CarrierWaker {
-    waker: AtomicWaker,
-    is_woken: AtomicBool,
-}
-
-impl CarrierWaker {
-    pub(super) fn wake(&self) {
-        self.is_woken.store(true, Release);
-        self.waker.wake();
-    }
-
-    /// Returns whether it was woken since the last call; a later wake wakes this task.
-    fn take(&self, context: &Context<'_>) -> bool {
-        // Registered before the flag is read, so that a wake between the two is not lost.
-        self.waker.register(context.waker());
-        self.is_woken.swap(false, Acquire)
-    }
-}
-
 /// The session's state after one turn.
 #[derive(Clone, Copy)]
 struct Turn {
@@ -102,13 +78,30 @@ struct Turn {
     until: Instant,
 }
 
-/// Runs a carrier until its connection fails, it is replaced, or the session is over.
-pub(super) async fn run(
-    shared: Arc<Shared>,
+/// Adds a connection to a session after its greeting and runs its carrier; returns whether the
+/// session uses it.
+pub(super) fn join(
+    shared: &Arc<Shared>,
     number: CarrierNumber,
     line: Line,
-    waker: Arc<CarrierWaker>,
-) {
+    decoder: Decoder,
+) -> bool {
+    let Some(waker) = shared.take_in(number, &line, decoder) else {
+        return false;
+    };
+    tracing::debug!(peer = %shared.peer.short(), %number, "tcp carrier up");
+    shared.running.send_modify(|running| *running += 1);
+    let shared = shared.clone();
+    tokio::spawn(async move {
+        let running = run(shared.clone(), number, line, waker);
+        task::alone_or(running, || shared.fail_internally()).await;
+        shared.running.send_modify(|running| *running -= 1);
+    });
+    true
+}
+
+/// Runs a carrier until its connection fails, it is replaced, or the session is over.
+async fn run(shared: Arc<Shared>, number: CarrierNumber, line: Line, waker: Arc<CarrierWaker>) {
     let mut carrier = Carrier {
         alarm: Alarm::new(shared.clock),
         shared,

@@ -25,7 +25,7 @@ use super::events::Events;
 use super::line::{Line, LineError};
 use super::shared::Shared;
 use super::tls::Tls;
-use super::{ALPN, ALPN_PLAIN, Options, socket};
+use super::{ALPN, ALPN_PLAIN, Options, carrier, socket};
 use crate::error::Unreachable;
 use crate::task;
 
@@ -82,7 +82,7 @@ pub async fn dial(
     let now = options.clock.now();
     let machine = Session::new(pacing, options.standbys, now);
     let (shared, connection, events) = begin(machine, peer, options.clock);
-    shared.join(FIRST, line, decoder);
+    carrier::join(&shared, FIRST, line, decoder);
     let dialling = dial_standbys(shared.clone(), dialler, session);
     tokio::spawn(task::alone_or(dialling, move || shared.fail_internally()));
     Ok((connection, events))
@@ -134,7 +134,7 @@ async fn dial_standbys(shared: Arc<Shared>, dialler: Dialler, session: SessionId
         let address = dialler.address(number);
         match dialler.connect(address, &hello, GREETING_WAIT).await {
             Ok((line, decoder, _)) => {
-                shared.join(number, line, decoder);
+                carrier::join(&shared, number, line, decoder);
                 // A standby that fails at once is not redialled at once.
                 sleep(PAUSE_MIN.into()).await;
                 pause = PAUSE_MIN;

@@ -25,9 +25,10 @@ use super::connection::{Connection, begin};
 use super::dial::pacing;
 use super::events::Events;
 use super::line::{Line, LineError};
+use super::refusal::refuse;
 use super::shared::Shared;
 use super::tls::Tls;
-use super::{ALPN_DOOR, ALPN_PLAIN, Options, door, socket};
+use super::{ALPN_DOOR, ALPN_PLAIN, Options, carrier, door, socket};
 use crate::admission::Admission;
 use crate::door::{DOOR_BUSY, Door};
 use crate::error::BindError;
@@ -43,9 +44,6 @@ const BACKLOG: usize = 16;
 
 /// Pause after the system refused a connection for lack of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// How long a refused peer or a caller at the door may take to read its answer.
-pub(super) const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// Accepts sessions of admitted peers. Dropping it stops accepting; existing sessions go on.
 #[derive(Debug)]
@@ -214,7 +212,7 @@ impl Gate {
                 return refuse(line, CloseCode::Shutdown, reason).await;
             };
             line.send_frame(&hello).await?;
-            shared.join(CarrierNumber(carrier), line, decoder);
+            carrier::join(&shared, CarrierNumber(carrier), line, decoder);
             return Ok(());
         }
         // Reserved before the greeting, so that a greeted peer is sure to be accepted.
@@ -230,7 +228,7 @@ impl Gate {
             return refuse(line, CloseCode::Overload, "no room for a session".into()).await;
         }
         line.send_frame(&hello).await?;
-        shared.join(CarrierNumber(0), line, decoder);
+        carrier::join(&shared, CarrierNumber(0), line, decoder);
         place.send((connection, events));
         Ok(())
     }
@@ -252,22 +250,4 @@ impl Gate {
         sessions.insert((peer, session), Arc::downgrade(shared));
         true
     }
-}
-
-/// Sends the reason of a refusal and closes the connection.
-pub(super) async fn refuse(
-    mut line: Line,
-    code: CloseCode,
-    reason: String,
-) -> Result<(), LineError> {
-    line.send_frame(&Frame::Close {
-        code,
-        reason: reason.clone(),
-    })
-    .await?;
-    line.end();
-    // Drains what the peer still sends, so that the reason is not lost to a reset; a slow peer is
-    // cut off.
-    let _ = timeout(CLOSE_WAIT.into(), line.drain()).await;
-    Err(LineError::Closed(code, reason))
 }

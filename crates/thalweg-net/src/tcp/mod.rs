@@ -15,12 +15,13 @@
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | `connection`, `stream` | one session: streams and messages both ways; one stream of it |
-//! | `shared`, `events` | the session behind its lock and the tasks it wakes; its event queue |
+//! | `connection` | one session: streams and messages both ways; one stream of it |
+//! | `shared`, `queue`, `events` | the session behind its lock and the tasks it wakes; its events |
 //! | `sending` | the session as the transport of core's sender |
 //! | `listener`, `dial` | how sessions begin, and how their standbys join them |
 //! | `door` | one request and one answer for nodes that are not admitted |
-//! | `carrier` | the task of one TCP connection |
+//! | `refusal` | the reason with which a connection is closed |
+//! | `carrier`, `waker` | the task of one TCP connection, and what wakes it |
 //! | `line`, `tls`, `socket` | bytes in TLS or in the clear; keys; options and `TCP_INFO` |
 //! | `traffic` | counters of bytes and segments |
 //!
@@ -40,12 +41,14 @@ mod door;
 mod events;
 mod line;
 mod listener;
+mod queue;
+mod refusal;
 mod sending;
 mod shared;
 mod socket;
-mod stream;
 mod tls;
 mod traffic;
+mod waker;
 
 use std::collections::BTreeSet;
 
@@ -56,13 +59,12 @@ use thalweg_link::tcp_mux::settings::STANDBYS;
 use crate::clock::Clock;
 use crate::identity::Identity;
 
-pub use self::connection::Connection;
+pub use self::connection::{Arriving, Connection, WriteEnded, Writer};
 pub use self::dial::dial;
 pub(crate) use self::door::request;
 pub use self::events::Events;
 pub use self::listener::Listener;
 pub use self::sending::{Held, Sending};
-pub use self::stream::{Arriving, WriteEnded, Writer};
 pub use self::traffic::{LineTraffic, Traffic};
 
 /// The protocol of sessions and its version, as the TLS handshake names it (ALPN).

@@ -7,13 +7,13 @@
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use thalweg_base::id::NodeId;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::DataSize;
 use thalweg_link::hop::sender::PathRate;
-use thalweg_link::hop::{CloseCode, DownCause};
+use thalweg_link::hop::{CloseCode, DownCause, StreamCode};
 use thalweg_link::outbox::CHUNK_BYTES_MIN;
 use thalweg_link::outbox::gate::WAKE;
 use thalweg_link::tcp_mux::{
@@ -23,11 +23,11 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, watch};
 
-use super::events::EventQueue;
 use super::line::{ByteCounts, Line, printable};
-use super::stream::End;
+use super::queue::EventQueue;
+use super::socket;
 use super::traffic::Traffic;
-use super::{carrier, socket};
+use super::waker::CarrierWaker;
 use crate::clock::Clock;
 use crate::task;
 
@@ -54,7 +54,7 @@ pub(super) struct State {
     /// Traffic of carriers that are gone.
     pub(super) past: Traffic,
     pub(super) readers: Numbered<StreamNumber, Arc<Notify>>,
-    /// Streams of [`Writer`](super::stream::Writer)s, which wait themselves.
+    /// Streams of [`Writer`](super::Writer)s, which wait themselves.
     pub(super) writers: Numbered<StreamNumber, Arc<End>>,
     /// `None` once the session is over.
     arrivals: Option<UnboundedSender<(StreamNumber, Instant)>>,
@@ -65,6 +65,14 @@ pub(super) struct State {
     next: u64,
     /// Whether a task of its own runs the session's timers, because there is no carrier.
     is_watched: bool,
+}
+
+/// The notification of a [`Writer`](super::Writer) and how its stream ended.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    pub(super) wake: Notify,
+    /// `None`: the peer has all of it; a code: the peer stopped it.
+    pub(super) how: OnceLock<Option<StreamCode>>,
 }
 
 /// The session's lock, for several changes at once; when it is dropped, events are dispatched and
@@ -88,7 +96,7 @@ struct KernelQuery {
 
 /// A TCP connection of the session.
 pub(super) struct Slot {
-    pub(super) waker: Arc<carrier::CarrierWaker>,
+    pub(super) waker: Arc<CarrierWaker>,
     pub(super) socket: Arc<TcpStream>,
     pub(super) remote: Option<SocketAddr>,
     pub(super) counts: Arc<ByteCounts>,
@@ -128,14 +136,14 @@ impl Shared {
         (Arc::new(shared), arriving)
     }
 
-    /// Adds a connection after its greeting and runs its carrier; returns whether the session uses
-    /// it.
-    pub(super) fn join(
-        self: &Arc<Self>,
+    /// Adds a connection after its greeting; returns what wakes its carrier, `None` if the session
+    /// does not use it.
+    pub(super) fn take_in(
+        &self,
         number: CarrierNumber,
-        line: Line,
+        line: &Line,
         decoder: Decoder,
-    ) -> bool {
+    ) -> Option<Arc<CarrierWaker>> {
         let slot = Slot {
             waker: Arc::default(),
             socket: line.socket().clone(),
@@ -154,17 +162,7 @@ impl Shared {
             }
             is_needed
         });
-        if is_needed {
-            tracing::debug!(peer = %self.peer.short(), %number, "tcp carrier up");
-            self.running.send_modify(|running| *running += 1);
-            let shared = self.clone();
-            tokio::spawn(async move {
-                let running = carrier::run(shared.clone(), number, line, waker);
-                task::alone_or(running, || shared.fail_internally()).await;
-                shared.running.send_modify(|running| *running -= 1);
-            });
-        }
-        is_needed
+        is_needed.then_some(waker)
     }
 
     /// Removes a TCP connection; if it was the last, starts a task that runs the session's timers.

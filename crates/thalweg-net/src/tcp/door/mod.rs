@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use super::ALPN_DOOR;
 use super::dial::Dialler;
 use super::line::{Line, LineError};
-use super::listener::{CLOSE_WAIT, refuse};
+use super::refusal::{CLOSE_WAIT, refuse};
 use super::tls::Tls;
 use crate::door::{Door, NO_REQUEST};
 use crate::error::Unreachable;

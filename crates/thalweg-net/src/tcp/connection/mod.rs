@@ -8,6 +8,8 @@
 //! *What it does not do.* It knows no ADUs. It orders writes by rank only: the outbox above does
 //! the rest.
 
+mod stream;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,10 +25,11 @@ use thalweg_link::tcp_mux::{
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::events::Events;
-use super::shared::Shared;
-use super::stream::{Arriving, End, Writer};
+use super::shared::{End, Shared};
 use super::traffic::{LineTraffic, Traffic};
 use crate::clock::Clock;
+
+pub use self::stream::{Arriving, WriteEnded, Writer};
 
 /// A session with a peer; clones share it, and dropping the last closes it.
 #[derive(Clone)]

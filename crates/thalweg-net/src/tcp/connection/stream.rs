@@ -6,7 +6,7 @@
 //! *What it does not do.* It does not pace: the session does.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use thalweg_base::time::Instant;
@@ -14,6 +14,7 @@ use thalweg_link::hop::{BodyError, StreamCode};
 use thalweg_link::tcp_mux::{Read, StreamNumber, Written};
 use tokio::sync::Notify;
 
+use super::super::shared::End;
 use super::Connection;
 
 /// An incoming stream. Dropped before its end, it is stopped with [`StreamCode::Whole`]: no more of
@@ -32,14 +33,6 @@ pub struct Writer {
     stream: StreamNumber,
     end: Arc<End>,
     is_finished: bool,
-}
-
-/// The notification of a [`Writer`] and how its stream ended.
-#[derive(Debug, Default)]
-pub(super) struct End {
-    pub(super) wake: Notify,
-    /// `None`: the peer has all of it; a code: the peer stopped it.
-    pub(super) how: OnceLock<Option<StreamCode>>,
 }
 
 /// The stream accepts no more bytes: the peer has stopped it, or the session is over.
