@@ -62,6 +62,7 @@ use thalweg_base::units::{Bitrate, DataSize};
 use thalweg_link::gauge::Sample;
 use thalweg_link::hop::narrow::Passage;
 use thalweg_link::hop::sender::room::ROOM_KIB;
+use thalweg_link::hop::sender::{Owner, StreamEvent};
 use thalweg_link::hop::settings::{FRAMES_QUEUED_MAX, REASON_CHARS_MAX};
 use thalweg_link::outbox::census::OutboxReading;
 use thalweg_link::pulse::Sign;
@@ -99,6 +100,9 @@ const FAULT: &str = "internal error";
 /// A link with one neighbour; clones share it.
 #[derive(Clone)]
 pub struct Link(Arc<Inner>);
+
+/// Stream events: the owner, the event, and its time.
+type Events = Vec<(Owner, StreamEvent, Instant)>;
 
 /// The transport of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,9 @@ use thalweg_link::hop::OrderedId;
 use thalweg_link::hop::sender::{Event, Sender};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::Events;
 use super::outcome::Outcome;
-use super::wire::{Events, Held};
+use super::wire::Held;
 
 /// When an ADU was sent, and where its outcome is reported.
 pub(super) type SentAt = (Instant, Reply);

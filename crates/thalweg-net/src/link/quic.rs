@@ -20,9 +20,9 @@ use thalweg_link::hop::sender::{Datagram, Owner, PathRate, StreamEvent, Transpor
 use thalweg_link::hop::settings::{SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 use thalweg_quic::{Reading, Watch};
 
+use super::Events;
 use super::bells::StreamWakers;
 use super::memory::PeerMemory;
-use super::wire::Events;
 use crate::close::ToVarInt as _;
 
 /// The future of the end of a finished stream.

@@ -11,18 +11,16 @@ use bytes::Bytes;
 use thalweg_base::time::Instant;
 use thalweg_base::units::DataSize;
 use thalweg_link::hop::StreamCode;
-use thalweg_link::hop::sender::{Datagram, Owner, PathRate, StreamEvent, Transport, Written};
+use thalweg_link::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
 use thalweg_link::tcp_mux::StreamNumber;
 use thalweg_quic::Reading;
 
+use super::Events;
 use super::connection::Fresh;
 use super::memory::PeerMemory;
 use super::quic::Quic;
 use super::tcp::Tcp;
 use crate::tcp;
-
-/// Stream events: the owner, the event, and its time.
-pub(super) type Events = Vec<(Owner, StreamEvent, Instant)>;
 
 pub(super) enum Wire {
     Quic(Quic),
