@@ -14,7 +14,7 @@ use thalweg_base::id::NodeId;
 pub use thalweg_link::hop::BodyError;
 
 use crate::close::CloseCode;
-pub use crate::endpoint::host::NoHost;
+pub use crate::host::NoHost;
 
 /// The `action` of [`IdentityError::Io`] when a key file could not be created.
 pub(crate) const CREATE: &str = "create";

@@ -11,9 +11,12 @@
 //! | [`identity`] | the key file, signing, verifying |
 //! | [`mod@file`] | files that are read whole, up to a size limit |
 //! | [`admission`] | the keys that may connect |
-//! | `discovery` | finding admitted nodes on the local network by mDNS |
+//! | `host`, `address` | host names, and the addresses at which a peer is dialled |
 //! | `lobby` | fair shares of handshakes for peers that have not proved a key yet |
 //! | [`door`] | where a node that is not admitted yet shows a grant or redeems a ticket |
+//! | `doorkeeper` | the places at this node's door, and who answers there |
+//! | `transport`, `confined` | QUIC's settings, and its sockets for a node that searches for no path |
+//! | `reason` | errors of QUIC and TLS, as sentences |
 //! | [`endpoint`] | binding, dialling, redialling, one link per neighbour |
 //! | [`link`] | control frames and ADUs on one connection |
 //! | [`task`] | what happens to the node when a task fails |
@@ -26,21 +29,26 @@
 //!
 //! *Sources.* docs/reference/protocol.md; iroh 1.4 and its QUIC, noq 1.4.
 
+mod address;
 pub mod admission;
 mod alarm;
 pub mod clock;
 pub mod close;
-mod discovery;
+mod confined;
 pub mod door;
+mod doorkeeper;
 pub mod endpoint;
 pub mod error;
 pub mod file;
+mod host;
 pub mod identity;
 pub mod link;
 mod lobby;
+mod reason;
 pub mod shaper;
 pub mod task;
 pub mod tcp;
+mod transport;
 
 pub use admission::Admission;
 pub use clock::Clock;

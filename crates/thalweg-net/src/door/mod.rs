@@ -26,101 +26,27 @@ use thalweg_base::limits::DOOR_BYTES_MAX;
 use thalweg_base::time::Duration;
 use thalweg_link::congestion::Algorithm;
 use thalweg_link::hop::settings::{GREETING_WAIT, IDLE_TIMEOUT};
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout;
 
+use crate::address::{self, Addresses, Udp};
 use crate::close::{CloseCode, ToVarInt as _};
-use crate::endpoint::{Addresses, Endpoint, HEAD_START, Udp, address, reason, transport};
+use crate::doorkeeper::{Door, NO_REQUEST};
 use crate::error::Unreachable;
 use crate::identity::Identity;
-use crate::tcp;
+use crate::transport::HEAD_START;
+use crate::{reason, tcp, transport};
 
-/// The protocol of the door and its version, as the TLS handshake names it.
-pub const DOOR_ALPN: &str = "thalweg-door/1";
-
-/// Maximum number of concurrent callers; further ones are turned away, so that they do not crowd
-/// out links.
-pub(crate) const CALLERS_MAX: usize = 16;
-
-/// The close reason for a caller that finds no free place.
-pub(crate) const DOOR_BUSY: &str = "the door is busy: try again later";
-
-/// The close reason for a caller that sends no request in time, or too long a one.
-pub(crate) const NO_REQUEST: &str = "no valid request arrived in time";
-
-/// Receives the events of the door: requests of callers, and the exchanges at other nodes' doors.
-pub type Doorkeeper = mpsc::Sender<AtDoor>;
-
-/// An event at a door.
-#[derive(Debug)]
-pub enum AtDoor {
-    /// A caller sent a request to this node's door.
-    Asked {
-        /// The caller's proved key.
-        caller: NodeId,
-        /// The request.
-        knock: Bytes,
-        /// Takes the answer; dropping it closes the door without one.
-        answer: oneshot::Sender<Bytes>,
-    },
-    /// A kept peer and this node do not admit each other yet: which request should go to its door?
-    Introduce {
-        /// Takes the request; `None` if there is none to send.
-        knock: oneshot::Sender<Option<Bytes>>,
-    },
-    /// A kept peer answered at its door.
-    Answered {
-        /// The peer's proved key.
-        keeper: NodeId,
-        /// The peer's answer.
-        answer: Bytes,
-        /// Takes whether the peer now admits this node; if not, the reason as a sentence.
-        heeded: oneshot::Sender<Result<(), String>>,
-    },
-}
-
-/// This node's door, with the places for callers of both transports.
-#[derive(Debug)]
-pub(crate) struct Door {
-    keeper: Doorkeeper,
-    places: Semaphore,
-}
-
-impl Door {
-    pub(crate) fn new(keeper: Doorkeeper) -> Self {
-        Self {
-            keeper,
-            places: Semaphore::new(CALLERS_MAX),
-        }
-    }
-
-    /// Takes a place if one is free.
-    pub(crate) fn place(&self) -> Option<SemaphorePermit<'_>> {
-        self.places.try_acquire().ok()
-    }
-
-    /// Asks the doorkeeper for the answer to a request; `None` if the doorkeeper is gone.
-    pub(crate) async fn ask(&self, caller: NodeId, request: Bytes) -> Option<Bytes> {
-        let (answer, answered) = oneshot::channel();
-        let asked = AtDoor::Asked {
-            caller,
-            knock: request,
-            answer,
-        };
-        self.keeper.send(asked).await.ok()?;
-        answered.await.ok()
-    }
-}
+pub use crate::doorkeeper::{AtDoor, DOOR_ALPN, Doorkeeper};
 
 /// The means by which a node calls at another's door.
-struct Caller<'a> {
-    identity: &'a Identity,
+pub(crate) struct Caller<'a> {
+    pub(crate) identity: &'a Identity,
     /// `None` if QUIC cannot reach any address.
-    iroh: Option<(&'a iroh::Endpoint, Udp)>,
+    pub(crate) iroh: Option<(&'a iroh::Endpoint, Udp)>,
     /// The kernel's congestion control for TCP; `None` for its default.
-    congestion: Option<&'a str>,
+    pub(crate) congestion: Option<&'a str>,
     /// How long QUIC is tried alone if there is a TCP address too.
-    head_start: Duration,
+    pub(crate) head_start: Duration,
 }
 
 /// Sends one request to a node's door and returns the answer, from an endpoint of its own.
@@ -166,7 +92,7 @@ pub async fn call(
 
 impl Caller<'_> {
     /// Calls over QUIC, and over TCP when QUIC gets no answer.
-    async fn call(
+    pub(crate) async fn call(
         &self,
         keeper: NodeId,
         addresses: &Addresses,
@@ -196,44 +122,6 @@ impl Caller<'_> {
             response => response,
         }
     }
-}
-
-/// Introduces this node at the door of a kept peer; returns true if it was let in, false if there
-/// was nothing to send.
-pub(crate) async fn introduce(
-    endpoint: &Endpoint,
-    peer: NodeId,
-    addresses: &Addresses,
-    door: &Door,
-) -> Result<bool, Unreachable> {
-    let keeper = &door.keeper;
-    let shutting_down = || Unreachable::ShuttingDown;
-    let (request, response) = oneshot::channel();
-    let introduce = AtDoor::Introduce { knock: request };
-    keeper.send(introduce).await.map_err(|_| shutting_down())?;
-    let Some(request) = response.await.map_err(|_| shutting_down())? else {
-        return Ok(false);
-    };
-    let caller = Caller {
-        identity: &endpoint.tcp().session.identity,
-        iroh: endpoint
-            .may_try_quic(addresses)
-            .then(|| (endpoint.iroh(), endpoint.udp())),
-        congestion: endpoint.tcp().session.congestion.as_deref(),
-        head_start: endpoint.tcp().head_start,
-    };
-    let answer = Box::pin(caller.call(peer, addresses, &request)).await?;
-    let (result_tx, result) = oneshot::channel();
-    let answered = AtDoor::Answered {
-        keeper: peer,
-        answer,
-        heeded: result_tx,
-    };
-    keeper.send(answered).await.map_err(|_| shutting_down())?;
-    let result = result.await.map_err(|_| shutting_down())?;
-    result
-        .map(|()| true)
-        .map_err(|reason| Unreachable::NotAdmitted { peer, reason })
 }
 
 /// Serves one caller; returns why it could not be served.

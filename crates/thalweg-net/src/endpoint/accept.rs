@@ -15,15 +15,17 @@ use thalweg_link::hop::settings::GREETING_WAIT;
 use tokio::time::timeout;
 
 use super::registry::Verdict;
-use super::{Addresses, Endpoint, confined, narrow, reason};
+use super::{Endpoint, narrow};
+use crate::address::Addresses;
 use crate::admission::refusal;
 use crate::close::{CloseCode, ToVarInt as _};
-use crate::door::{self, DOOR_ALPN, DOOR_BUSY};
+use crate::doorkeeper::{DOOR_ALPN, DOOR_BUSY};
 use crate::error::Unreachable;
 use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, Samples, Transport};
 use crate::lobby::{Host, Lobby};
 use crate::task::{self, Vital};
 use crate::tcp::Listener;
+use crate::{confined, door, reason};
 
 /// How long a duplicate connection may drain.
 const DUPLICATE_GRACE: Duration = Duration::from_secs(5);

@@ -12,7 +12,7 @@ use thalweg_base::id::NodeId;
 
 use crate::admission::Admission;
 use crate::close::{CloseCode, ToVarInt as _};
-use crate::door::DOOR_ALPN;
+use crate::doorkeeper::DOOR_ALPN;
 
 #[derive(Debug)]
 pub(crate) struct Gate {

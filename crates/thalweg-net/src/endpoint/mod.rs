@@ -14,19 +14,18 @@
 //! *Sources.* docs/guides/operate.md; iroh 1.4.
 
 mod accept;
-pub(crate) mod address;
-pub(crate) mod confined;
+mod backoff;
 mod dial;
+mod discovery;
 mod gate;
-pub(crate) mod host;
+mod introduce;
+mod keep;
 mod narrow;
-pub(crate) mod reason;
 mod registry;
 mod roaming;
 mod silence;
 #[cfg(test)]
 mod tests;
-pub(crate) mod transport;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -44,31 +43,25 @@ use thalweg_link::tcp_mux::settings::STANDBYS;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use self::confined::Confined;
 use self::narrow::Prober;
 use self::registry::Registry;
 use self::roaming::Network;
+use crate::address::{self, Udp};
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::close::CloseCode;
-use crate::discovery;
-use crate::door::{DOOR_ALPN, Door, Doorkeeper};
+use crate::confined::{self, Confined};
+use crate::doorkeeper::{DOOR_ALPN, Door, Doorkeeper};
 use crate::error::{BindError, Unreachable};
 use crate::identity::Identity;
 use crate::link::{Context, Link, LinkEvent, Receiver, Transport};
 use crate::task::Vital;
 use crate::tcp;
+use crate::transport::{self, HEAD_START};
 
-pub(crate) use self::address::Udp;
-pub use self::address::{Addresses, NoRelay, Relay, TCP_PREFIX, check_relay_ca};
-pub use self::host::{Host, NoPlace, Place};
-
-/// The protocol of links and its version, as the TLS handshake names it (ALPN).
-pub const ALPN: &str = "thalweg/1";
-
-/// How long QUIC is tried alone: its first packet is retransmitted after 1 s and after 3 s (RFC
-/// 9002 §6.2.2), and the third copy may take another second for the round trip.
-pub(crate) const HEAD_START: Duration = Duration::from_secs(4);
+pub use crate::address::{Addresses, NoRelay, Relay, TCP_PREFIX, check_relay_ca};
+pub use crate::host::{Host, NoPlace, Place};
+pub use crate::link::ALPN;
 
 /// Interval of retries over QUIC: a few packets a minute cost little, and networks change no faster
 /// than people move.
@@ -427,7 +420,7 @@ impl Endpoint {
     pub fn keep_dialled(&self, peer: NodeId, addresses: impl Into<Addresses>, seed: u64) {
         // Held until the task is entered, since the task sets its state first.
         let mut kept = self.kept();
-        let keeping = dial::keep(self.clone(), peer, addresses.into(), seed);
+        let keeping = keep::keep(self.clone(), peer, addresses.into(), seed);
         let entry = Kept {
             state: PeerState::Connecting,
             task: self.0.vital.spawn("the task that dials a peer", keeping),

@@ -37,9 +37,11 @@ use tokio::net::UdpSocket;
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
-use super::{Addresses, Endpoint, Reach, reason};
+use super::{Endpoint, Reach};
+use crate::address::Addresses;
 use crate::error::Unreachable;
 use crate::link::{Link, Remote};
+use crate::reason;
 
 /// How long a handshake may take before the path is probed: its first packet is retransmitted after
 /// 1 s.

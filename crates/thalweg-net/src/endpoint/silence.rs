@@ -26,11 +26,13 @@ use std::time::Duration as StdDuration;
 use thalweg_base::time::{Duration, Instant};
 use tokio::time::timeout;
 
-use super::dial::{self, Backoff};
-use super::{Addresses, Endpoint, accept, reason};
+use super::backoff::Backoff;
+use super::{Endpoint, accept, dial};
+use crate::address::Addresses;
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::error::Unreachable;
 use crate::link::{Fresh, Link};
+use crate::reason;
 
 /// How long a link is silent before its peer is redialled: three ticks. A working peer answers
 /// within a few round trips.

@@ -6,10 +6,11 @@ use std::cell::Cell;
 use thalweg_base::time::{Duration, Instant};
 use tokio::sync::watch;
 
-use super::address::relay_trust;
-use super::dial::{Backoff, pause_dialling};
+use super::backoff::Backoff;
+use super::keep::pause_dialling;
 use super::registry::Contest;
 use super::silence::Patience;
+use crate::address::relay_trust;
 
 #[test]
 fn crossing_ends_keep_same_connection() {

@@ -21,7 +21,7 @@ use super::stats::{self, Measured, Totals};
 use super::stream::{Inbound, Outbound};
 use super::{OpenError, Transport, text};
 use crate::close::{CloseCode, ToVarInt as _};
-use crate::endpoint::confined::unwrapped;
+use crate::confined::unwrapped;
 use crate::tcp;
 
 /// Polling interval for the end of queued datagrams while a link drains; neither transport notifies

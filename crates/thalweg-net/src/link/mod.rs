@@ -91,6 +91,9 @@ use crate::close::CloseCode;
 use crate::error::{BodyError, ControlError};
 use crate::task;
 
+/// The protocol of links and its version, as the TLS handshake names it (ALPN).
+pub const ALPN: &str = "thalweg/1";
+
 /// How long the close code may take to leave on a connection over TCP.
 const CLOSE_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
 

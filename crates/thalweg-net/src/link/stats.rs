@@ -18,7 +18,7 @@ use thalweg_link::outbox::gate::{SLIVER_MIN, WAKE};
 use thalweg_link::pulse::{LOOK, Sign};
 
 use super::{Link, Transport};
-use crate::endpoint::confined::unwrapped;
+use crate::confined::unwrapped;
 use crate::tcp;
 
 /// Number of samples kept: ten seconds, so that one loss in a thousand packets shows on a slow

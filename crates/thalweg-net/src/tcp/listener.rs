@@ -30,7 +30,7 @@ use super::shared::Shared;
 use super::tls::Tls;
 use super::{ALPN_DOOR, ALPN_PLAIN, Options, carrier, door, socket};
 use crate::admission::Admission;
-use crate::door::{DOOR_BUSY, Door};
+use crate::doorkeeper::{DOOR_BUSY, Door};
 use crate::error::BindError;
 use crate::lobby::{Host, Lobby};
 use crate::task::Vital;

@@ -26,7 +26,7 @@ use super::dial::Dialler;
 use super::line::{Line, LineError};
 use super::refusal::{CLOSE_WAIT, refuse};
 use super::tls::Tls;
-use crate::door::{Door, NO_REQUEST};
+use crate::doorkeeper::{Door, NO_REQUEST};
 use crate::error::Unreachable;
 use crate::identity::Identity;
 

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::admission::Admission;
 use crate::clock::Clock;
-use crate::door::{AtDoor, CALLERS_MAX};
+use crate::doorkeeper::{AtDoor, CALLERS_MAX};
 use crate::task::Vital;
 use crate::tcp::{ALPN_PLAIN, Listener, Options, dial};
 

@@ -15,7 +15,7 @@ use futures_util::{Stream, StreamExt as _};
 use iroh_mdns_address_lookup::{DiscoveryEvent, MdnsAddressLookup};
 use thalweg_base::id::NodeId;
 
-use crate::endpoint::Endpoint;
+use super::Endpoint;
 use crate::error::BindError;
 use crate::identity::Identity;
 

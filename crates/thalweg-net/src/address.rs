@@ -18,9 +18,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use thalweg_base::limits::RELAY_URL_BYTES_MAX;
 
-use super::host::Host;
 use crate::error::{BindError, Unreachable};
 use crate::file;
+use crate::host::Host;
 
 /// The prefix of a TCP address.
 pub const TCP_PREFIX: &str = "tcp:";
@@ -75,7 +75,7 @@ impl FromStr for Relay {
 }
 
 impl Relay {
-    pub(super) fn is(&self, url: &RelayUrl) -> bool {
+    pub(crate) fn is(&self, url: &RelayUrl) -> bool {
         self.0 == *url
     }
 }
@@ -99,7 +99,7 @@ pub(crate) fn relay_mode(relays: &[Relay]) -> RelayMode {
 /// file.
 ///
 /// Fails   if the file cannot be read, has no certificate, or has an invalid one
-pub(super) fn relay_trust(path: &Path) -> Result<CaTlsConfig, BindError> {
+pub(crate) fn relay_trust(path: &Path) -> Result<CaTlsConfig, BindError> {
     let fault = |fault: String| BindError::RelayCa {
         path: path.into(),
         fault,
@@ -123,7 +123,7 @@ pub(super) fn relay_trust(path: &Path) -> Result<CaTlsConfig, BindError> {
     Ok(CaTlsConfig::embedded().with_extra_roots(roots))
 }
 
-/// Checks a file of certificate authorities as [`Endpoint::bind`](super::Endpoint::bind) would.
+/// Checks a file of certificate authorities as [`Endpoint::bind`](crate::endpoint::Endpoint::bind) would.
 ///
 /// Fails   if it cannot be read or holds something other than certificates
 pub fn check_relay_ca(path: &Path) -> Result<(), BindError> {

@@ -12,10 +12,10 @@ use iroh::endpoint::{
 };
 use thalweg_base::id::NodeId;
 
-use super::{ALPN, Addresses};
+use crate::address::Addresses;
 use crate::close::CloseCode;
 use crate::error::Unreachable;
-use crate::link::{DownCause, text};
+use crate::link::{ALPN, DownCause, text};
 
 /// QUIC reports a TLS alert as this number plus the alert's (RFC 9001 §4.8).
 const CRYPTO_ERRORS: u64 = 0x100;

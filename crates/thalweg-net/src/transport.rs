@@ -18,6 +18,10 @@ use thalweg_link::hop::settings::{
     Patience, SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES, STREAMS_MAX,
 };
 
+/// How long QUIC is tried alone: its first packet is retransmitted after 1 s and after 3 s (RFC
+/// 9002 §6.2.2), and the third copy may take another second for the round trip.
+pub(crate) const HEAD_START: Duration = Duration::from_secs(4);
+
 pub(crate) fn config(idle_timeout: Duration, algorithm: Algorithm) -> QuicTransportConfig {
     let patience = Patience::new(idle_timeout);
     let mut mtu = MtuDiscoveryConfig::default();
