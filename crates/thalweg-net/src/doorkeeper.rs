@@ -1,6 +1,7 @@
 //! The places at this node's door, and who answers there.
 //!
-//! *The idea.* Callers over QUIC and over TCP share the places; [`door`](crate::door) says what happens at them.
+//! *The idea.* Callers over QUIC and over TCP share the places; [`door`](crate::door) says what
+//! happens at them.
 
 use bytes::Bytes;
 use thalweg_base::id::NodeId;

@@ -4,7 +4,7 @@
 //! producer may have. A drop from the store is accounted at the source, under no plan.
 //!
 //! *Sources.* docs/concepts/continuity.md §5; `thalweg_control::session::Hold`, which decides; `thalweg-node`,
-//! `continuity/hold.rs`.
+//! `continuity/outlet/hold.rs`.
 
 use thalweg_base::adu::Adu;
 use thalweg_base::id::{Epoch, StreamId};

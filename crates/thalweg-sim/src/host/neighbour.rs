@@ -5,7 +5,7 @@
 //! is replaced by one that answers. So a restarted node is back at once, as it is in the field, instead
 //! of after a timeout.
 //!
-//! *Sources.* `thalweg-net`, `endpoint/dial.rs` (backoff between dials), `endpoint/registry.rs` (which
+//! *Sources.* `thalweg-net`, `endpoint/backoff.rs` (pauses between dials), `endpoint/registry.rs` (which
 //! link is kept).
 
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! QUIC's configuration: the numbers of [`thalweg_link::hop::settings`], through noq-proto's setters.
 //!
-//! The same setters as in `thalweg-net`'s `endpoint/transport.rs`. Only machine-dependent inputs are
+//! The same setters as in `thalweg-net`'s `transport.rs`. Only machine-dependent inputs are
 //! replaced: connection ids, keys and tokens come from the port's seed, and nothing depends on noq
 //! features that other crates enable. There is no segmentation offload, as there is no system call to
 //! save, and no second path.
 //!
-//! *Sources.* `thalweg-net` `endpoint/transport.rs`; noq-proto 1.4 `config`.
+//! *Sources.* `thalweg-net` `transport.rs`; noq-proto 1.4 `config`.
 
 use std::sync::Arc;
 

@@ -18,7 +18,7 @@
 //! handshake is smaller; there is one path, where iroh negotiates several; no addresses are reported
 //! and no NAT is traversed.
 //!
-//! *Sources.* docs/reference/protocol.md §2, §3; `thalweg-net`'s `link` and `endpoint/transport.rs`;
+//! *Sources.* docs/reference/protocol.md §2, §3; `thalweg-net`'s `link` and `transport.rs`;
 //! noq-proto 1.4
 //! `tests/util.rs` for how it is driven.
 
