@@ -144,7 +144,7 @@ impl Control {
             jitter_ms: None,
             measured_bps: None,
             headroom_bps: None,
-            told_bps: None,
+            announced_bps: None,
             rate_bps: peer.and_then(|peer| peer.rate).map(Bitrate::as_bps),
             secure: peer.is_none_or(|peer| peer.secure),
             trusted: self.controller.trusts(key),
@@ -162,7 +162,7 @@ impl Control {
             jitter_ms: reading.map(|reading| reading.jitter.as_millis_f64()),
             measured_bps: reading.and_then(|reading| Some(reading.measured?.as_bps())),
             headroom_bps: reading.and_then(|reading| Some(reading.headroom?.as_bps())),
-            told_bps: gauge.and_then(|gauge| Some(gauge.told().rate?.as_bps())),
+            announced_bps: gauge.and_then(|gauge| Some(gauge.told().rate?.as_bps())),
             addresses: stats
                 .paths
                 .iter()

@@ -18,7 +18,7 @@ use thalweg_base::time::{Duration, Instant};
 use thalweg_control::ledger::Band;
 
 use crate::forward::{Offered, Route};
-use crate::status::{BandTraffic, LossOnLink, TrafficStatus};
+use crate::status::{BandTraffic, LinkLoss, TrafficStatus};
 
 /// Time between two marks. Two spans are the window over which a link's losses and latencies are
 /// counted.
@@ -103,7 +103,7 @@ impl Traffic {
             .filter(|(_, sum)| sum.offered.adus() > 0)
             .map(|(stream, sum)| status(stream, &sum, now))
             .collect();
-        traffic.sort_by_key(|stream| Reverse(stream.asked_bps));
+        traffic.sort_by_key(|stream| Reverse(stream.offered_bps));
         traffic
     }
 }
@@ -125,7 +125,7 @@ fn status(stream: String, sum: &Sum, now: Instant) -> TrafficStatus {
     let losses = causes.flat_map(|cause| {
         let row = dropped[cause.index()];
         let bands = bands().filter(move |(at, _)| row[*at] > 0);
-        bands.map(move |(at, band)| LossOnLink {
+        bands.map(move |(at, band)| LinkLoss {
             cause: cause.name(),
             importance: importances(band),
             adus: row[at],
@@ -135,7 +135,7 @@ fn status(stream: String, sum: &Sum, now: Instant) -> TrafficStatus {
     TrafficStatus {
         stream,
         seconds,
-        asked_bps: (*bytes as f64 * 8.0 / seconds) as u64,
+        offered_bps: (*bytes as f64 * 8.0 / seconds) as u64,
         adus: sum.offered.adus(),
         dropped: losses.collect(),
         by_importance: by_importance

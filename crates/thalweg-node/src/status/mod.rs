@@ -123,8 +123,8 @@ pub struct LinkStatus {
     pub measured_bps: Option<u64>,
     /// The unused part of the capacity; `None` if that is neither measured nor configured.
     pub headroom_bps: Option<u64>,
-    /// The capacity from here that is reported to other nodes for planning; `None` if unknown.
-    pub told_bps: Option<u64>,
+    /// The capacity from here that is announced to other nodes for planning; `None` if unknown.
+    pub announced_bps: Option<u64>,
     /// The capacity by the configuration.
     pub rate_bps: Option<u64>,
     /// Whether the configuration says that no third party can listen on the link.
@@ -147,18 +147,18 @@ pub struct TrafficStatus {
     /// The time over which this was counted.
     pub seconds: f64,
     /// The rate of payloads handed to the link.
-    pub asked_bps: u64,
+    pub offered_bps: u64,
     /// ADUs meant for the link.
     pub adus: u64,
     /// The dropped ones among them.
-    pub dropped: Vec<LossOnLink>,
+    pub dropped: Vec<LinkLoss>,
     /// The same by importance, the least first, in bands of 32.
     pub by_importance: Vec<BandTraffic>,
 }
 
 /// ADUs that were dropped before or on a link, for one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct LossOnLink {
+pub struct LinkLoss {
     /// The cause.
     pub cause: &'static str,
     /// The least and the largest importance of the band.

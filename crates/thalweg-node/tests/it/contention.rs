@@ -116,7 +116,7 @@ async fn contending_streams_are_named() {
     names.sort_unstable();
     assert_eq!(names, STREAMS);
     for stream in &traffic {
-        assert!(stream.asked_bps > 0 && stream.seconds > 0.0, "{stream:?}");
+        assert!(stream.offered_bps > 0 && stream.seconds > 0.0, "{stream:?}");
         let dropped: u64 = stream.dropped.iter().map(|loss| loss.adus).sum();
         let by_band: u64 = stream.by_importance.iter().map(|band| band.dropped).sum();
         assert_eq!(dropped, by_band);

@@ -90,7 +90,10 @@ async fn measured_drop_is_reported_to_all() {
     assert_eq!(back, configured, "the other direction was never full");
     let status = near.handle.status().await.expect("it runs");
     let link = &status.links[0];
-    assert_eq!((link.told_bps, link.rate_bps), (Some(measured), configured));
+    assert_eq!(
+        (link.announced_bps, link.rate_bps),
+        (Some(measured), configured)
+    );
     assert!(link.measured_bps.is_some() && link.headroom_bps.is_some());
     drop(publisher);
     near.stop().await;

@@ -139,7 +139,16 @@ fn nodes(status: &Value) -> Vec<[String; 6]> {
 
 fn links(status: &Value) -> Vec<[String; 10]> {
     let titles = [
-        "to", "state", "rtt", "loss", "sent", "received", "window", "told", "set", "reason",
+        "to",
+        "state",
+        "rtt",
+        "loss",
+        "sent",
+        "received",
+        "window",
+        "announced",
+        "configured",
+        "reason",
     ];
     let mut rows = vec![titles.map(String::from)];
     for link in list(&status["links"]) {
@@ -151,7 +160,7 @@ fn links(status: &Value) -> Vec<[String; 10]> {
             number(&link["sent_bps"], rate),
             number(&link["received_bps"], rate),
             number(&link["window_bps"], rate),
-            number(&link["told_bps"], rate),
+            number(&link["announced_bps"], rate),
             number(&link["rate_bps"], rate),
             link["reason"].as_str().unwrap_or_default().into(),
         ]);

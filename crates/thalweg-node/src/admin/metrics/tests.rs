@@ -23,7 +23,7 @@ fn link(name: &str, outbox: Option<OutboxStatus>) -> LinkStatus {
         jitter_ms: None,
         measured_bps: None,
         headroom_bps: None,
-        told_bps: None,
+        announced_bps: None,
         rate_bps: None,
         secure: true,
         trusted: true,

@@ -102,7 +102,7 @@ fn shared(link: &Value, traffic: &[Value]) -> String {
             } else {
                 String::new()
             };
-            let bps = stream["asked_bps"].as_f64().unwrap_or(0.0);
+            let bps = stream["offered_bps"].as_f64().unwrap_or(0.0);
             format!("{} {}{lost}", word(&stream["stream"]), rate(bps))
         })
         .collect();
@@ -111,7 +111,7 @@ fn shared(link: &Value, traffic: &[Value]) -> String {
     }
     let sum: f64 = traffic
         .iter()
-        .filter_map(|stream| stream["asked_bps"].as_f64())
+        .filter_map(|stream| stream["offered_bps"].as_f64())
         .sum();
     let carries = link["measured_bps"]
         .as_f64()

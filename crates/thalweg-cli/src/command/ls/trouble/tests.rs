@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::describe;
 
-fn stream(name: &str, asked_bps: u64, [low, high]: [[u64; 2]; 2]) -> Value {
+fn stream(name: &str, offered_bps: u64, [low, high]: [[u64; 2]; 2]) -> Value {
     let [adus, dropped] = [0, 1].map(|at| low[at] + high[at]);
     let losses = if dropped > 0 {
         json!([
@@ -16,7 +16,7 @@ fn stream(name: &str, asked_bps: u64, [low, high]: [[u64; 2]; 2]) -> Value {
         json!([])
     };
     json!({
-        "stream": name, "seconds": 8.2, "asked_bps": asked_bps, "adus": adus, "dropped": losses,
+        "stream": name, "seconds": 8.2, "offered_bps": offered_bps, "adus": adus, "dropped": losses,
         "by_importance": [
             {"importance": [0, 127], "adus": low[0], "dropped": low[1]},
             {"importance": [128, 255], "adus": high[0], "dropped": high[1]},
