@@ -15,7 +15,7 @@ use thalweg_base::time::{Duration, Instant};
 use tracing::{info, warn};
 
 use super::Control;
-use crate::status::HeldUpStatus;
+use crate::status::StallStatus;
 
 /// Shortest stall that is logged. A burst causes shorter ones.
 const LOG_AFTER: Duration = Duration::from_secs(1);
@@ -96,9 +96,9 @@ impl Control {
     }
 
     /// Returns what stalls a stream, if anything does.
-    pub(super) fn held_up(&self, stream: StreamId) -> Option<HeldUpStatus> {
+    pub(super) fn stall_status(&self, stream: StreamId) -> Option<StallStatus> {
         let one = self.stalls.get(&stream)?;
-        Some(HeldUpStatus {
+        Some(StallStatus {
             by: one.by.clone(),
             seconds: self.now().saturating_since(one.since).as_secs_f64(),
             kept_bytes: one.kept_bytes,

@@ -210,7 +210,7 @@ impl Control {
                 sinks: sinks.map(|sink| self.name_of(sink)).collect(),
                 counts: counts.map(|counts| counts.reading()).unwrap_or_default(),
                 ledger: self.ledger_status(stream.id),
-                held_up: self.held_up(stream.id),
+                stalled: self.stall_status(stream.id),
             }
         };
         streams.map(status).collect()
@@ -227,9 +227,9 @@ impl Control {
             subscriber: reading.subscriber,
             waiting_adus: reading.waiting.0,
             waiting_bytes: reading.waiting.1,
-            taken: reading.taken,
+            delivered: reading.taken,
             missed: reading.missed,
-            holds_up_seconds: reading
+            blocking_seconds: reading
                 .blocking_since
                 .map(|since| now.saturating_since(since).as_secs_f64()),
         };

@@ -202,12 +202,12 @@ pub struct StreamStatus {
     /// Its ledger over all nodes of its path, known at the publisher.
     pub ledger: Option<LedgerStatus>,
     /// What it waits for, if it does: shown at its publisher, or on the subscriber's node.
-    pub held_up: Option<HeldUpStatus>,
+    pub stalled: Option<StallStatus>,
 }
 
 /// A stream without a deadline that is stalled by a subscriber.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct HeldUpStatus {
+pub struct StallStatus {
     /// The stalling sinks, and programs on this node: too slow, or unreachable.
     pub by: Vec<String>,
     /// How long it has been stalled.
@@ -227,12 +227,12 @@ pub struct SubscriberStatus {
     pub waiting_adus: usize,
     /// Their payload bytes.
     pub waiting_bytes: u64,
-    /// ADUs that it took.
-    pub taken: u64,
+    /// ADUs delivered to it.
+    pub delivered: u64,
     /// ADUs that it missed: lost, expired before it took them, or dropped for lack of room.
     pub missed: u64,
     /// How long it has blocked its stream, if it does.
-    pub holds_up_seconds: Option<f64>,
+    pub blocking_seconds: Option<f64>,
 }
 
 /// The fate of a stream's ADUs on all nodes of its path. An ADU counts once for each plan under

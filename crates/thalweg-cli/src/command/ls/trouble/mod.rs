@@ -41,7 +41,7 @@ pub(super) fn describe(status: &Value) -> String {
     let own = word(&status["node"]["name"]);
     let elsewhere = list(&status["streams"]).iter();
     let elsewhere = elsewhere.filter_map(|stream| lost_elsewhere(stream, &own));
-    let waiting = list(&status["streams"]).iter().filter_map(waits_for);
+    let waiting = list(&status["streams"]).iter().filter_map(stalled);
     here.chain(elsewhere)
         .chain(waiting)
         .chain(rates)
@@ -50,11 +50,11 @@ pub(super) fn describe(status: &Value) -> String {
 }
 
 /// Names the subscribers that a stream waits for, if it waits.
-fn waits_for(stream: &Value) -> Option<String> {
-    let wait = &stream["held_up"];
-    let by: Vec<String> = list(&wait["by"]).iter().map(word).collect();
-    let seconds = wait["seconds"].as_f64()?;
-    let kept = wait["kept_bytes"].as_f64().unwrap_or(0.0) / f64::from(1 << 20);
+fn stalled(stream: &Value) -> Option<String> {
+    let stalled = &stream["stalled"];
+    let by: Vec<String> = list(&stalled["by"]).iter().map(word).collect();
+    let seconds = stalled["seconds"].as_f64()?;
+    let kept = stalled["kept_bytes"].as_f64().unwrap_or(0.0) / f64::from(1 << 20);
     Some(format!(
         "{} has waited {seconds:.0} s for {}, which reads too slowly or cannot be reached; {kept:.1} MiB are kept. \
          `publish --wait-at-most` bounds the wait.",

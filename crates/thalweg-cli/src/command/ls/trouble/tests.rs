@@ -118,10 +118,10 @@ fn remote_loss_names_its_node() {
 
 #[test]
 fn waiting_stream_names_its_subscriber() {
-    let held_up = json!({"by": ["base"], "seconds": 31.4, "kept_bytes": 16_777_216});
+    let stalled = json!({"by": ["base"], "seconds": 31.4, "kept_bytes": 16_777_216});
     let status = json!({
         "node": {"name": "camera"}, "links": [],
-        "streams": [{"name": "truck/cam1", "held_up": held_up}, {"name": "truck/cam2"}],
+        "streams": [{"name": "truck/cam1", "stalled": stalled}, {"name": "truck/cam2"}],
     });
     assert_lines(
         &describe(&status),
