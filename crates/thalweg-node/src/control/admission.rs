@@ -205,7 +205,7 @@ impl Control {
                     own.short(),
                     caller.short()
                 );
-                self.refusals.count("door", reason.clone());
+                self.refusals.count("admission", reason.clone());
                 Answer::Refused { reason }
             }
         }

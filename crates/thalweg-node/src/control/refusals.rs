@@ -34,8 +34,8 @@ impl Refusals {
     }
 
     pub(super) fn status(&self) -> Vec<RefusedStatus> {
-        let status = |(what, (count, last)): (&&'static str, &(u64, String))| RefusedStatus {
-            what,
+        let status = |(kind, (count, last)): (&&'static str, &(u64, String))| RefusedStatus {
+            kind,
             count: *count,
             last: last.clone(),
         };
@@ -63,19 +63,19 @@ fn of_record(note: &Note) -> Option<(&'static str, String)> {
         Note::RecordBorrows { node, stream } => {
             let node = node.short();
             let sentence = format!("{node} announces `{stream}` under an id that is not its own");
-            ("record-borrows", sentence)
+            ("record-foreign-stream", sentence)
         }
         Note::RecordUngranted { from, node } => {
             let (from, node) = (from.short(), node.short());
             let sentence = format!("{from} passed on a record of {node}, which has no grant");
-            ("record-ungranted", sentence)
+            ("record-no-grant", sentence)
         }
         Note::RecordExceeds { from, node } => {
             let (from, node) = (from.short(), node.short());
             let sentence = format!(
                 "{from} passed on streams of {node}, whose grant does not include `publish`"
             );
-            ("record-exceeds", sentence)
+            ("record-unauthorised", sentence)
         }
         _ => return None,
     })
@@ -98,7 +98,7 @@ fn of_rights(note: &Note) -> Option<(&'static str, String)> {
         Note::EnvelopeUngranted { from, sender } => {
             let (from, sender) = (from.short(), sender.short());
             let sentence = format!("{from} brought an envelope of {sender}, which has no grant");
-            ("envelope-ungranted", sentence)
+            ("envelope-no-grant", sentence)
         }
         Note::SubscribeRefused { sink } => {
             let sink = sink.short();
@@ -110,7 +110,7 @@ fn of_rights(note: &Note) -> Option<(&'static str, String)> {
             let sink = sink.short();
             let sentence =
                 format!("{sink} asked for a stream that has {SINKS_PER_STREAM_MAX} sinks already");
-            ("sinks-full", sentence)
+            ("too-many-sinks", sentence)
         }
         _ => return None,
     })
@@ -125,7 +125,7 @@ fn of_message(note: &Note) -> Option<(&'static str, String)> {
         Note::EnvelopeAstray { from } => {
             let from = from.short();
             (
-                "envelope-astray",
+                "envelope-misrouted",
                 format!("{from} brought an envelope off its route"),
             )
         }
@@ -145,18 +145,18 @@ fn of_message(note: &Note) -> Option<(&'static str, String)> {
                 "{} reported a traced path that does not end there, or a trace that was not asked for",
                 from.short()
             );
-            ("trace-astray", sentence)
+            ("trace-misrouted", sentence)
         }
         Note::AccountAstray { from } => {
             let from = from.short();
             let sentence = format!("{from} sent an account of a plan that does not continue there");
-            ("account-astray", sentence)
+            ("account-misrouted", sentence)
         }
         Note::BranchAstray { from } => {
             let from = from.short();
             let sentence =
                 format!("{from} reported on a plan that is not grafted on one through it");
-            ("branch-astray", sentence)
+            ("branch-misrouted", sentence)
         }
         Note::AccountDisbelieved { from, error } => {
             let from = from.short();

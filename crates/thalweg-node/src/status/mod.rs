@@ -37,11 +37,11 @@ pub struct Status {
     /// The owner of the fabric, if it has one.
     pub fabric: Option<NodeId>,
     /// Connections refused because the peer's key is not admitted.
-    pub refusals: u64,
+    pub refused_connections: u64,
     /// Refused messages of other nodes, by kind.
-    pub refused: Vec<RefusedStatus>,
+    pub refused_messages: Vec<RefusedStatus>,
     /// ADUs that arrived under no plan installed here.
-    pub unknown_adus: u64,
+    pub unroutable_adus: u64,
     /// How long the last batch of received ADUs took to hand on; an ADU right behind it waits as
     /// long.
     pub lag_ms: f64,
@@ -84,7 +84,7 @@ pub struct OverStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedStatus {
     /// The kind.
-    pub what: &'static str,
+    pub kind: &'static str,
     /// How many.
     pub count: u64,
     /// The last one, as a sentence that names the sender.

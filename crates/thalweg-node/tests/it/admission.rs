@@ -239,7 +239,10 @@ async fn ticket_serves_one_node() {
             .contains("has been used")
     );
     let status = owner.handle.status().await.expect("it runs");
-    let door = status.refused.iter().find(|refused| refused.what == "door");
+    let door = status
+        .refused_messages
+        .iter()
+        .find(|refused| refused.kind == "admission");
     let door = door.expect("it was counted");
     assert_eq!(door.count, 1);
     assert!(
@@ -305,7 +308,13 @@ async fn members_admit_each_other() {
     })
     .await;
     until("the stranger is refused", || async {
-        first.handle.status().await.expect("it runs").refusals > 0
+        first
+            .handle
+            .status()
+            .await
+            .expect("it runs")
+            .refused_connections
+            > 0
             || stranger
                 .handle
                 .status()
@@ -394,9 +403,9 @@ async fn revoked_node_stays_out() {
         || async {
             let status = near.handle.status().await.expect("it runs");
             status
-                .refused
+                .refused_messages
                 .iter()
-                .any(|refused| refused.what == "door" && refused.last.contains("was revoked"))
+                .any(|refused| refused.kind == "admission" && refused.last.contains("was revoked"))
         },
     )
     .await;

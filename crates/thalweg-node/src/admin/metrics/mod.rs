@@ -23,26 +23,30 @@ pub(super) fn render(status: &Status) -> String {
     page.sample(
         "thalweg_connections_refused_total",
         &[],
-        status.refusals as f64,
+        status.refused_connections as f64,
     );
     page.family(
-        "thalweg_refused_total",
+        "thalweg_messages_refused_total",
         "counter",
         "refused messages of other nodes, by kind",
     );
-    for refused in &status.refused {
-        let labels = [("what", refused.what)];
-        page.sample("thalweg_refused_total", &labels, refused.count as f64);
+    for refused in &status.refused_messages {
+        let labels = [("kind", refused.kind)];
+        page.sample(
+            "thalweg_messages_refused_total",
+            &labels,
+            refused.count as f64,
+        );
     }
     page.family(
-        "thalweg_adus_unknown_total",
+        "thalweg_adus_unroutable_total",
         "counter",
         "ADUs that arrived under no installed plan",
     );
     page.sample(
-        "thalweg_adus_unknown_total",
+        "thalweg_adus_unroutable_total",
         &[],
-        status.unknown_adus as f64,
+        status.unroutable_adus as f64,
     );
     page.family(
         "thalweg_lag_seconds",
