@@ -367,7 +367,7 @@ fn print_summary(passed: &str, summary: &Value) {
     let counted: Vec<String> = [
         ("sent", "sent"),
         ("acknowledged", "acknowledged"),
-        ("departed", "left unacknowledged"),
+        ("unconfirmed", "left without acknowledgement"),
         ("delivered", "delivered on this machine"),
     ]
     .into_iter()

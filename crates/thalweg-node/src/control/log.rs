@@ -101,8 +101,8 @@ fn log_node(controller: &Controller, note: Note) {
 
 /// Logs the final ledger of a stream that is over.
 pub(super) fn log_closed(controller: &Controller, stream: &StreamName, reading: &Reading) {
-    let (given, delivered, lost) = (reading.given, reading.delivered, reading.lost());
-    info!(%stream, given, delivered, lost, open = reading.open(), "stream over");
+    let (published, delivered, lost) = (reading.given, reading.delivered, reading.lost());
+    info!(%stream, published, delivered, lost, pending = reading.open(), "stream over");
     for loss in &reading.losses {
         debug!(
             %stream,

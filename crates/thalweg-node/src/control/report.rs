@@ -269,9 +269,9 @@ impl Control {
             adus: loss.adus,
         };
         LedgerStatus {
-            given: reading.given,
+            published: reading.given,
             delivered: reading.delivered,
-            open: reading.open(),
+            pending: reading.open(),
             losses: reading.losses.iter().map(loss).collect(),
         }
     }

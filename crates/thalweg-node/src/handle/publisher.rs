@@ -263,7 +263,7 @@ impl Publisher {
                 StdDuration::ZERO
             };
             let elapsed = started.elapsed();
-            let is_known = knows_given && ledger.open == 0;
+            let is_known = knows_given && ledger.pending == 0;
             if is_known && elapsed >= least || elapsed >= ACCOUNTS_MAX {
                 return self.request_summary(true).await.0;
             }

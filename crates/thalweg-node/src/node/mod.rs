@@ -238,7 +238,7 @@ impl Node {
             info!("plans of other sources still pass through this node: no path leads around it");
         }
         self.endpoint.shutdown(SHUTDOWN_GRACE).await;
-        let unacknowledged = self.handle.forwarder.ledger.under_way();
+        let unacknowledged = self.handle.forwarder.ledger.outstanding();
         if unacknowledged > 0 {
             warn!(
                 unacknowledged,

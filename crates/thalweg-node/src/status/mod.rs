@@ -240,11 +240,11 @@ pub struct SubscriberStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LedgerStatus {
     /// ADUs published by the producer.
-    pub given: u64,
+    pub published: u64,
     /// ADUs delivered to subscribers.
     pub delivered: u64,
     /// ADUs on their way, or not yet reported to the publisher.
-    pub open: u64,
+    pub pending: u64,
     /// Dropped ADUs.
     pub losses: Vec<LossStatus>,
 }

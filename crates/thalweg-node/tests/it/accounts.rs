@@ -160,12 +160,12 @@ async fn publisher_sees_losses_by_hop() {
     fabric::until("every ADU is accounted for", || async {
         let ledger = ledger(&nodes[0]).await;
         let is_true = ledger.delivered == received.load(Relaxed);
-        is_true && ledger.given == sent && ledger.delivered + lost(&ledger) == sent
+        is_true && ledger.published == sent && ledger.delivered + lost(&ledger) == sent
     })
     .await;
     let summary = publisher.finish().await;
     let ledger = &summary.ledger;
-    assert_eq!((ledger.given, ledger.open), (sent, 0), "{ledger:?}");
+    assert_eq!((ledger.published, ledger.pending), (sent, 0), "{ledger:?}");
     assert_eq!(ledger.delivered + lost(ledger), sent, "{ledger:?}");
     let ended = tokio::time::timeout(PATIENCE, reading).await;
     ended.expect("the end in time").expect("no panic");
@@ -204,7 +204,7 @@ async fn lost_datagrams_count_at_the_line() {
     }
     fabric::until("every datagram is accounted for", || async {
         let ledger = ledger(&nodes[0]).await;
-        ledger.given == sent && ledger.delivered + lost(&ledger) == sent
+        ledger.published == sent && ledger.delivered + lost(&ledger) == sent
     })
     .await;
     let ledger = publisher.finish().await.ledger;
@@ -250,8 +250,8 @@ async fn stream_end_waits_for_slow_line() {
     };
     let (summary, one, other) = tokio::join!(publisher.finish(), received(one), received(other));
     let ledger = summary.ledger;
-    assert_eq!((ledger.given, ledger.delivered), (60, 60), "{ledger:?}");
-    assert_eq!((lost(&ledger), ledger.open), (0, 0));
+    assert_eq!((ledger.published, ledger.delivered), (60, 60), "{ledger:?}");
+    assert_eq!((lost(&ledger), ledger.pending), (0, 0));
     assert_eq!((one, other), (60, 60), "in sequence, and as they come");
 }
 
@@ -264,7 +264,10 @@ async fn unwanted_adus_count_at_source() {
         send(&mut publisher, number, 10).await;
     }
     let ledger = publisher.finish().await.ledger;
-    assert_eq!((ledger.given, ledger.delivered, ledger.open), (3, 0, 0));
+    assert_eq!(
+        (ledger.published, ledger.delivered, ledger.pending),
+        (3, 0, 0)
+    );
     let mut losses = ledger.losses.iter();
     assert!(losses.all(|loss| (loss.hop.as_str(), loss.cause) == ("solo", "no-subscriber")));
     assert_eq!(lost(&ledger), 3);

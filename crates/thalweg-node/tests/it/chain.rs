@@ -106,7 +106,7 @@ pub async fn crossed(
     };
     let (summary, adus) = tokio::join!(send, received(&mut subscriber));
     assert_eq!(summary.produced, count);
-    assert_eq!(summary.counts.under_way, 0, "{summary:?}");
+    assert_eq!(summary.counts.outstanding, 0, "{summary:?}");
     for adu in &adus {
         let number = adu.header.sequence.0;
         let length = LENGTHS[number as usize % LENGTHS.len()];

@@ -132,7 +132,7 @@ async fn contending_streams_are_named() {
     for stream in &status.streams {
         let counts = &stream.counts;
         assert!(counts.dropped["expired"] >= 10, "{counts:?}");
-        assert_eq!(counts.sent, counts.acknowledged + counts.departed);
+        assert_eq!(counts.sent, counts.acknowledged + counts.unconfirmed);
     }
     for giver in senders {
         giver.abort();

@@ -262,7 +262,7 @@ async fn unbroken(fan: &Fan, needs: Needs, event: impl AsyncFnOnce(&'static str)
     // An ADU that arrives over both paths ends once as a duplicate.
     let twice = DropCause::Duplicate.name();
     let lost = ledger.losses.iter().find(|loss| loss.cause != twice);
-    let ends = (ledger.delivered, ledger.open, lost);
+    let ends = (ledger.delivered, ledger.pending, lost);
     assert_eq!(ends, (ADUS, 0, None), "{ledger:?}");
 }
 

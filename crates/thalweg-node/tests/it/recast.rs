@@ -143,7 +143,7 @@ async fn three_sinks_cost_one_copy() {
             .streams
             .iter()
             .filter_map(|stream| stream.ledger.as_ref());
-        ledgers.any(|ledger| ledger.delivered == 3 * ADUS && ledger.open == 0)
+        ledgers.any(|ledger| ledger.delivered == 3 * ADUS && ledger.pending == 0)
     })
     .await;
     let ended = publisher.finish();
@@ -182,8 +182,12 @@ async fn unacknowledged_copies_are_counted() {
     }
     let ledger = publisher.finish().await.ledger;
     let lost: u64 = ledger.losses.iter().map(|loss| loss.adus).sum();
-    assert_eq!((ledger.given, ledger.open), (3 * ADUS, 0), "{ledger:?}");
-    assert_eq!(ledger.delivered + lost, ledger.given, "{ledger:?}");
+    assert_eq!(
+        (ledger.published, ledger.pending),
+        (3 * ADUS, 0),
+        "{ledger:?}"
+    );
+    assert_eq!(ledger.delivered + lost, ledger.published, "{ledger:?}");
     let mut received = 0;
     for subscriber in &mut subscribers {
         while let Some(event) = subscriber.recv().await {

@@ -98,7 +98,7 @@ pub struct Stream {
 pub struct Counts {
     pub sent: u64,
     pub acknowledged: u64,
-    pub departed: u64,
+    pub unconfirmed: u64,
     pub delivered: u64,
     pub dropped: BTreeMap<String, u64>,
 }

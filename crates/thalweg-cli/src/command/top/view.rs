@@ -188,7 +188,7 @@ impl Since<'_> {
             waiting_adus: waiting(stream, now),
             delivered: match role {
                 Role::Sink => counts.delivered,
-                _ => counts.acknowledged + counts.departed,
+                _ => counts.acknowledged + counts.unconfirmed,
             },
             drops_per_second: self.rate(drops, Some(sum(&dropped))),
             dropped,

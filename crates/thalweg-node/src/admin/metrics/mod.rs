@@ -268,9 +268,9 @@ fn streams(page: &mut Page, streams: &[Counted<'_>]) {
             |c| c.acknowledged,
         ),
         (
-            "thalweg_stream_adus_departed_total",
+            "thalweg_stream_adus_unconfirmed_total",
             "ADUs sent without an acknowledgement of their own",
-            |c| c.departed,
+            |c| c.unconfirmed,
         ),
         (
             "thalweg_stream_adus_delivered_total",
@@ -285,16 +285,16 @@ fn streams(page: &mut Page, streams: &[Counted<'_>]) {
         }
     }
     page.family(
-        "thalweg_stream_adus_under_way",
+        "thalweg_stream_adus_outstanding",
         "gauge",
         "ADUs sent without a known outcome",
     );
     for stream in streams {
         let labels = [("stream", stream.name)];
         page.sample(
-            "thalweg_stream_adus_under_way",
+            "thalweg_stream_adus_outstanding",
             &labels,
-            stream.counts.under_way as f64,
+            stream.counts.outstanding as f64,
         );
     }
     page.family(
@@ -316,10 +316,10 @@ fn ledgers(page: &mut Page, streams: &[Counted<'_>]) {
     let published = || streams.iter().filter(|stream| stream.ledger.is_some());
     let sums: [(&str, &str, &str, Get); 3] = [
         (
-            "thalweg_stream_path_adus_given_total",
+            "thalweg_stream_path_adus_published_total",
             "counter",
             "ADUs published by the producer, once for each plan",
-            |l| l.given,
+            |l| l.published,
         ),
         (
             "thalweg_stream_path_adus_delivered_total",
@@ -328,10 +328,10 @@ fn ledgers(page: &mut Page, streams: &[Counted<'_>]) {
             |l| l.delivered,
         ),
         (
-            "thalweg_stream_path_adus_open",
+            "thalweg_stream_path_adus_pending",
             "gauge",
             "ADUs on their way, or not reported yet",
-            |l| l.open,
+            |l| l.pending,
         ),
     ];
     for (name, kind, help, get) in sums {

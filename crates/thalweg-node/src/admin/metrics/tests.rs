@@ -69,9 +69,9 @@ fn ended_stream_is_on_page() {
         ..StreamReading::default()
     };
     let ledger = LedgerStatus {
-        given: 9,
+        published: 9,
         delivered: 7,
-        open: 0,
+        pending: 0,
         losses: Vec::new(),
     };
     let over = Counted {
@@ -85,7 +85,7 @@ fn ended_stream_is_on_page() {
     for line in [
         "thalweg_stream_adus_delivered_total{stream=\"files/1\"} 7",
         "thalweg_stream_adus_dropped_total{stream=\"files/1\",cause=\"expired\"} 2",
-        "thalweg_stream_path_adus_given_total{stream=\"files/1\"} 9",
+        "thalweg_stream_path_adus_published_total{stream=\"files/1\"} 9",
     ] {
         let is_there = page.text.lines().any(|found| found == line);
         assert!(is_there, "{line}\n{}", page.text);

@@ -55,7 +55,7 @@ impl Outlet {
     /// Returns how many of the latest ADUs have no known end on this node yet.
     pub(crate) fn unsettled(&self) -> u64 {
         let awaited = self.lock().opening.awaited() as u64;
-        self.counts().under_way().max(awaited)
+        self.counts().outstanding().max(awaited)
     }
 
     fn count_lost(&self) {

@@ -288,7 +288,7 @@ impl Account {
     }
 
     /// Returns how many ADUs were sent and have no outcome yet.
-    pub(crate) fn under_way(&self) -> u64 {
+    pub(crate) fn outstanding(&self) -> u64 {
         let sum = |rows: &Marked| {
             let counts = rows.iter().flatten();
             counts.map(|count| count.load(Relaxed)).sum::<u64>()

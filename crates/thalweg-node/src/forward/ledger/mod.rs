@@ -2,7 +2,7 @@
 //!
 //! *The idea.* Each stream has one row of counters, which its routes share. An ADU handed to a link
 //! is under way until the link reports its outcome: sent, or dropped. So `sent = acknowledged +
-//! departed`, and an ADU that expired in the outbox never counts as sent.
+//! unconfirmed`, and an ADU that expired in the outbox never counts as sent.
 //!
 //! Besides, each plan has an [`Account`] that is reported to the source. `rows` says how long the
 //! counters of an ended stream are kept.
@@ -35,9 +35,9 @@ pub(crate) use rows::StreamRow;
 pub(crate) struct StreamCounts {
     received: AtomicU64,
     acknowledged: AtomicU64,
-    departed: AtomicU64,
+    unconfirmed: AtomicU64,
     delivered: AtomicU64,
-    under_way: AtomicU64,
+    outstanding: AtomicU64,
     dropped: [AtomicU64; DropCause::ALL.len()],
     changed: Notify,
     /// A producer on this node publishes it.
@@ -51,16 +51,16 @@ pub(crate) struct StreamCounts {
 pub struct StreamReading {
     /// ADUs received from another node.
     pub received: u64,
-    /// ADUs that left over a link: the sum of `acknowledged` and `departed`.
+    /// ADUs that left over a link: the sum of `acknowledged` and `unconfirmed`.
     pub sent: u64,
     /// ADUs that the next node has whole.
     pub acknowledged: u64,
     /// ADUs that left where the link acknowledges none: in datagrams and ordered sequences.
-    pub departed: u64,
+    pub unconfirmed: u64,
     /// ADUs delivered to subscribers on this node.
     pub delivered: u64,
     /// ADUs that wait in an outbox, or were sent and have no outcome yet.
-    pub under_way: u64,
+    pub outstanding: u64,
     /// Dropped ADUs, by cause.
     pub dropped: BTreeMap<&'static str, u64>,
 }
@@ -161,8 +161,8 @@ impl Ledger {
     }
 
     /// Returns how many ADUs of all streams were sent and have no outcome yet.
-    pub(crate) fn under_way(&self) -> u64 {
-        self.streams.under_way()
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.streams.outstanding()
     }
 
     pub(crate) fn count_unknown(&self) {
@@ -212,7 +212,7 @@ impl StreamCounts {
 
     /// Counts an ADU handed to a link.
     pub(crate) fn handed_on(&self) {
-        self.under_way.fetch_add(1, Relaxed);
+        self.outstanding.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn delivered(&self) {
@@ -228,24 +228,24 @@ impl StreamCounts {
         match (outcome, outcome.drop_cause()) {
             (_, Some(cause)) => self.dropped(cause),
             (Outcome::Departed, None) => {
-                self.departed.fetch_add(1, Relaxed);
+                self.unconfirmed.fetch_add(1, Relaxed);
             }
             (_, None) => {
                 self.acknowledged.fetch_add(1, Relaxed);
             }
         }
-        self.under_way.fetch_sub(1, Relaxed);
+        self.outstanding.fetch_sub(1, Relaxed);
         self.changed.notify_waiters();
     }
 
-    pub(crate) fn under_way(&self) -> u64 {
-        self.under_way.load(Relaxed)
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.outstanding.load(Relaxed)
     }
 
     /// Stops waiting for ADUs under way under a plan on a broken path.
     pub(crate) fn strand(&self, account: &Arc<Account>) {
         let mut stranded = self.stranded();
-        stranded.retain(|account| account.under_way() > 0);
+        stranded.retain(|account| account.outstanding() > 0);
         stranded.push(Arc::clone(account));
         drop(stranded);
         self.changed.notify_waiters();
@@ -253,13 +253,13 @@ impl StreamCounts {
 
     /// Returns how many ADUs under way are waited for.
     fn awaited(&self) -> u64 {
-        let under_way = self.under_way();
-        if under_way == 0 {
+        let outstanding = self.outstanding();
+        if outstanding == 0 {
             return 0;
         }
         let stranded = self.stranded();
-        let stranded = stranded.iter().map(|account| account.under_way());
-        under_way.saturating_sub(stranded.sum())
+        let stranded = stranded.iter().map(|account| account.outstanding());
+        outstanding.saturating_sub(stranded.sum())
     }
 
     fn stranded(&self) -> MutexGuard<'_, Vec<Arc<Account>>> {
@@ -274,7 +274,7 @@ impl StreamCounts {
             tokio::pin!(changed);
             // Register before the check, so that a notification in between is not missed.
             changed.as_mut().enable();
-            if self.under_way() <= most || self.awaited() <= most {
+            if self.outstanding() <= most || self.awaited() <= most {
                 return;
             }
             changed.await;
@@ -287,14 +287,14 @@ impl StreamCounts {
             .iter()
             .map(|cause| (cause.name(), count(cause)));
         let acknowledged = self.acknowledged.load(Relaxed);
-        let departed = self.departed.load(Relaxed);
+        let unconfirmed = self.unconfirmed.load(Relaxed);
         StreamReading {
             received: self.received.load(Relaxed),
-            sent: acknowledged + departed,
+            sent: acknowledged + unconfirmed,
             acknowledged,
-            departed,
+            unconfirmed,
             delivered: self.delivered.load(Relaxed),
-            under_way: self.under_way(),
+            outstanding: self.outstanding(),
             dropped: dropped.filter(|(_, count)| *count > 0).collect(),
         }
     }

@@ -52,7 +52,7 @@ pub(crate) struct StreamRow {
 
 impl Row {
     fn is_held(&self) -> bool {
-        Arc::strong_count(&self.counts) > 1 || self.counts.under_way() > 0
+        Arc::strong_count(&self.counts) > 1 || self.counts.outstanding() > 0
     }
 }
 
@@ -85,9 +85,9 @@ impl Rows {
     }
 
     /// Returns how many ADUs of all streams were sent and have no outcome yet.
-    pub(super) fn under_way(&self) -> u64 {
+    pub(super) fn outstanding(&self) -> u64 {
         let rows = read(&self.0);
-        rows.values().map(|row| row.counts.under_way()).sum()
+        rows.values().map(|row| row.counts.outstanding()).sum()
     }
 
     /// Forgets rows that have been over for [`KEPT`], and the oldest beyond [`OVER_MAX`].

@@ -113,6 +113,6 @@ fn expired_adu_does_not_count_as_sent() {
     }
     row.handed_on();
     let reading = row.reading();
-    assert_eq!((reading.sent, reading.under_way), (2, 1));
+    assert_eq!((reading.sent, reading.outstanding), (2, 1));
     assert_eq!(reading.dropped["expired"], 2);
 }

@@ -137,11 +137,11 @@ fn shared(link: &Value, traffic: &[Value]) -> String {
 /// Describes a stream's losses on other nodes, as its source knows them.
 fn lost_elsewhere(stream: &Value, own: &str) -> Option<String> {
     let ledger = &stream["ledger"];
-    let given = count(&ledger["given"]);
+    let published = count(&ledger["published"]);
     let losses = list(&ledger["losses"]).iter();
     let losses = losses.filter(|loss| !is_planned(loss) && word(&loss["hop"]) != own);
     let lost: u64 = losses.clone().map(|loss| count(&loss["adus"])).sum();
-    if given == 0 || (lost as f64) < SHARE_MIN * given as f64 {
+    if published == 0 || (lost as f64) < SHARE_MIN * published as f64 {
         return None;
     }
     let mut hops: Vec<String> = losses.clone().map(|loss| word(&loss["hop"])).collect();
@@ -157,8 +157,8 @@ fn lost_elsewhere(stream: &Value, own: &str) -> Option<String> {
     Some(format!(
         "{}: {} of {} lost on other nodes since it began: {}; `thalweg ls` there says what shares the link.",
         word(&stream["name"]),
-        percent(lost as f64 / given as f64),
-        adus(given),
+        percent(lost as f64 / published as f64),
+        adus(published),
         hops.collect::<Vec<_>>().join("; ")
     ))
 }

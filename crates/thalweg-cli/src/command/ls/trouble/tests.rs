@@ -102,7 +102,7 @@ fn remote_loss_names_its_node() {
     let loss = |hop: &str, cause: &str, adus: u64| json!({"hop": hop, "cause": cause, "importance": [0, 31], "adus": adus});
     let status = json!({
         "node": {"name": "camera"}, "links": [],
-        "streams": [{"name": "cam", "ledger": {"given": 1_000, "delivered": 700, "open": 0, "losses": [
+        "streams": [{"name": "cam", "ledger": {"published": 1_000, "delivered": 700, "pending": 0, "losses": [
             loss("camera", "expired", 100), loss("relay", "expired", 150), loss("relay", "oversized", 2),
             loss("relay", "filtered", 40),
         ]}}],

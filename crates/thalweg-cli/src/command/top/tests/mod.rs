@@ -51,8 +51,8 @@ fn stream(name: &str, publisher: &str, sent: u64) -> Value {
     json!({
         "name": name, "id": name, "publisher": publisher, "rate_bps": 368_056,
         "counts": {
-            "received": 0, "sent": sent, "acknowledged": sent, "departed": 0, "delivered": 0,
-            "under_way": 0, "dropped": {},
+            "received": 0, "sent": sent, "acknowledged": sent, "unconfirmed": 0, "delivered": 0,
+            "outstanding": 0, "dropped": {},
         },
     })
 }
