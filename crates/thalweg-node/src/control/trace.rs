@@ -63,10 +63,10 @@ impl Control {
         let hops = traced.path.iter().zip(&traced.stamps);
         let hops = hops.map(|(node, stamp)| HopCost {
             node: self.name_of(*node),
-            inside_us: stamp.inside.as_micros(),
+            node_us: stamp.inside.as_micros(),
             lift_us: stamp.lift.as_micros(),
             wait_us: stamp.wait.as_micros(),
-            line_us: stamp.line.as_micros(),
+            link_us: stamp.line.as_micros(),
         });
         let adu = TracedAdu {
             stream: name.clone(),

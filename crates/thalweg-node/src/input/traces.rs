@@ -41,13 +41,13 @@ pub struct HopCost {
     pub node: String,
     /// Time on the node until it was queued, without the modules: waiting for its other parts and
     /// for a turn.
-    pub inside_us: u64,
+    pub node_us: u64,
     /// Time in modules.
     pub lift_us: u64,
     /// Time in the outbox; at the sink, waiting for room in a mailbox.
     pub wait_us: u64,
     /// Time on the link to the next node: half of its recent minimum round trip.
-    pub line_us: u64,
+    pub link_us: u64,
 }
 
 /// Why a stream is not traced.

@@ -111,7 +111,7 @@ fn nodes(adu: &TracedAdu) -> Vec<&str> {
 }
 
 fn sum(hop: &HopCost) -> u64 {
-    hop.inside_us + hop.lift_us + hop.wait_us + hop.line_us
+    hop.node_us + hop.lift_us + hop.wait_us + hop.link_us
 }
 
 /// Sends ADUs of this size along a chain with an untrusted middle, and traces them from each of its
@@ -137,9 +137,9 @@ async fn crosses(needs: Needs, bytes: usize) {
             let all: u64 = adu.hops.iter().map(sum).sum();
             assert!(all.abs_diff(adu.sum_us) <= 12, "{adu:?}");
             for (has_line, hop) in has_line.iter_mut().zip(&adu.hops) {
-                *has_line |= hop.line_us > 0;
+                *has_line |= hop.link_us > 0;
             }
-            assert_eq!(adu.hops[2].line_us, 0, "nothing is behind the sink");
+            assert_eq!(adu.hops[2].link_us, 0, "nothing is behind the sink");
             let budget = needs.deadline.as_micros();
             match adu.budget_us {
                 // The remaining time is rounded down to microseconds at each hop.

@@ -34,14 +34,14 @@ Examples:
   thalweg trace truck/cam1 --json | jq -c 'select(.hops) | [.sum_us, .budget_us]'
 
 Times are in ms, by each node's own clock:
-  inside  waiting for the rest of an ADU or for processing
-  lift    in adapters
-  wait    in the outbox; at the sink for room in a subscriber's mailbox
-  line    half of the shortest recent round trip to the next node
+  in node  waiting for the rest of an ADU or for processing
+  lift     in adapters
+  wait     in the outbox; at the sink for room in a subscriber's mailbox
+  link     half of the shortest recent round trip to the next node
 A source has at most ten ADUs a second traced, and fewer with more than
 five sinks.";
 
-/// Show what each hop costs a live stream's ADUs: on nodes, in modules, in queues and on lines.
+/// Show what each hop costs a live stream's ADUs: on nodes, in modules, in queues and on links.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -49,14 +49,14 @@ pub struct Group {
 pub struct HopSpread {
     /// The node.
     pub node: String,
-    /// The median time inside, without modules and outbox.
-    pub inside_us: u64,
+    /// The median time on the node, without modules and outbox.
+    pub node_us: u64,
     /// The median time in modules.
     pub lift_us: u64,
     /// The median time in the outbox; at the sink, waiting for a mailbox.
     pub wait_us: u64,
-    /// The median time on the line to the next node.
-    pub line_us: u64,
+    /// The median time on the link to the next node.
+    pub link_us: u64,
     /// The whole hop.
     pub all: Spread,
 }
@@ -148,10 +148,10 @@ impl Group {
             };
             HopSpread {
                 node: hop.node.clone(),
-                inside_us: median(|cost| cost.inside_us),
+                node_us: median(|cost| cost.node_us),
                 lift_us: median(|cost| cost.lift_us),
                 wait_us: median(|cost| cost.wait_us),
-                line_us: median(|cost| cost.line_us),
+                link_us: median(|cost| cost.link_us),
                 all: Spread::of(costs.iter().map(|cost| sum(cost)).collect()),
             }
         });
@@ -176,25 +176,25 @@ impl Group {
             self.adus
         );
         let titles = [
-            "node", "inside", "lift", "wait", "line", "all", "p99", "worst",
+            "node", "in node", "lift", "wait", "link", "all", "p99", "worst",
         ];
         let mut rows = vec![titles.map(String::from)];
         for hop in &self.hops {
-            let parts = [hop.inside_us, hop.lift_us, hop.wait_us, hop.line_us];
-            let [inside, lift, wait, line] = parts.map(millis);
+            let parts = [hop.node_us, hop.lift_us, hop.wait_us, hop.link_us];
+            let [own, lift, wait, link] = parts.map(millis);
             let [all, p99, worst] = hop.all.cells();
-            rows.push([short(&hop.node), inside, lift, wait, line, all, p99, worst]);
+            rows.push([short(&hop.node), own, lift, wait, link, all, p99, worst]);
         }
         let parts: [fn(&HopSpread) -> u64; 4] = [
-            |hop| hop.inside_us,
+            |hop| hop.node_us,
             |hop| hop.lift_us,
             |hop| hop.wait_us,
-            |hop| hop.line_us,
+            |hop| hop.link_us,
         ];
-        let [inside, lift, wait, line] =
+        let [own, lift, wait, link] =
             parts.map(|part| millis(self.hops.iter().map(part).sum::<u64>()));
         let [all, p99, worst] = self.all.cells();
-        rows.push(["all".into(), inside, lift, wait, line, all, p99, worst]);
+        rows.push(["all".into(), own, lift, wait, link, all, p99, worst]);
         text.push_str(&table::lay_out(&rows, colour));
         let Some(budget) = self.budget_us.filter(|budget| *budget > 0) else {
             return text.push_str("it has no deadline\n");
@@ -238,7 +238,7 @@ impl Spread {
 }
 
 fn sum(cost: &HopCost) -> u64 {
-    cost.inside_us + cost.lift_us + cost.wait_us + cost.line_us
+    cost.node_us + cost.lift_us + cost.wait_us + cost.link_us
 }
 
 /// Formats a time with as many digits as are meaningful.

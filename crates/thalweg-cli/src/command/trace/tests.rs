@@ -8,10 +8,10 @@ use crate::terminal::Colour;
 fn hop(node: &str, wait_us: u64) -> HopCost {
     HopCost {
         node: node.into(),
-        inside_us: 120,
+        node_us: 120,
         lift_us: 900,
         wait_us,
-        line_us: 20_000,
+        link_us: 20_000,
     }
 }
 
@@ -74,10 +74,10 @@ fn widest_table_fits_eighty_columns() {
     for hop in &mut widest.hops {
         *hop = HopCost {
             node: name.clone(),
-            inside_us: 999_900,
+            node_us: 999_900,
             lift_us: 999_900,
             wait_us: 999_900,
-            line_us: 999_900,
+            link_us: 999_900,
         };
     }
     widest.sum_us = 3 * 3_999_600;
