@@ -16,7 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   thalweg route camera base
   thalweg route camera base --stream truck/cam1
-  thalweg route camera base --json | jq '.alternatives[].way.cost'
+  thalweg route camera base --json | jq '.alternatives[].plan.cost'
 
 The map is that of the node that answers. An alternative is the best path without the links named beside it. `There` and
 `back` are the rates that a hop's ends report: measured where the link was full, configured elsewhere. Without --stream
@@ -80,14 +80,14 @@ fn describe(ways: &Value, colour: Colour) -> String {
         colour.paint(Paint::Bold, &head),
         rate(&ways["rate_bps"])
     );
-    let mut rows = vec![["", "cost", "delay", "way", "if lost"].map(String::from)];
+    let mut rows = vec![["", "cost", "delay", "path", "if lost"].map(String::from)];
     if ways["best"]["feasible"] == true {
         rows.push(row("best", &ways["best"], String::new()));
     }
     for other in list(&ways["alternatives"]) {
         let pair = |ends: &Value| format!("{}–{}", word(&ends[0]), word(&ends[1]));
         let without: Vec<String> = list(&other["without"]).iter().map(pair).collect();
-        rows.push(row("else", &other["way"], without.join(", ")));
+        rows.push(row("else", &other["plan"], without.join(", ")));
     }
     if rows.len() > 1 {
         text.push_str(&table::lay_out(&rows, colour));
@@ -118,7 +118,7 @@ fn describe(ways: &Value, colour: Colour) -> String {
         text.push_str(&table::lay_out(&hops, colour));
         text.push('\n');
     }
-    text.push_str(prose::folded(&word(&ways["why"])).trim_end());
+    text.push_str(prose::folded(&word(&ways["explanation"])).trim_end());
     text.push('\n');
     text
 }

@@ -100,7 +100,7 @@ pub use keys::{KeyContext, Keys, KeysError};
 pub use note::{Note, Notice};
 pub use planning::{Planning, Solved, Words};
 pub use publication::{Publication, PublishError};
-pub use route::{Alternative, HopNow, Ways};
+pub use route::{Alternative, HopState, Paths};
 pub use sink::{EndCause, Sequel, Subscription};
 pub use source::{PlanState, SinkPlan, Source};
 pub use thalweg_base::part::{Installation, KeyContent, Secrets};

@@ -36,7 +36,7 @@ const _: () = assert!(NAME_ASSUMED.len() <= STREAM_NAME_BYTES_MAX, "it is a name
 
 /// Paths between two nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Ways {
+pub struct Paths {
     /// The first node.
     pub from: NodeName,
     /// The last node.
@@ -50,16 +50,16 @@ pub struct Ways {
     /// The best path.
     pub best: Report,
     /// The links of the best path, with their present values.
-    pub hops: Vec<HopNow>,
+    pub hops: Vec<HopState>,
     /// The best path in words.
-    pub why: String,
+    pub explanation: String,
     /// The best paths without each link of the best, cheapest first.
     pub alternatives: Vec<Alternative>,
 }
 
 /// A link as the map shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct HopNow {
+pub struct HopState {
     /// One end.
     pub from: NodeName,
     /// The other.
@@ -86,7 +86,7 @@ pub struct Alternative {
     /// The links (pairs of ends) without each of which this is the best path.
     pub without: Vec<[NodeName; 2]>,
     /// The path.
-    pub way: Report,
+    pub plan: Report,
 }
 
 impl Controller {
@@ -94,12 +94,12 @@ impl Controller {
     ///
     /// Cost    a plan for each link of the best path, and one explanation
     /// Fails   a sentence that names a node that is not on the map, or a stream that is not announced
-    pub fn ways(
+    pub fn paths(
         &self,
         from: NodeId,
         to: NodeId,
         stream: Option<&StreamName>,
-    ) -> Result<Ways, String> {
+    ) -> Result<Paths, String> {
         if from == to {
             return Err(format!(
                 "both ends are the same node, {}",
@@ -115,14 +115,14 @@ impl Controller {
         let (plan, shortfalls) = map.plan(policy);
         let hops = self.hops(&map, &plan.path);
         let snapshot = map.snapshot;
-        let why = if plan.feasible {
+        let explanation = if plan.feasible {
             planner::explain(&snapshot, &plan)
         } else {
             let reasons: Vec<String> = shortfalls.iter().map(ToString::to_string).collect();
             format!("no plan satisfies its needs: {}", reasons.join("; "))
         };
         let layers = publication.layers.iter();
-        Ok(Ways {
+        Ok(Paths {
             from: snapshot.stream.from.clone(),
             to: snapshot.stream.to[0].clone(),
             stream: stream.cloned(),
@@ -131,7 +131,7 @@ impl Controller {
             alternatives: alternatives(&snapshot, &plan, policy),
             best: Report::new(&plan, &shortfalls, Duration::ZERO),
             hops,
-            why,
+            explanation,
         })
     }
 
@@ -147,11 +147,11 @@ impl Controller {
         Ok(described(announced))
     }
 
-    fn hops(&self, map: &Map, path: &[NodeName]) -> Vec<HopNow> {
+    fn hops(&self, map: &Map, path: &[NodeName]) -> Vec<HopState> {
         let hop = |names: &[NodeName]| {
             let edge = &map.snapshot.topology.links()[place_of(&map.snapshot, names)?];
             let [near, far] = [map.key(&names[0])?, map.key(&names[1])?];
-            Some(HopNow {
+            Some(HopState {
                 from: names[0].clone(),
                 to: names[1].clone(),
                 delay_ms: edge.delay.as_millis_f64(),
@@ -230,17 +230,17 @@ fn alternatives(snapshot: &Snapshot, best: &Plan, policy: Policy) -> Vec<Alterna
             continue;
         }
         let ends = [ends[0].clone(), ends[1].clone()];
-        let same = found.iter_mut().find(|other| other.way.path == plan.path);
+        let same = found.iter_mut().find(|other| other.plan.path == plan.path);
         if let Some(same) = same {
             same.without.push(ends);
         } else {
             found.push(Alternative {
                 without: vec![ends],
-                way: Report::new(&plan, &shortfalls, Duration::ZERO),
+                plan: Report::new(&plan, &shortfalls, Duration::ZERO),
             });
         }
     }
-    found.sort_by(|a, b| a.way.cost.total_cmp(&b.way.cost));
+    found.sort_by(|a, b| a.plan.cost.total_cmp(&b.plan.cost));
     found
 }
 

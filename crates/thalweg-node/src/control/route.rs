@@ -1,7 +1,7 @@
 //! Answers queries for the paths between two nodes; translates names to keys.
 
 use thalweg_base::id::StreamName;
-use thalweg_control::control::Ways;
+use thalweg_control::control::Paths;
 
 use super::Control;
 use crate::input::RouteError;
@@ -11,10 +11,10 @@ impl Control {
         &self,
         [from, to]: &[String; 2],
         stream: Option<&StreamName>,
-    ) -> Result<Ways, RouteError> {
-        let ways = self
+    ) -> Result<Paths, RouteError> {
+        let paths = self
             .controller
-            .ways(self.find(from)?, self.find(to)?, stream);
-        ways.map_err(RouteError::Map)
+            .paths(self.find(from)?, self.find(to)?, stream);
+        paths.map_err(RouteError::Map)
     }
 }

@@ -186,16 +186,16 @@ impl Handle {
         from: &str,
         to: &str,
         stream: Option<StreamName>,
-    ) -> Result<control::Ways, RouteError> {
+    ) -> Result<control::Paths, RouteError> {
         let ends = [from, to].map(str::to_string);
-        let ways = self
+        let paths = self
             .ask(|reply| Command::Route {
                 ends,
                 stream,
                 reply,
             })
             .await;
-        ways.ok_or(RouteError::Stopped)?
+        paths.ok_or(RouteError::Stopped)?
     }
 
     /// Revokes all grants of a node, given by name or key, and returns the result as a sentence.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
 use thalweg_base::time::Duration;
 use thalweg_control::admission::Rights;
-use thalweg_control::control::{EndCause, Publication, Ways};
+use thalweg_control::control::{EndCause, Paths, Publication};
 use thalweg_control::session::Part;
 use thalweg_link::pulse::Hearing;
 use thalweg_net::{AtDoor, LinkEvent, Samples};
@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Route {
         ends: [String; 2],
         stream: Option<StreamName>,
-        reply: oneshot::Sender<Result<Ways, RouteError>>,
+        reply: oneshot::Sender<Result<Paths, RouteError>>,
     },
     /// Trace a stream for some seconds; send the results to `events`.
     Trace {

@@ -128,7 +128,7 @@ impl Client {
         }
     }
 
-    /// Returns the paths between two nodes, in the shape of [`thalweg_control::control::Ways`].
+    /// Returns the paths between two nodes, in the shape of [`thalweg_control::control::Paths`].
     pub async fn route(
         mut self,
         from: &str,
@@ -139,7 +139,7 @@ impl Client {
         let request = Message::Route { from, to, stream };
         frame::write_message(&mut self.write, &request).await?;
         match self.answer().await? {
-            Frame::Message(Message::Ways { ways }) => Ok(ways),
+            Frame::Message(Message::Paths { paths }) => Ok(paths),
             other => Err(unexpected(&other)),
         }
     }

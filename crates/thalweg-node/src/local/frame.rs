@@ -79,7 +79,7 @@ pub(super) enum Message {
     /// Node: an event of the trace.
     Traced(TraceEvent),
     /// Node: the paths.
-    Ways { ways: serde_json::Value },
+    Paths { paths: serde_json::Value },
     /// Node: the ticket.
     Ticket { ticket: String },
     /// Client: the stream ends here.

@@ -251,8 +251,8 @@ async fn answer(
         }
         Some(Frame::Message(Message::Route { from, to, stream })) => {
             let answer = match handle.route(&from, &to, stream).await {
-                Ok(ways) => Message::Ways {
-                    ways: serde_json::to_value(ways)?,
+                Ok(paths) => Message::Paths {
+                    paths: serde_json::to_value(paths)?,
                 },
                 Err(error) => {
                     let is_unknown =

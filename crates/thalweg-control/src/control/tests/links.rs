@@ -100,8 +100,8 @@ fn formerly_slow_link_is_used_if_only_one() {
     fabric.cut([B, C]);
     assert_eq!(fabric.plan_path(A, stream).1, [A, B], "no time has passed");
     assert_eq!(state(&fabric, stream), (PlanState::Active, false));
-    let ways = fabric.node(A).controller.ways(A, B, None);
-    assert!(ways.expect("both are on the map").best.feasible);
+    let paths = fabric.node(A).controller.paths(A, B, None);
+    assert!(paths.expect("both are on the map").best.feasible);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use thalweg_planner::planner::Planner;
 
 use super::{A, B, C, D, Fabric, NodeId, name, publication};
-use crate::control::Ways;
+use crate::control::Paths;
 
 fn names(path: &[NodeId]) -> Vec<alloc::string::String> {
     path.iter().map(NodeId::short).collect()
@@ -17,8 +17,8 @@ fn path(report: &thalweg_planner::planner::report::Report) -> Vec<alloc::string:
     report.path.iter().map(ToString::to_string).collect()
 }
 
-fn paths(fabric: &Fabric, at: NodeId, from: NodeId, to: NodeId) -> Ways {
-    let paths = fabric.node(at).controller.ways(from, to, None);
+fn paths(fabric: &Fabric, at: NodeId, from: NodeId, to: NodeId) -> Paths {
+    let paths = fabric.node(at).controller.paths(from, to, None);
     paths.expect("all are on the map")
 }
 
@@ -32,10 +32,10 @@ fn alternatives_are_best_without_their_link() {
         let [other] = &paths.alternatives[..] else {
             panic!("one other path: {:?}", paths.alternatives);
         };
-        assert_eq!(path(&other.way), names(&[A, D, C]));
+        assert_eq!(path(&other.plan), names(&[A, D, C]));
         assert_eq!(other.without.len(), 2, "whichever of the two links is lost");
-        assert!(other.way.cost >= paths.best.cost);
-        assert!(!paths.why.is_empty());
+        assert!(other.plan.cost >= paths.best.cost);
+        assert!(!paths.explanation.is_empty());
     }
 }
 
@@ -47,7 +47,7 @@ fn chain_has_no_alternative() {
     for at in [A, C] {
         let controller = &fabric.node(at).controller;
         let paths = controller
-            .ways(A, C, Some(&name()))
+            .paths(A, C, Some(&name()))
             .expect("it is announced");
         assert!(paths.confidential);
         assert_eq!(paths.rate_bps, 100_000);
@@ -58,14 +58,14 @@ fn chain_has_no_alternative() {
 fn unknown_node_or_stream_is_named() {
     let fabric = Fabric::linked(&[[A, B]]);
     let controller = &fabric.node(A).controller;
-    let far = controller.ways(A, D, None).expect_err("D is nowhere");
+    let far = controller.paths(A, D, None).expect_err("D is nowhere");
     assert!(
         far.contains(&D.short()) && far.contains("not on the map"),
         "{far}"
     );
     let stream = controller
-        .ways(A, B, Some(&name()))
+        .paths(A, B, Some(&name()))
         .expect_err("no node publishes it");
     assert!(stream.contains("`cam`"), "{stream}");
-    assert!(controller.ways(A, A, None).is_err());
+    assert!(controller.paths(A, A, None).is_err());
 }
