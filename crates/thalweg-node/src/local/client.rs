@@ -232,7 +232,7 @@ impl Client {
     /// Returns the node's answer unless it is a refusal.
     async fn answer(&mut self) -> Result<Frame, LocalError> {
         match self.next().await? {
-            Frame::Message(Message::Taken { reason }) => Err(LocalError::Taken(reason)),
+            Frame::Message(Message::NameInUse { reason }) => Err(LocalError::Taken(reason)),
             Frame::Message(Message::Unknown { reason }) => Err(LocalError::Unknown(reason)),
             Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
             frame => Ok(frame),
@@ -362,8 +362,8 @@ async fn read_news(
 ) -> Result<serde_json::Value, LocalError> {
     loop {
         match frame::read(&mut read, Expected::Answers, || clock.now()).await? {
-            Some(Frame::Message(Message::Wanted { wanted: now })) => {
-                news.wanted.send_replace(now);
+            Some(Frame::Message(Message::Subscribed { subscribed })) => {
+                news.wanted.send_replace(subscribed);
             }
             Some(Frame::Message(Message::Settled { adus })) => {
                 news.settled.send_replace(adus);
@@ -395,8 +395,8 @@ impl LocalSubscriber {
                     return Ok(Some(SubscriberEvent::Notice(text)));
                 }
                 Frame::Message(Message::Source { node }) => self.source = Some(node),
-                Frame::Message(Message::End { skipped, discarded }) => {
-                    self.skipped = skipped;
+                Frame::Message(Message::End { missed, discarded }) => {
+                    self.skipped = missed;
                     self.discarded = discarded;
                     return Ok(None);
                 }
@@ -437,7 +437,7 @@ impl LocalTracer {
     /// Fails   also when the stream is no longer published, or its source refuses to trace it
     pub async fn recv(&mut self) -> Result<TraceEvent, LocalError> {
         match self.client.answer().await? {
-            Frame::Message(Message::Traced(event)) => Ok(event),
+            Frame::Message(Message::TraceEvent(event)) => Ok(event),
             other => Err(unexpected(&other)),
         }
     }

@@ -77,7 +77,7 @@ pub(super) enum Message {
     /// Node: the trace has started; `source` is the name of the stream's source.
     Tracing { source: String },
     /// Node: an event of the trace.
-    Traced(TraceEvent),
+    TraceEvent(TraceEvent),
     /// Node: the paths.
     Paths { paths: serde_json::Value },
     /// Node: the ticket.
@@ -91,9 +91,9 @@ pub(super) enum Message {
     /// Node: the request is refused, since the name of a node is unknown or ambiguous.
     Unknown { reason: String },
     /// Node: the request is refused, since a stream of this name is published here or still ends.
-    Taken { reason: String },
+    NameInUse { reason: String },
     /// Node: whether the published stream has a subscriber.
-    Wanted { wanted: bool },
+    Subscribed { subscribed: bool },
     /// Node: the number of leading ADUs of the published stream that need not be published again if
     /// the node is lost.
     Settled { adus: u64 },
@@ -108,7 +108,7 @@ pub(super) enum Message {
     Source { node: NodeId },
     /// Node: the subscribed stream has ended.
     End {
-        skipped: u64,
+        missed: u64,
         #[serde(default)]
         discarded: u64,
     },

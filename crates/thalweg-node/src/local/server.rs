@@ -334,7 +334,7 @@ async fn publish(
         Err(error) => {
             let reason = error.to_string();
             let answer = if error.is_taken() {
-                Message::Taken { reason }
+                Message::NameInUse { reason }
             } else {
                 refused(reason)
             };
@@ -499,12 +499,12 @@ async fn send_wanted(
     plans: &mut watch::Receiver<Vec<Epoch>>,
     last: &mut bool,
 ) -> io::Result<()> {
-    let wanted = !plans.borrow_and_update().is_empty();
-    if wanted == *last {
+    let subscribed = !plans.borrow_and_update().is_empty();
+    if subscribed == *last {
         return Ok(());
     }
-    *last = wanted;
-    frame::write_message(write, &Message::Wanted { wanted }).await
+    *last = subscribed;
+    frame::write_message(write, &Message::Subscribed { subscribed }).await
 }
 
 async fn subscribe(
@@ -555,7 +555,7 @@ async fn subscribe(
     frame::write_message(
         write,
         &Message::End {
-            skipped: subscriber.skipped(),
+            missed: subscriber.skipped(),
             discarded: subscriber.discarded(),
         },
     )
@@ -590,7 +590,7 @@ async fn trace(
             () = wait_stopped(&mut stopping) => Err(TraceError::Stopped),
         };
         match event {
-            Ok(event) => frame::write_message(write, &Message::Traced(event)).await?,
+            Ok(event) => frame::write_message(write, &Message::TraceEvent(event)).await?,
             Err(error) => return frame::write_message(write, &refused(error)).await,
         }
     }
