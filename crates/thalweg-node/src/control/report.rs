@@ -20,7 +20,7 @@ use super::neighbour::PeerState;
 use crate::forward::{Mailbox, MailboxReading};
 use crate::program::{panics, stderr};
 use crate::status::{
-    LedgerStatus, LinkStatus, LossStatus, NodeStatus, OutboxStatus, OverStatus, PlanStatus,
+    EndedStatus, LedgerStatus, LinkStatus, LossStatus, NodeStatus, OutboxStatus, PlanStatus,
     RouteStatus, Status, StreamStatus, SubscriberStatus,
 };
 
@@ -41,7 +41,7 @@ impl Control {
                 .collect(),
             streams: self.stream_statuses(),
             subscribers: self.subscriber_statuses(),
-            over: self.over_statuses(),
+            ended: self.ended_statuses(),
             plans: self.plan_statuses(),
             routes: self.route_statuses(),
             fabric: self.controller.roll().fabric(),
@@ -244,13 +244,13 @@ impl Control {
 
     /// Returns the ended streams with kept counters, each name once. A name announced again is
     /// left out; of a name that ended several times the last one counts.
-    fn over_statuses(&self) -> Vec<OverStatus> {
+    fn ended_statuses(&self) -> Vec<EndedStatus> {
         let records = self.controller.directory().records();
         let announced = records.flat_map(|record| record.streams.iter());
         let mut names: BTreeSet<StreamName> = announced.map(|stream| stream.name.clone()).collect();
         let over = self.forwarder.ledger.kept().into_iter();
         let over = over.filter(|over| names.insert(over.name.clone()));
-        over.map(|over| OverStatus {
+        over.map(|over| EndedStatus {
             name: over.name,
             counts: over.counts,
             ledger: over.closed.map(|reading| self.ledger_of(&reading)),

@@ -29,7 +29,7 @@ pub struct Status {
     /// Ended streams, for the metrics: kept for five minutes after their last use here, the last
     /// 256 at most.
     #[serde(skip)]
-    pub over: Vec<OverStatus>,
+    pub ended: Vec<EndedStatus>,
     /// The plans of the streams that it publishes.
     pub plans: Vec<PlanStatus>,
     /// The parts of plans that run here.
@@ -71,7 +71,7 @@ pub struct NodeStatus {
 
 /// A stream that was used here and is no longer published.
 #[derive(Clone, Debug)]
-pub struct OverStatus {
+pub struct EndedStatus {
     /// Its name.
     pub name: StreamName,
     /// The counters of its ADUs on this node.

@@ -103,12 +103,12 @@ fn counted(status: &Status) -> Vec<Counted<'_>> {
         counts: &stream.counts,
         ledger: stream.ledger.as_ref(),
     });
-    let over = status.over.iter().map(|stream| Counted {
+    let ended = status.ended.iter().map(|stream| Counted {
         name: stream.name.as_str(),
         counts: &stream.counts,
         ledger: stream.ledger.as_ref(),
     });
-    live.chain(over).collect()
+    live.chain(ended).collect()
 }
 
 fn links(page: &mut Page, links: &[LinkStatus]) {
