@@ -152,7 +152,7 @@ fn files_cross_two_hops_intact() {
     let sent: serde_json::Value = serde_json::from_str(&sent.out()).expect("JSON");
     assert_eq!(sent["bytes"], 730_002);
     assert_eq!(
-        sent["bytes_given"], sent["bytes"],
+        sent["bytes_sent"], sent["bytes"],
         "nothing goes twice on good links"
     );
     assert!(
@@ -450,7 +450,7 @@ fn json_lists_done_and_refused() {
     end(base, 1);
     end(viewer, 0);
     let said: serde_json::Value = serde_json::from_str(&sent.out()).expect("one object");
-    assert_eq!(said["whole"], serde_json::json!(["viewer"]));
+    assert_eq!(said["complete"], serde_json::json!(["viewer"]));
     assert_eq!(said["refused"][0]["name"], "base");
     let reason = said["refused"][0]["reason"].as_str().expect("a sentence");
     assert!(reason.contains("another file"), "{reason}");

@@ -246,7 +246,7 @@ async fn second_sender_gets_receipt() {
     let received = receiving.await.expect("no panic").expect("it came");
     assert_eq!(received.bytes, BYTES.len() as u64);
     let sent = sending.await.expect("no panic").expect("it was sent");
-    assert_eq!(sent.whole, ["r"]);
+    assert_eq!(sent.complete, ["r"]);
     drop(publisher);
     ends.stop().await;
 }
@@ -281,7 +281,7 @@ async fn sleeping_sender_gets_receipt() {
     let received = ends.inbox().receive(|_| {}).await.expect("it came");
     assert_eq!(received.bytes, BYTES.len() as u64);
     let sent = sending.await.expect("no panic").expect("it was sent");
-    assert_eq!(sent.whole, ["r"]);
+    assert_eq!(sent.complete, ["r"]);
     fabric::until("the receipts are off the map", || async {
         let status = status(&ends.socket(last)).await;
         let mut streams = status["streams"].as_array().expect("a list").iter();
@@ -293,7 +293,7 @@ async fn sleeping_sender_gets_receipt() {
     let sent = timeout(PATIENCE, tokio::task::spawn_blocking(|| sleeper.join())).await;
     let sent = sent.expect("in time").expect("it waits").expect("no panic");
     let sent = sent.expect("it hears of it");
-    assert_eq!(sent.whole, ["r"]);
+    assert_eq!(sent.complete, ["r"]);
     ends.stop().await;
 }
 

@@ -64,13 +64,13 @@ pub(super) struct Transfer {
     /// From the start of the program until the first part of the manifest.
     pub(super) set_up_seconds: f64,
     bytes: u64,
-    bytes_given: u64,
+    bytes_sent: u64,
 }
 
 impl Transfer {
     /// Returns the resent bytes as a share of the file.
     pub(super) fn resent_share(&self) -> f64 {
-        (self.bytes_given as f64 - self.bytes as f64) / self.bytes as f64
+        (self.bytes_sent as f64 - self.bytes as f64) / self.bytes as f64
     }
 
     /// Parses the JSON of the two programs. They run on one machine, so their times of day compare.
@@ -84,7 +84,7 @@ impl Transfer {
             seconds: number(&received, "ended_unix")? - began,
             set_up_seconds: began - started_unix,
             bytes: number(&sent, "bytes")? as u64,
-            bytes_given: number(&sent, "bytes_given")? as u64,
+            bytes_sent: number(&sent, "bytes_sent")? as u64,
         })
     }
 }

@@ -16,7 +16,7 @@ fn excess_is_in_rtts_of_all_hops() {
 
 #[test]
 fn times_come_from_both_programs() {
-    let sent = r#"{"began_unix": 100.5, "ended_unix": 143.0, "bytes": 1000, "bytes_given": 1100}"#;
+    let sent = r#"{"began_unix": 100.5, "ended_unix": 143.0, "bytes": 1000, "bytes_sent": 1100}"#;
     let received = r#"{"began_unix": 100.6, "ended_unix": 142.5}"#;
     let read = Transfer::read(sent, received, 100.0).expect("they are complete");
     assert!((read.seconds - 42.0).abs() < 1e-9 && (read.set_up_seconds - 0.5).abs() < 1e-9);

@@ -226,7 +226,7 @@ fn code(error: &TransferError) -> Code {
 }
 
 fn print_summary(arguments: &Arguments, sent: &Sent) -> Result<(), Failure> {
-    let again = sent.bytes_given.saturating_sub(sent.bytes);
+    let again = sent.bytes_sent.saturating_sub(sent.bytes);
     let again = if again > 0 {
         format!(", {} of it resent", size(again))
     } else {
@@ -235,7 +235,7 @@ fn print_summary(arguments: &Arguments, sent: &Sent) -> Result<(), Failure> {
     terminal::print_notice(&format!(
         "sent {} to {} in {}{again}",
         size(sent.bytes),
-        sent.whole.join(", "),
+        sent.complete.join(", "),
         seconds(sent.bytes, sent.ended_unix - sent.began_unix),
     ));
     print(arguments, sent)

@@ -324,7 +324,7 @@ impl Host {
         for sent in self.sent {
             all.add(sent);
         }
-        all.refused.retain(|not| !all.whole.contains(&not.name));
+        all.refused.retain(|not| !all.complete.contains(&not.name));
         all.ended_unix = unix_now();
         Ok(all)
     }

@@ -72,11 +72,11 @@ pub struct Sent {
     /// Bytes of all files.
     pub bytes: u64,
     /// Bytes of blocks given to the node, including repeated ones.
-    pub bytes_given: u64,
+    pub bytes_sent: u64,
     /// The block length in bytes.
     pub block_bytes: u64,
     /// Names of the nodes that have everything.
-    pub whole: Vec<String>,
+    pub complete: Vec<String>,
     /// Receivers that refused; with a phrase, those that did not return.
     pub refused: Vec<NotTaken>,
     /// When the first part of the manifest was sent, in seconds since 1970.
@@ -97,9 +97,9 @@ pub struct NotTaken {
 impl Sent {
     /// Adds another transfer of the same files.
     pub fn add(&mut self, other: Self) {
-        self.bytes_given += other.bytes_given;
-        self.whole.extend(other.whole);
-        self.whole.sort();
+        self.bytes_sent += other.bytes_sent;
+        self.complete.extend(other.complete);
+        self.complete.sort();
         self.began_unix = self.began_unix.min(other.began_unix);
         self.ended_unix = self.ended_unix.max(other.ended_unix);
     }
@@ -494,7 +494,7 @@ impl Transfer {
     }
 
     fn report(&self) -> Result<Sent, TransferError> {
-        let mut whole = Vec::new();
+        let mut complete = Vec::new();
         let mut refused = Vec::new();
         for (number, (_, name)) in self.targets.iter().enumerate() {
             match self.sender.outcome(number) {
@@ -502,7 +502,7 @@ impl Transfer {
                     name: name.clone(),
                     reason: reason.clone(),
                 }),
-                _ => whole.push(name.clone()),
+                _ => complete.push(name.clone()),
             }
         }
         let layout = self.prepared.layout();
@@ -510,9 +510,9 @@ impl Transfer {
         let sent = Sent {
             id: self.prepared.id().to_string(),
             bytes: layout.size(),
-            bytes_given: self.sender.progress().given,
+            bytes_sent: self.sender.progress().given,
             block_bytes: layout.block_bytes(),
-            whole,
+            complete,
             refused,
             began_unix: self.began_unix.unwrap_or(ended_unix),
             ended_unix,
