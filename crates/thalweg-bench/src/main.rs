@@ -211,13 +211,12 @@ fn dispatch(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let old = arguments.compare.as_deref().map(report::read);
     let old = old.transpose().map_err(misuse)?;
-    let new = match &arguments.with {
-        Some(path) => report::read(path).map_err(misuse)?,
-        None => {
-            let benches = chosen(arguments, old.as_deref())?;
-            check_profile(arguments)?;
-            run(&benches, arguments).map_err(Failure::Broken)?
-        }
+    let new = if let Some(path) = &arguments.with {
+        report::read(path).map_err(misuse)?
+    } else {
+        let benches = chosen(arguments, old.as_deref())?;
+        check_profile(arguments)?;
+        run(&benches, arguments).map_err(Failure::Broken)?
     };
     Ok(old.map_or(ExitCode::SUCCESS, |old| {
         show_changes(&old, &new, arguments.json)

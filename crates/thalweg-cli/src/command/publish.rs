@@ -207,18 +207,27 @@ pub async fn run(arguments: &Arguments) -> Outcome {
             return Ok(Code::Done);
         }
     };
-    let passed = progress.finish();
-    let mut summary = summary?;
-    print_summary(&passed, &summary);
+    report(arguments, &feed, &progress.finish(), summary?)?;
+    sent?;
+    Ok(Code::Done)
+}
+
+/// Prints what became of the stream, and what was wrong with its source.
+fn report(
+    arguments: &Arguments,
+    feed: &Feed,
+    passed: &str,
+    mut summary: Value,
+) -> Result<(), Failure> {
+    print_summary(passed, &summary);
     summary["source"] = feed.trouble().json();
     if arguments.json {
         terminal::print(&format!("{summary}\n"))?;
     }
     if let Some(trouble) = feed.trouble().sentence() {
-        terminal::print_notice(&format!("in {from}: {trouble}"));
+        terminal::print_notice(&format!("in {}: {trouble}", arguments.from));
     }
-    sent?;
-    Ok(Code::Done)
+    Ok(())
 }
 
 /// A missing file is bad input; a port in use is a failure.

@@ -147,7 +147,7 @@ pub enum Note {
         /// What is wrong with it.
         error: Disbelief,
     },
-    /// A stream of this node loses ADUs; repeated at most every [`NOTE_EVERY`](crate::ledger::NOTE_EVERY).
+    /// A stream of this node loses ADUs; repeated at most every [`NOTE_INTERVAL`](crate::ledger::NOTE_INTERVAL).
     Losing {
         /// Its name.
         stream: StreamName,

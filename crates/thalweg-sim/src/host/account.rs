@@ -110,7 +110,7 @@ impl Host {
     /// Counts an ADU that arrived with a mark; a new mark makes the report due at once.
     pub(super) fn count_arrived(&mut self, incoming_mark: Mark, header: &Header, now: Instant) {
         self.count(header, now, |counts, band| {
-            counts.arrive(incoming_mark, band)
+            counts.arrive(incoming_mark, band);
         });
         if let Some((_, last)) = self.accounts.plans.get_mut(&(header.stream, header.epoch))
             && *last != incoming_mark

@@ -76,7 +76,7 @@ struct Turns {
     newest: Epoch,
     /// Payload bytes that have come, and when the last ADU came.
     bytes: u64,
-    arrived_at: Instant,
+    came: Instant,
     /// When an ADU last came that had been overtaken by at least `OVERTAKEN_LEAST`.
     overtaken: Option<Instant>,
     /// Sequence numbers that were released.
@@ -94,7 +94,7 @@ struct Arrived {
     is_end: bool,
     epoch: Epoch,
     is_sent_again: bool,
-    arrived_at: Instant,
+    came: Instant,
     deadline: Instant,
     /// Payload bytes of the stream that had come by then.
     bytes: u64,
@@ -225,18 +225,18 @@ impl Turns {
         let mut after = self.waiting.iter().filter(|(at, _)| **at > sequence);
         if after
             .next()
-            .is_some_and(|(_, next)| next.arrived_at + OVERTAKEN_LEAST <= now)
+            .is_some_and(|(_, next)| next.came + OVERTAKEN_LEAST <= now)
         {
             self.overtaken = Some(now);
         }
         self.bytes += bytes as u64;
-        self.arrived_at = now;
+        self.came = now;
         self.newest = self.newest.max(header.epoch);
         let arrived = Arrived {
             is_end: header.flags.contains(Flags::END),
             epoch: header.epoch,
             is_sent_again,
-            arrived_at: now,
+            came: now,
             deadline: header.deadline,
             bytes: self.bytes,
         };
@@ -255,16 +255,16 @@ impl Turns {
     fn until(&self, arrived: &Arrived) -> Instant {
         let is_one_plan = self.last == arrived.epoch && self.newest == arrived.epoch;
         if arrived.is_end {
-            return self.arrived_at + END_PATIENCE;
+            return self.came + END_PATIENCE;
         }
         if !arrived.is_sent_again {
-            return arrived.deadline.min(arrived.arrived_at + PATIENCE_ONCE);
+            return arrived.deadline.min(arrived.came + PATIENCE_ONCE);
         }
-        let usual = arrived.arrived_at + PATIENCE;
+        let usual = arrived.came + PATIENCE;
         let is_behind = is_one_plan && self.bytes < arrived.bytes + BACKLOG_BYTES;
         let behind = self.overtaken.filter(|_| is_behind).map_or(usual, |at| {
             let until = at + OVERTAKEN_PATIENCE;
-            until.min(arrived.arrived_at + PATIENCE_MAX)
+            until.min(arrived.came + PATIENCE_MAX)
         });
         arrived.deadline.min(usual.max(behind))
     }

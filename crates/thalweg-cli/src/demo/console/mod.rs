@@ -39,18 +39,6 @@ const PORTS: u16 = 64;
 /// How often state is sent.
 pub const TICK: Duration = Duration::from_millis(200);
 
-/// The picture in a WebSocket frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// The camera's.
-    Original = 0,
-    /// The viewer's in the unplanned fabric.
-    Unplanned = 1,
-    /// The viewer's in the planned fabric.
-    Planned = 2,
-}
-
 /// The latest picture of each kind.
 pub type Pictures = [watch::Receiver<Option<Bytes>>; 3];
 
@@ -128,20 +116,6 @@ pub async fn serve(
     axum::serve(listener, router)
         .await
         .context("cannot serve the console page")
-}
-
-/// Encodes a picture for the page: kind, width, height, planes.
-pub fn frame(kind: Kind, picture: &Yuv420) -> Bytes {
-    let planes = picture.planes();
-    let samples: usize = planes.iter().map(|plane| plane.samples.len()).sum();
-    let mut out = BytesMut::with_capacity(5 + samples);
-    out.put_u8(kind as u8);
-    out.put_u16(picture.width() as u16);
-    out.put_u16(picture.height() as u16);
-    for plane in planes {
-        out.put_slice(plane.samples);
-    }
-    out.freeze()
 }
 
 async fn open(

@@ -168,17 +168,7 @@ impl Pair {
 
     /// Applies a step that concerns one ADU.
     fn step_one(&mut self, step: &Step) {
-        let (Step::Available(nth, _)
-        | Step::Unsent(nth, _)
-        | Step::Blocked(nth, _)
-        | Step::Finish(nth)
-        | Step::Cancel(nth)
-        | Step::Importance(nth, _)
-        | Step::Deadline(nth, _)) = *step
-        else {
-            return;
-        };
-        let Some(ticket) = self.ticket(nth) else {
+        let Some(ticket) = nth_of(step).and_then(|nth| self.ticket(nth)) else {
             return;
         };
         let version = self.model.next_stamp();
@@ -222,11 +212,9 @@ impl Pair {
                 assert_eq!(self.outbox.set_importance(ticket, importance), is_here);
                 if let Some(adu) = self.model.at(ticket) {
                     adu.entry.importance = importance;
-                    adu.version = if is_ordered(adu) {
-                        version
-                    } else {
-                        adu.version
-                    };
+                    if is_ordered(adu) {
+                        adu.version = version;
+                    }
                 }
             }
             Step::Deadline(_, millis) => {
@@ -235,11 +223,9 @@ impl Pair {
                 if let Some(adu) = self.model.at(ticket) {
                     (adu.entry.deadline, adu.postponed) = (deadline, false);
                     adu.deadline_version = version;
-                    adu.version = if is_ordered(adu) {
-                        version
-                    } else {
-                        adu.version
-                    };
+                    if is_ordered(adu) {
+                        adu.version = version;
+                    }
                 }
             }
             _ => {}
@@ -260,6 +246,20 @@ impl Pair {
         let deadlines = self.model.adus.iter().map(|adu| adu.entry.deadline);
         let first = deadlines.min().unwrap_or(Instant::NEVER);
         assert_eq!(self.outbox.poll_timeout(), first);
+    }
+}
+
+/// Returns the ADU that a step concerns, if it concerns one.
+const fn nth_of(step: &Step) -> Option<usize> {
+    match *step {
+        Step::Available(nth, _)
+        | Step::Unsent(nth, _)
+        | Step::Blocked(nth, _)
+        | Step::Finish(nth)
+        | Step::Cancel(nth)
+        | Step::Importance(nth, _)
+        | Step::Deadline(nth, _) => Some(nth),
+        _ => None,
     }
 }
 
