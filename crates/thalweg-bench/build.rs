@@ -1,7 +1,7 @@
 //! Tells the program by which profile it is built, for figures of another than `dist` are not to be reported.
 //!
-//! *Sources.* Cargo sets `PROFILE` to `debug` or `release` only; the profile's own name is that of the folder in the target
-//! folder, and the output folder of this script lies in there.
+//! *Sources.* Cargo sets `PROFILE` to `debug` or `release` only; the profile's own name is that of
+//! the folder in the target folder, and the output folder of this script lies in there.
 
 use std::path::Path;
 

@@ -1,7 +1,9 @@
 //! What is shipped and what is measured: builds by the profile `dist`, with jemalloc.
 //!
-//! *The idea.* The everyday release profile is for a quick build, this one for a quick program. Nobody has to know its flags:
-//! `cargo xtask dist` builds `thalweg` as it is shipped, `cargo xtask bench` builds that and the benchmarks, and runs these.
+//! *The idea.* The everyday release profile is for a quick build, this one for a quick program.
+//! Nobody has to know its flags:
+//! `cargo xtask dist` builds `thalweg` as it is shipped, `cargo xtask bench` builds that and the
+//! benchmarks, and runs these.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -42,7 +44,8 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Builds the benchmarks and the programs that they play, and becomes the former; returns only why it did not.
+/// Builds the benchmarks and the programs that they play, and becomes the former; returns only why
+/// it did not.
 pub fn bench(arguments: &[String]) -> Result<(), Failure> {
     let packages = ["thalweg-bench", "thalweg-cli", "thalweg-testbed"];
     let features = ["thalweg-bench/jemalloc", "thalweg-cli/jemalloc"];

@@ -1,16 +1,19 @@
-//! Values with units, names, bounds, and bytes to values and back: what every other crate of Thalweg speaks in.
+//! Values with units, names, bounds, and bytes to values and back: what every other crate of
+//! Thalweg speaks in.
 //!
-//! *The idea.* Time, seeds and bytes arrive as arguments; decisions leave as values. So the same code runs in the node, in
-//! the simulator and in a test, and a run can be repeated. `#![no_std]` makes the compiler keep that promise here and in
-//! `thalweg-netem`, `thalweg-planner`, `thalweg-link`, `thalweg-control` and `thalweg-transfer`: there is no clock, socket,
-//! thread or hash seed to reach for.
+//! *The idea.* Time, seeds and bytes arrive as arguments; decisions leave as values. So the same
+//! code runs in the node, in the simulator and in a test, and a run can be repeated. `#![no_std]`
+//! makes the compiler keep that promise here and in
+//! `thalweg-netem`, `thalweg-planner`, `thalweg-link`, `thalweg-control` and `thalweg-transfer`:
+//! there is no clock, socket, thread or hash seed to reach for.
 //!
 //! | room | contents |
 //! |---|---|
 //! | [`time`], [`units`], [`id`], [`random`] | values with units, names, numbers from a seed |
 //! | [`limits`] | every bound on what a peer may make us hold |
 //! | [`adu`], [`needs`] | what is carried, and what a stream requires |
-//! | [`part`], [`seen`], [`feed`], [`rights`] | a node's part of a plan, what a sink has received, what a grafted plan is given, what a node may do |
+//! | [`part`], [`feed`] | a node's part of a plan, and the copies that a grafted plan gets |
+//! | [`seen`], [`rights`] | what a sink has received, and what a node may do |
 //! | [`event`], [`histogram`], [`trace`] | why an ADU was dropped, how long things took, what each hop cost |
 //! | [`wire`] | bytes to values and back, totally |
 //!

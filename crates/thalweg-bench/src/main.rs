@@ -279,7 +279,8 @@ fn unknown(word: &str) -> String {
     format!("there is no benchmark or group `{word}`{meant}; --list shows them")
 }
 
-/// Refuses to report figures of another build than what is shipped; with `--quick` they are shown, and said to be of another.
+/// Refuses to report figures of another build than what is shipped; with `--quick` they are shown,
+/// and said to be of another.
 fn check_profile(arguments: &Arguments) -> Result<(), Failure> {
     let (profile, reported) = (report::PROFILE, report::REPORTED);
     if profile == reported {

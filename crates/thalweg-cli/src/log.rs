@@ -28,7 +28,8 @@ pub enum Default {
     Daemon,
 }
 
-/// Starts logging to standard error; `filter` is in the syntax of `tracing_subscriber::filter::Targets`: `info`, or
+/// Starts logging to standard error; `filter` is in the syntax of
+/// `tracing_subscriber::filter::Targets`: `info`, or
 /// `thalweg_node=debug,iroh=off`.
 pub fn start(filter: Option<&str>, default: Default) -> Result<(), Failure> {
     let filter = filter.unwrap_or(match default {

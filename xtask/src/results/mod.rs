@@ -1,12 +1,13 @@
 //! Keeps the newest run of each benchmark and renders it: `cargo xtask results [FILE…] [--note TEXT]`.
 //!
 //! *The idea.* `thalweg-bench ID --json` prints one figure a line. Each id in the given files replaces
-//! `docs/results/ID.jsonl`, and its note (date, machine, commit) in `docs/results/notes.json`. Then every stored
-//! id is rendered into `docs/reference/benchmarks.md`, between `<!-- results ID -->` and `<!-- end -->`. Only
-//! the
+//! `docs/results/ID.jsonl`, and its note (date, machine, commit) in `docs/results/notes.json`. Then
+//! every stored id is rendered into `docs/reference/benchmarks.md`, between `<!-- results ID -->`
+//! and `<!-- end -->`. Only the
 //! newest run is kept: older ones are in git.
 //!
-//! *What it does not do.* It measures nothing and judges nothing. A block without a stored run stays as it is.
+//! *What it does not do.* It measures nothing and judges nothing. A block without a stored run
+//! stays as it is.
 
 mod table;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The tables of one benchmark's figures.
 //!
-//! *The idea.* What stands behind the first dot of a metric is its case. Metrics without one are the headlines, a row
-//! each. Metrics that have the same cases share a table: a row per case, a column per metric.
+//! *The idea.* What stands behind the first dot of a metric is its case. Metrics without one are
+//! the headlines, a row each. Metrics that have the same cases share a table: a row per case, a
+//! column per metric.
 //!
 //! *What it does not do.* A table of more than [`ROWS_MAX`] rows is left to the stored file, which is named.
 

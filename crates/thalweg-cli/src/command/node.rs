@@ -86,7 +86,8 @@ async fn ending(shutdown: &mut Shutdown) {
 async fn reload(handle: &Handle, file: &Path) {
     let (done, loaded) = tokio::sync::oneshot::channel();
     let path = file.to_owned();
-    // A thread of its own: the runtime waits for its blocking threads at the end, and a read may never return.
+    // A thread of its own: the runtime waits for its blocking threads at the end, and a read may
+    // never return.
     std::thread::spawn(move || drop(done.send(Config::load(&path))));
     let config = match loaded.await {
         Ok(Ok(config)) => config,

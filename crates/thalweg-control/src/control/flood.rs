@@ -19,9 +19,10 @@
 //! | a link is new or has become worse, or anything else | [`SOON`] per link | 50 ms |
 //! | links have improved, or nothing has changed | [`LATE`] per link | 500 ms |
 //!
-//! The last row was observed for ten seconds before it was announced (`thalweg_link::gauge`), or only shows that
-//! the node is alive. An urgent record takes the waiting ones along. So does any other message to a
-//! neighbour: batching never leaves a neighbour with less knowledge than a later message needs.
+//! The last row was observed for ten seconds before it was announced (`thalweg_link::gauge`), or
+//! only shows that the node is alive. An urgent record takes the waiting ones along. So does any
+//! other message to a neighbour: batching never leaves a neighbour with less knowledge than a later
+//! message needs.
 //!
 //! *What it does not do.* It makes no frame of several records: the driver writes what goes to a
 //! neighbour at one moment in one piece.

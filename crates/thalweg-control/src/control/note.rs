@@ -147,7 +147,8 @@ pub enum Note {
         /// What is wrong with it.
         error: Disbelief,
     },
-    /// A stream of this node loses ADUs; repeated at most every [`NOTE_INTERVAL`](crate::ledger::NOTE_INTERVAL).
+    /// A stream of this node loses ADUs; repeated at most every
+    /// [`NOTE_INTERVAL`](crate::ledger::NOTE_INTERVAL).
     Losing {
         /// Its name.
         stream: StreamName,

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use thalweg_base::adu::{Adu, Flags, Header};
 use thalweg_base::id::{Epoch, Sequence, StreamId};
+use thalweg_base::limits::KEEP_ADUS_MAX;
 use thalweg_base::needs::Reliability;
 use thalweg_base::time::{Duration, Instant};
 
@@ -48,6 +49,19 @@ fn gap_waits_until_deadline_behind_it() {
     resequencer.handle_adu(adu(1, deadline), true, deadline);
     assert_eq!(drain(&mut resequencer, deadline), []);
     assert_eq!(resequencer.late(), 1);
+}
+
+#[test]
+fn gap_waits_for_all_that_a_source_keeps() {
+    let mut resequencer = Resequencer::default();
+    let most = KEEP_ADUS_MAX as u64;
+    resequencer.handle_adu(adu(0, Instant::NEVER), true, Instant::ZERO);
+    for sequence in 2..most + 2 {
+        resequencer.handle_adu(adu(sequence, Instant::NEVER), true, Instant::ZERO);
+    }
+    assert_eq!(drain(&mut resequencer, Instant::ZERO), [0]);
+    resequencer.handle_adu(adu(most + 2, Instant::NEVER), true, Instant::ZERO);
+    assert_eq!(drain(&mut resequencer, Instant::ZERO)[0], 2, "one more");
 }
 
 #[test]

@@ -311,7 +311,7 @@ async fn invalid_producer_is_cut_off() {
         (with(|adu| adu.flags = Flags::PACKED), "flags"),
         (with(|adu| adu.flags = Flags::END), "flags"),
         (with(|adu| adu.flags = Flags::MARK), "flags"),
-        (with(|adu| adu.layer = 1), "layer 1"),
+        (with(|adu| adu.layer = 1), "its layer is 1"),
         (with(|adu| adu.depends_on = 2), "depends on"),
         (
             with(|adu| adu.payload = vec![0; ADU_PAYLOAD_BYTES_MAX + 1].into()),

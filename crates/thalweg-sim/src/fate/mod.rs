@@ -407,8 +407,8 @@ impl Fates {
         }
     }
 
-    /// Returns whether a node was frozen for longer than a link lives: its neighbours dropped their links meanwhile, and with
-    /// these the reports on them.
+    /// Returns whether a node was frozen for longer than a link lives: its neighbours dropped their
+    /// links meanwhile, and with these the reports on them.
     pub fn was_outlived(&self, node: usize) -> bool {
         self.outlived.contains(&node)
     }
@@ -489,7 +489,8 @@ impl Fates {
         released.any(late)
     }
 
-    /// Returns whether a link went down before what came over it was reported, and stayed so until the plan was released.
+    /// Returns whether a link went down before what came over it was reported, and stayed so until
+    /// the plan was released.
     fn was_muted(&self, hop: &Hop, released: Instant) -> bool {
         let downs = self.downs.get(&(hop.from, hop.to)).into_iter().flatten();
         let unnoticed = LINK_LIFE + REPORT_TIME;

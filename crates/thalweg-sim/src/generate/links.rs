@@ -9,7 +9,8 @@ use thalweg_planner::model::{Link, NodeName};
 pub(super) fn link(ends: [NodeName; 2], dice: &mut SplitMix) -> Link {
     let kind = dice.next_below(5);
     let spread = 50 + dice.next_below(100);
-    // Rate, delay, jitter, loss, burst: what is usual for a LAN, Wi-Fi, a mobile line, a congested one, a bad radio.
+    // Rate, delay, jitter, loss, burst: what is usual for a LAN, Wi-Fi, a mobile line, a congested
+    // one, a bad radio.
     let (kbps, delay_ms, jitter_ms, loss_permille, burst) = match kind {
         0 => (100_000, 1, 0, 0, 1),
         1 => (20_000, 4, 3, 5, 1),

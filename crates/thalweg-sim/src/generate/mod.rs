@@ -1,14 +1,15 @@
 //! Worlds made up from a seed: small, short and nasty, to be run by the thousand.
 //!
-//! *The idea.* A machine that works in the worlds that we think of may fail in those that we do not. A seed determines a
-//! network of two to eight nodes, links from a LAN's to a bad radio's, streams of every combination of needs, and
-//! weather: steps of the rate, outages, nodes that crash, stop and start, processes that are frozen, publishers that are killed and subscribers that
-//! stop reading. Most defects show within seconds; renewals, windows and outages that are longer than a lease take a
-//! [`Length::Minute`]. A generated world is a [`World`] like any other, sound by its own rules, so a seed that finds a
-//! defect can be written to a file and read.
+//! *The idea.* A machine that works in the worlds that we think of may fail in those that we do
+//! not. A seed determines a network of two to eight nodes, links from a LAN's to a bad radio's,
+//! streams of every combination of needs, and weather: steps of the rate, outages, nodes that
+//! crash, stop and start, processes that are frozen, publishers that are killed and subscribers
+//! that stop reading. Most defects show within seconds; renewals, windows and outages that are
+//! longer than a lease take a [`Length::Minute`]. A generated world is a [`World`] like any other,
+//! sound by its own rules, so a seed that finds a defect can be written to a file and read.
 //!
-//! *What it does not do.* It runs nothing. The same seed makes the same world only as long as this file does not change;
-//! what a seed found is kept as a test of what it found.
+//! *What it does not do.* It runs nothing. The same seed makes the same world only as long as this
+//! file does not change; what a seed found is kept as a test of what it found.
 
 mod links;
 mod streams;
@@ -22,7 +23,8 @@ use thalweg_base::time::Duration;
 use thalweg_base::units::{Bitrate, Ratio};
 use thalweg_planner::model::{Change, Event, Link, LinkChange, Node, NodeAction, NodeName, World};
 
-/// Nodes of a made-up world at most: enough for a ring with a detour, few enough for two milliseconds of planning.
+/// Nodes of a made-up world at most: enough for a ring with a detour, few enough for two
+/// milliseconds of planning.
 const NODES_MAX: u64 = 8;
 
 /// A long outage or pause: longer than any lease, shorter than the wait of a stream without a deadline.

@@ -3,7 +3,8 @@
 //! Given ADUs enter the store and leave it one by one, while no more is in flight than a waiting
 //! producer may have. A drop from the store is accounted at the source, under no plan.
 //!
-//! *Sources.* docs/concepts/continuity.md §5; `thalweg_control::session::Hold`, which decides; `thalweg-node`,
+//! *Sources.* docs/concepts/continuity.md §5; `thalweg_control::session::Hold`, which decides;
+//! `thalweg-node`,
 //! `continuity/outlet/hold.rs`.
 
 use thalweg_base::adu::Adu;

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!            publishers ─► route, lift ─► port ═══► line
-//!  line ═══► port ─► admit ─► route, lift ─► port ═══► line   Controller: frames in and out, parts to install
+//!  line ═══► port ─► admit ─► route, lift ─► port ═══► line   Controller: frames, parts to install
 //!                                    └─► subscribers
 //! ```
 //!

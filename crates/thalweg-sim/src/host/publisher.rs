@@ -233,8 +233,8 @@ impl Host {
         }
     }
 
-    /// Kills the programs that publish here and starts them again: what the dead ones gave drains, and the streams of the new
-    /// ones have the same names.
+    /// Kills the programs that publish here and starts them again: what the dead ones gave drains,
+    /// and the streams of the new ones have the same names.
     pub fn handle_republish(&mut self, watch: &mut Watch<'_>) {
         // A node that stops takes no publisher.
         if self.phase != Phase::Running {

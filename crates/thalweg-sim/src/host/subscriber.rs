@@ -41,7 +41,8 @@ pub(super) struct Subscriber {
     /// Decides whether the rest is worth waiting for.
     ending: Ending,
     has_ended: bool,
-    /// The program that published the stream was killed: its end has come, and is to be looked at then, until it has been read.
+    /// The program that published the stream was killed: its end has come, and is to be looked at
+    /// then, until it has been read.
     cut_off: Option<Instant>,
     /// Sequence numbers delivered since the last comparison with the model.
     given: Vec<u64>,

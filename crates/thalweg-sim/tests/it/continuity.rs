@@ -268,6 +268,11 @@ fn outage_beyond_lease_loses_nothing() {
 }
 
 #[test]
+fn stream_that_ends_in_outage_loses_nothing() {
+    survives_a_long_outage(&continuity_world!("end-in-cut"), Duration::from_secs(55));
+}
+
+#[test]
 fn frozen_sink_loses_nothing() {
     survives_a_long_outage(&continuity_world!("frozen-sink"), Duration::from_secs(50));
 }

@@ -276,7 +276,8 @@ fn killed_publisher_starts_again_at_once() {
     for seed in 0..2 {
         let played = run_by_law(&world, seed);
         for stream in &played.report.streams {
-            // The simulator's publisher does not keep a stream's opening: what it gives before its first plan is lost, and told.
+            // The simulator's publisher does not keep a stream's opening: what it gives before its
+            // first plan is lost, and told.
             let unplanned = stream.by_cause.get("no-subscriber").copied().unwrap_or(0);
             let most = if stream.sink == "desk" { 100 } else { 600 };
             assert!(unplanned < most, "{stream:?}, seed {seed}");

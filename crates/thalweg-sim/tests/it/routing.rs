@@ -250,7 +250,7 @@ fn returning_stream_keeps_window() {
 
 #[test]
 fn new_link_starts_at_old_rate() {
-    let world = routing_world!("anew");
+    let world = routing_world!("reconnected");
     for seed in 0..SEEDS {
         let played = came_back(&world, seed);
         let video = &played.report.streams[0];
