@@ -205,7 +205,7 @@ fn item_end(code: &str, from: usize) -> usize {
 }
 
 /// Returns the length from an opening bracket to the end of its closing bracket.
-fn bracket_length(code: &str, open: u8, close: u8) -> usize {
+pub fn bracket_length(code: &str, open: u8, close: u8) -> usize {
     let mut depth = 0;
     for (at, byte) in code.bytes().enumerate() {
         depth += i32::from(byte == open) - i32::from(byte == close);

@@ -1,7 +1,8 @@
-//! Which crate may depend on which. The crate graph is the law: a relay that cannot link a codec cannot leak one.
+//! Which crate may depend on which. The crate graph is the law: a relay that cannot link a codec
+//! cannot leak one.
 //!
-//! *The idea.* [`ALLOWED`] is the whole of the law; `cargo metadata` is what is true. A crate that is not in the table
-//! is a finding, so that a new crate is a decision.
+//! *The idea.* [`ALLOWED`] is the whole of the law; `cargo metadata` is what is true. A crate that
+//! is not in the table is a finding, so that a new crate is a decision.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! Every dependency has its sentence, and its version stands once, at the root.
 //!
-//! *The rule.* In a crate's manifest, directly above each dependency stands a comment that says why it is there. One
-//! comment may speak for several lines if they follow it without a blank line or another comment between. The root's
+//! *The rule.* In a crate's manifest, directly above each dependency stands a comment that says why
+//! it is there. One comment may speak for several lines if they follow it without a blank line or
+//! another comment between. The root's
 //! `[workspace.dependencies]` holds the versions, and explains only what is odd about one.
 
 use super::{File, Finding};

@@ -1,31 +1,39 @@
-//! The test of the house: what the compiler and clippy do not check, as one list of `file:line: what, and what to do`.
+//! The test of the house: what the compiler and clippy do not check, as one list of `file:line:
+//! what, and what to do`.
 //!
-//! *The idea.* Each check is a function from texts to findings, so that its tests are strings. Only this file touches
-//! the disk and runs programs. A check that nobody can meet is worse than none, so lengths are ratchets: today's excess
-//! is written down in `xtask/ratchet.toml`, and only more of it is refused.
+//! *The idea.* Each check is a function from texts to findings, so that its tests are strings. Only
+//! this file touches the disk and runs programs. A check that nobody can meet is worse than none,
+//! so lengths are ratchets: today's excess is written down in `xtask/ratchet.toml`, and only more
+//! of it is refused.
 //!
 //! | file | what it holds to |
 //! |---|---|
-//! | [`graph`] | which crate may depend on which; the short list of those without std; nothing impure below the line |
+//! | [`graph`] | which crate may depend on which; what those without std may use; purity |
 //! | [`purity`] | no clock, socket, thread, file, randomness or unordered map below the purity line |
-//! | [`ratchet`] | lengths of functions and files |
+//! | [`ratchet`] | lengths of functions and files; what follows as far as it is counted |
+//! | [`rooms`] | no import circle, no arrow up between rooms, and the map of rooms in ARCHITECTURE.md |
+//! | [`owners`] | an inherent `impl` stands in its type's room, in few files, with few methods |
 //! | [`manifest`] | every dependency explained, versions once at the root, clippy's shared keys repeated |
 //! | [`sources`] | headers, `mod.rs`, nothing left to do, `unsafe` where announced |
 //! | [`quotes`] | sentences quoted from a specification still stand there |
 //! | [`docs`] | links, titles, and every command that a document shows |
 //! | [`results`] | the tables of benchmarks are those of the stored runs |
 //! | [`leaks`] | no path of one machine, no registry's host |
+//! | [`words`] | plain words, comments to their column, short names of tests |
 
 mod docs;
 mod graph;
 mod leaks;
 mod manifest;
+mod owners;
 mod purity;
 mod quotes;
 mod ratchet;
+mod rooms;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::fmt;
 use std::fs;
@@ -85,17 +93,23 @@ impl File {
 
 /// Runs every check and prints what they found.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
-    if let Some(word) = arguments.first() {
-        return Err(Failure::Misuse(format!(
-            "`tidy` takes no argument, and got `{word}`"
-        )));
-    }
-    let files = files()?;
+    let files = match arguments {
+        [] => files()?,
+        [flag] if flag == "--draw" => return draw(&files()?),
+        [word, ..] => {
+            return Err(Failure::Misuse(format!(
+                "`tidy` takes `--draw` or no argument, and got `{word}`"
+            )));
+        }
+    };
     let mut findings = graph::check(&graph::workspace()?);
     for file in &files {
         findings.extend(one(file));
     }
     findings.extend(ratchet::check(&files));
+    findings.extend(check_shape(&files));
+    findings.extend(words::check_all(&files));
+    findings.extend(rooms::check_map(&files));
     findings.extend(sources::check_folders(&files));
     findings.extend(manifest::check_clippy(&files));
     findings.extend(quotes::check(&files));
@@ -123,12 +137,47 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
+/// Returns what is out of shape beyond the ratchet: circles, arrows up, and types that are
+/// implemented all over.
+fn check_shape(files: &[File]) -> Vec<Finding> {
+    let owners = owners::check(files);
+    let counted = [
+        ("import_circles", rooms::file_circles(files)),
+        ("arrows_up", rooms::room_circles(files)),
+        ("impls_out_of_their_room", owners.strays),
+        ("impl_files_over_3", owners.scattered),
+        ("methods_over_60", owners.large),
+        ("type_lines_over_1500", owners.long),
+    ];
+    let written = ratchet::written(files);
+    let held = counted.into_iter();
+    held.flat_map(|(key, excesses)| ratchet::hold(written, key, excesses))
+        .collect()
+}
+
+/// Draws the map of rooms again.
+fn draw(files: &[File]) -> Result<(), Failure> {
+    let map = files.iter().find(|file| file.path == rooms::MAP);
+    let text = map.and_then(|map| rooms::drawn(&map.text, files));
+    let Some(text) = text else {
+        return Err(Failure::Broken(format!(
+            "`{}` has no place for the map of rooms: `cargo xtask tidy` says what to write there",
+            rooms::MAP
+        )));
+    };
+    fs::write(place::root().join(rooms::MAP), text)
+        .map_err(|error| Failure::Broken(format!("`{}`: {error}", rooms::MAP)))
+}
+
 /// Runs the checks that need no other file.
 fn one(file: &File) -> Vec<Finding> {
     let mut findings = leaks::check(file);
     if file.is("rs") {
         findings.extend(sources::check(file));
         findings.extend(purity::check(file));
+    }
+    if file.is("rs") || file.is("md") {
+        findings.extend(words::check(file));
     }
     if file.path.ends_with("Cargo.toml") {
         findings.extend(manifest::check(file));

@@ -1,7 +1,8 @@
 //! Nothing below the purity line asks the machine: time, seeds and bytes arrive as arguments.
 //!
-//! *The idea.* `#![no_std]` proves it for most crates there; clippy's `disallowed-*` lists catch the calls they name; this check
-//! catches the modules, also the ones that nobody thought of listing. Tests, examples and benches are free.
+//! *The idea.* `#![no_std]` proves it for most crates there; clippy's `disallowed-*` lists catch
+//! the calls they name; this check catches the modules, also the ones that nobody thought of
+//! listing. Tests, examples and benches are free.
 
 use super::{File, Finding, graph};
 use crate::scan;
@@ -72,8 +73,8 @@ const FORBIDDEN: &[(&[&str], &str)] = &[
 
 /// Files that may name one forbidden path, and why.
 const ALLOWED: &[(&str, &[&str])] = &[
-    // noq's times are `std::time::Instant`, which has no constant: virtual time is counted from one that is read once,
-    // and no decision sees which it was.
+    // noq's times are `std::time::Instant`, which has no constant: virtual time is counted from one
+    // that is read once, and no decision sees which it was.
     (
         "crates/thalweg-sim/src/transport/time.rs",
         &["std", "time", "Instant"],

@@ -5,9 +5,9 @@
 //! //# A node that holds an ADU longer than its remaining budget discards it.
 //! ```
 //!
-//! *The idea.* The anchor is a heading's slug or its number (`#7.3`); the sentence must stand under that heading, below it
-//! and its own sub-headings. Line breaks, emphasis and code marks do not count. Quotes of other documents (RFCs) name no
-//! file of ours and are left alone.
+//! *The idea.* The anchor is a heading's slug or its number (`#7.3`); the sentence must stand under
+//! that heading, below it and its own sub-headings. Line breaks, emphasis and code marks do not
+//! count. Quotes of other documents (RFCs) name no file of ours and are left alone.
 
 use super::{File, Finding};
 use crate::scan;
@@ -78,7 +78,8 @@ fn fault(quote: &Quote, files: &[File]) -> Option<String> {
     })
 }
 
-/// Returns the text under a heading, down to the next heading of its level or above; all of it without an anchor.
+/// Returns the text under a heading, down to the next heading of its level or above; all of it
+/// without an anchor.
 fn section<'a>(text: &'a str, anchor: &str) -> Option<&'a str> {
     if anchor.is_empty() {
         return Some(text);

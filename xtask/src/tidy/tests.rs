@@ -1,7 +1,7 @@
 //! Proves each check on both sides of its edge: what it refuses, and the nearest thing that it lets pass.
 
 use super::graph::Package;
-use super::{File, Finding, graph, leaks, manifest, purity, quotes, ratchet, sources};
+use super::{File, Finding, graph, leaks, manifest, purity, quotes, ratchet, sources, words};
 
 fn file(path: &str, text: &str) -> File {
     File {
@@ -325,4 +325,59 @@ fn no_machine_and_no_registry_is_named() {
     ] {
         assert_eq!(check(text), [], "{text}");
     }
+}
+
+#[test]
+fn comments_name_their_subjects() {
+    let check = |text: &str| words::check(&file("crates/thalweg-core/src/a.rs", text));
+    assert_eq!(
+        check("//! It sends the history.\nlet he = 1;\nlet s = \"his\";\n"),
+        []
+    );
+    refused(
+        check("// As his neighbour does.\n"),
+        "`his`: name the machine",
+    );
+    refused(check("/// Begun anew.\n"), "`anew`: write `again`");
+    let document = |text: &str| words::check(&file("docs/a.md", text));
+    assert_eq!(document("# The shelf\n"), []);
+    refused(document("# He who\n"), "`he`");
+}
+
+#[test]
+fn comments_end_at_their_column() {
+    let check = |text: &str| words::check(&file("crates/thalweg-core/src/a.rs", text));
+    let comment = |columns: usize| format!("// {}\n", "x".repeat(columns - 3));
+    assert_eq!(check(&comment(110)), []);
+    refused(check(&comment(111)), "a comment of 111 columns");
+    assert_eq!(check(&format!("//# {}\n", "x".repeat(200))), []);
+    assert_eq!(check(&format!("let s = \"{}\";\n", "x".repeat(200))), []);
+}
+
+#[test]
+fn people_are_rare_among_comments() {
+    let text = |people: usize| {
+        let plain = "// It sends.\n".repeat(1_000 - people);
+        [file("a.rs", &(plain + &"// Who sends.\n".repeat(people)))]
+    };
+    assert_eq!(words::check_all(&text(2)), []);
+    let findings = texts(words::check_all(&text(3)));
+    assert_eq!(findings.len(), 4, "each, and the sum: {findings:#?}");
+    assert!(findings[3].contains("3 comments say who"), "{findings:#?}");
+}
+
+#[test]
+fn test_names_are_bounded() {
+    let named =
+        |length: usize| format!("#[test]\n#[cfg(unix)]\nfn {}() {{}}\n", "x".repeat(length));
+    let check = |text: &str| words::check(&file("a.rs", text));
+    assert_eq!(check(&named(60)), []);
+    refused(check(&named(61)), "has 61 characters");
+    assert_eq!(check(&named(61).replace("#[test]", "#[inline]")), []);
+    assert_eq!(words::check_all(&[file("a.rs", &named(35))]), []);
+    let long = named(36) + &named(36).replace("test", "tokio::test") + &named(10);
+    refused(
+        words::check_all(&[file("a.rs", &long)]),
+        "names of 36 characters",
+    );
 }

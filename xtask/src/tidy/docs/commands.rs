@@ -1,8 +1,10 @@
-//! Every command that a document shows exists: `cargo xtask X`, `cargo run … -- SUB --flag` and `thalweg SUB --flag`.
+//! Every command that a document shows exists: `cargo xtask X`, `cargo run … -- SUB --flag` and
+//! `thalweg SUB --flag`.
 //!
-//! *The idea.* The lines of ```` ```sh ```` blocks, and those of ```` ```console ```` blocks that begin with `$ `, are
-//! taken apart as a shell would, simply: pipes and lists cut, leading `NAME=value` dropped. Words are then compared with
-//! the task table and with what the built program prints as its `--help`.
+//! *The idea.* The lines of ```` ```sh ```` blocks, and those of ```` ```console ```` blocks that
+//! begin with `$ `, are taken apart as a shell would, simply: pipes and lists cut, leading
+//! `NAME=value` dropped. Words are then compared with the task table and with what the built
+//! program prints as its `--help`.
 //!
 //! *What it does not do.* It runs no command of a document, and it does not check values.
 
@@ -16,7 +18,8 @@ use crate::{COMMANDS, Failure, place};
 
 /// Where help pages come from: the program as built, or a test's fixture.
 pub trait Pages {
-    /// Returns the help of a subcommand, or of the program for an empty path; `None` if it has no such subcommand.
+    /// Returns the help of a subcommand, or of the program for an empty path; `None` if it has no
+    /// such subcommand.
     fn page(&mut self, path: &[String]) -> Result<Option<Help>, Failure>;
 }
 
@@ -47,8 +50,8 @@ impl Pages for Built {
     }
 }
 
-/// Builds the program and returns where cargo put it. All targets, for then `cargo xtask test` has it built already:
-/// another choice of targets would be another choice of features, and so another build.
+/// Builds the program and returns where cargo put it. All targets, for then `cargo xtask test` has
+/// it built already: another choice of targets would be another choice of features, and so another build.
 fn build() -> Result<PathBuf, Failure> {
     let mut cargo = place::cargo();
     cargo.args([

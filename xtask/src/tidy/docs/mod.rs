@@ -1,6 +1,7 @@
 //! Documents keep their word: one title each, links that lead somewhere, commands that exist.
 //!
-//! *The idea.* Markdown is read by lines, as far as headings, fences and inline links; that is all these checks need.
+//! *The idea.* Markdown is read by lines, as far as headings, fences and inline links; that is all
+//! these checks need.
 
 mod commands;
 mod help;

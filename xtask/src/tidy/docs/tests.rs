@@ -1,4 +1,5 @@
-//! Proves that a document's command is found, taken apart and compared, and that links and titles are held to.
+//! Proves that a document's command is found, taken apart and compared, and that links and titles
+//! are held to.
 
 use super::commands::{Pages, check, commands};
 use super::help::Help;
