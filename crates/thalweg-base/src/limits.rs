@@ -204,9 +204,9 @@ pub const MODULES_PER_LIFT_MAX: usize = 32;
 /// Ranges of sequences in one receipt: beyond it, at worst, old ADUs are resent in vain; 520 bytes.
 pub const RECEIPT_RANGES_MAX: usize = 32;
 
-/// Ranges of sequences that a sink keeps of one stream to detect duplicates: 1,024 separate losses;
-/// 48 KB.
-pub const SEEN_RANGES_MAX: usize = 1024;
+/// Ranges of sequences that a sink keeps of one stream to detect duplicates: after an outage a source
+/// resends what it keeps by importance, so every other one may be missing for a while; 384 KB.
+pub const SEEN_RANGES_MAX: usize = KEEP_ADUS_MAX / 2;
 
 /// ADUs of one stream that its source keeps until its sinks have them: a second of 16,000.
 pub const KEEP_ADUS_MAX: usize = 16 << 10;

@@ -95,7 +95,7 @@ fn bad_usage_exits_2_with_its_reason() {
             &["--hold", "1 s", "--reliability", "none"],
             "that is sent once",
         ),
-        (&["--hold", "25 h"], "more than the"),
+        (&["--hold", "25 h"], "exceeds the"),
         (&["--hold", "1 s", "--hold-size", "64 GiB"], "--hold-size"),
     ] {
         let said = run(folder.path(), &[&publish[..], more].concat()).exits(2);

@@ -353,7 +353,7 @@ fn unrepairable_loss_is_reported() {
     let (found, text, fix) = needs(&lossy(&Declared::new()));
     assert_eq!(found, [Need::Loss]);
     assert_eq!(text, "link m → t loses 8 %, the stream tolerates 1 %");
-    assert!(fix.contains("bear a loss of 0.08"), "{fix}");
+    assert!(fix.contains("tolerate a loss of 0.08"), "{fix}");
 
     let mut snapshot = lossy(&repairing());
     for node in 0..2 {
