@@ -329,7 +329,7 @@ fn no_machine_and_no_registry_is_named() {
 
 #[test]
 fn comments_name_their_subjects() {
-    let check = |text: &str| words::check(&file("crates/thalweg-core/src/a.rs", text));
+    let check = |text: &str| words::check(&file("crates/thalweg-base/src/a.rs", text));
     assert_eq!(
         check("//! It sends the history.\nlet he = 1;\nlet s = \"his\";\n"),
         []
@@ -346,7 +346,7 @@ fn comments_name_their_subjects() {
 
 #[test]
 fn comments_end_at_their_column() {
-    let check = |text: &str| words::check(&file("crates/thalweg-core/src/a.rs", text));
+    let check = |text: &str| words::check(&file("crates/thalweg-base/src/a.rs", text));
     let comment = |columns: usize| format!("// {}\n", "x".repeat(columns - 3));
     assert_eq!(check(&comment(110)), []);
     refused(check(&comment(111)), "a comment of 111 columns");
