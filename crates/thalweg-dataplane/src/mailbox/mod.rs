@@ -23,7 +23,7 @@ use core::ops::Range;
 
 use thalweg_base::adu::{Adu, Flags};
 use thalweg_base::id::Epoch;
-use thalweg_base::limits::KEEP_ADUS_MAX;
+use thalweg_base::limits::{KEEP_ADUS_MAX, MAILBOX_ADUS_MAX};
 use thalweg_base::time::{Duration, Instant};
 
 mod ending;
@@ -112,6 +112,8 @@ pub struct Resequencer {
     late: u64,
     /// Missing ranges that never arrive (start to end), disjoint and not adjacent.
     gone: BTreeMap<u64, u64>,
+    /// Whether a gap is waited for while all that a source keeps waits behind it.
+    is_patient: bool,
 }
 
 /// An ADU that waits.
@@ -125,6 +127,13 @@ struct Waiting {
 }
 
 impl Resequencer {
+    /// Waits for a gap while no more wait behind it than a source keeps, for every ADU of the stream
+    /// is promised: its source resends by importance, so what waits may be all that it keeps. Without
+    /// that promise the missing ADU may have been dropped for lack of room, and never comes.
+    pub const fn wait_for_kept(&mut self) {
+        self.is_patient = true;
+    }
+
     /// Handles an ADU; `is_resent` tells whether lost ADUs of its stream are resent. An ADU that
     /// comes too late or twice is dropped and counted as late.
     ///
@@ -221,8 +230,12 @@ impl Resequencer {
 
     /// Returns whether ADUs that are missing before a waiting one may still arrive in time.
     fn may_still_arrive(&self, missing: Range<u64>, first: &Waiting, now: Instant) -> bool {
-        // A source resends by importance, so what waits here may be all that it keeps.
-        let is_full = self.waiting.len() > KEEP_ADUS_MAX;
+        let most = if self.is_patient {
+            KEEP_ADUS_MAX
+        } else {
+            MAILBOX_ADUS_MAX
+        };
+        let is_full = self.waiting.len() > most;
         !is_full && self.patience(first) > now && !self.is_gone(missing)
     }
 

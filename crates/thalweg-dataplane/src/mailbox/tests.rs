@@ -54,6 +54,7 @@ fn gap_waits_until_deadline_behind_it() {
 #[test]
 fn gap_waits_for_all_that_a_source_keeps() {
     let mut resequencer = Resequencer::default();
+    resequencer.wait_for_kept();
     let most = KEEP_ADUS_MAX as u64;
     resequencer.handle_adu(adu(0, Instant::NEVER), true, Instant::ZERO);
     for sequence in 2..most + 2 {

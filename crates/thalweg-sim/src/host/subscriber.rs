@@ -48,6 +48,13 @@ pub(super) struct Subscriber {
     given: Vec<u64>,
 }
 
+/// Returns a resequencer with the room of a stream that is promised whole, as the model has.
+fn patient() -> Resequencer {
+    let mut resequencer = Resequencer::default();
+    resequencer.wait_for_kept();
+    resequencer
+}
+
 impl Subscriber {
     pub(super) fn poll_timeout(&self) -> Instant {
         let end = self.cut_off.unwrap_or(Instant::NEVER);
@@ -77,7 +84,7 @@ impl Host {
             at,
             in_sequence,
             stream: None,
-            resequencer: Resequencer::default(),
+            resequencer: patient(),
             waiting: BTreeMap::new(),
             received: 0,
             known: None,
@@ -111,7 +118,7 @@ impl Host {
             return;
         }
         subscriber.stream = Some(stream);
-        subscriber.resequencer = Resequencer::default();
+        subscriber.resequencer = patient();
         subscriber.received = 0;
         subscriber.known = None;
         subscriber.ending = Ending::default();

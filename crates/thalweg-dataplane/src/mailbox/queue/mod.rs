@@ -155,6 +155,9 @@ impl<T> Mailbox<T> {
         };
         let waiting = Waiting { token, expires };
         if let Some(resequencer) = &mut self.resequencer {
+            if is_kept(&header, reliability) {
+                resequencer.wait_for_kept();
+            }
             resequencer.handle_adu(adu, reliability.is_sent_again(), now);
             self.waiting.insert(header.sequence.0, waiting);
         } else {
@@ -384,6 +387,15 @@ impl<T> Mailbox<T> {
     pub fn discarded(&self) -> u64 {
         let resequencer = self.resequencer.as_ref();
         self.discarded_before + resequencer.map_or(0, Resequencer::late)
+    }
+}
+
+/// Returns whether the source keeps the ADU until this sink has it.
+fn is_kept(header: &Header, reliability: Reliability) -> bool {
+    match reliability {
+        Reliability::Full => true,
+        Reliability::UntilDeadline => header.deadline.is_never(),
+        Reliability::None | Reliability::Repaired => false,
     }
 }
 
