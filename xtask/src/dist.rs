@@ -80,11 +80,5 @@ pub fn build(packages: &[&str], features: &[&str], program: &str) -> Result<Path
             output.status
         )));
     }
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let values = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let mut programs = values.filter(|value| value["target"]["name"] == program);
-    let path = programs.find_map(|value| value["executable"].as_str().map(PathBuf::from));
-    path.ok_or_else(|| Failure::Broken(format!("the workspace builds no program `{program}`")))
+    place::program(&String::from_utf8_lossy(&output.stdout), program)
 }

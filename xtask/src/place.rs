@@ -70,6 +70,18 @@ pub fn output(command: &mut Command) -> Result<String, Failure> {
     )))
 }
 
+/// Returns where cargo put a program, from its JSON messages. The program's unit tests are an executable
+/// of the same name, and are passed over.
+pub fn program(messages: &str, name: &str) -> Result<PathBuf, Failure> {
+    let values = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut programs =
+        values.filter(|value| value["target"]["name"] == name && value["profile"]["test"] == false);
+    let path = programs.find_map(|value| value["executable"].as_str().map(PathBuf::from));
+    path.ok_or_else(|| Failure::Broken(format!("the workspace builds no program `{name}`")))
+}
+
 /// Returns the command line as typed in a shell.
 pub fn show(command: &Command) -> String {
     let program = Path::new(command.get_program());

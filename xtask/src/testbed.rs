@@ -94,17 +94,7 @@ fn build(targets: &[&str]) -> Result<PathBuf, Failure> {
     let mut cargo = place::cargo();
     cargo.args(["build", "--quiet", "--locked", "--message-format=json"]);
     let messages = place::output(cargo.args(targets))?;
-    let values = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    // The program's unit tests are an executable of the same name.
-    let mut programs = values.filter(|value| {
-        value["target"]["name"] == "thalweg-testbed" && value["profile"]["test"] == false
-    });
-    let path = programs.find_map(|value| value["executable"].as_str().map(PathBuf::from));
-    path.ok_or_else(|| {
-        Failure::Broken("the package thalweg-testbed builds no program of that name".into())
-    })
+    place::program(&messages, "thalweg-testbed")
 }
 
 #[cfg(test)]

@@ -63,16 +63,7 @@ fn build() -> Result<PathBuf, Failure> {
         "--message-format=json",
     ]);
     let messages = place::output(&mut cargo)?;
-    let values = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    // The program's unit tests are an executable of the same name, whose help is the test runner's.
-    let mut programs = values
-        .filter(|value| value["target"]["name"] == "thalweg" && value["profile"]["test"] == false);
-    let path = programs.find_map(|value| value["executable"].as_str().map(PathBuf::from));
-    path.ok_or_else(|| {
-        Failure::Broken("the workspace builds no program `thalweg`: thalweg-cli names it".into())
-    })
+    place::program(&messages, "thalweg")
 }
 
 /// Returns the commands in documents that do not exist.
