@@ -13,7 +13,7 @@
 //! | [`limits`] | every bound on what a peer may make us hold |
 //! | [`adu`], [`needs`] | what is carried, and what a stream requires |
 //! | [`part`], [`feed`] | a node's part of a plan, and the copies that a grafted plan gets |
-//! | [`seen`], [`rights`] | what a sink has received, and what a node may do |
+//! | [`seen`], [`count`], [`rights`] | what a sink has received, what a node counts, and what it may do |
 //! | [`event`], [`histogram`], [`trace`] | why an ADU was dropped, how long things took, what each hop cost |
 //! | [`wire`] | bytes to values and back, totally |
 //!
@@ -28,6 +28,7 @@
 extern crate alloc;
 
 pub mod adu;
+pub mod count;
 pub mod event;
 pub mod feed;
 pub mod histogram;

@@ -214,6 +214,10 @@ pub const KEEP_ADUS_MAX: usize = 16 << 10;
 /// Payload of those ADUs: a second at 134 Mbit/s, the longest that a sink may take to acknowledge.
 pub const KEEP_BYTES_MAX: DataSize = DataSize::from_kib(16 << 10);
 
+/// Longest time that a source keeps an ADU with a deadline for its sinks: as long as a subscription
+/// lives without a renewal.
+pub const KEEP_AGE_MAX: Duration = Duration::from_secs(30);
+
 /// ADUs of one stream that its source holds for sinks without a path: an hour of 36 a second; 50 MB
 /// with their lists.
 pub const HOLD_ADUS_MAX: usize = 128 << 10;

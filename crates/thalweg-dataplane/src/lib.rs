@@ -14,6 +14,8 @@
 //! | [`lift`] | the loop, its counters, and building a lift from a plan's words |
 //! | [`modules`] | one file per module: null, keep, pack, unpack, seal, open |
 //! | [`route`] | one node's part of one plan: admission, treatment and carriage of ADUs |
+//! | [`relay`] | what a node does with an ADU, from its arrival to the next link or a mailbox |
+//! | [`source`] | what a stream's source keeps and holds, and what it sends again |
 //! | [`mailbox`] | what waits for a local subscriber, back in sequence |
 //! | [`replay`] | what a node keeps for subscribers that join late |
 //! | [`keys`] | stream keys by epoch, and the guarantee against repeated nonces |
@@ -33,5 +35,7 @@ pub mod mailbox;
 pub mod module;
 pub mod modules;
 pub mod packet;
+pub mod relay;
 pub mod replay;
 pub mod route;
+pub mod source;

@@ -20,7 +20,7 @@
 //! planned move. Meanwhile the node that found the silence measures the link's round trip again, so
 //! that the move is decided on fresh values.
 //!
-//! *What it does not do.* It stores no ADU ([`Keep`](crate::session::Keep)) and does not detect
+//! *What it does not do.* It stores no ADU (`Keep` of the data path) and does not detect
 //! silence ([`Pulse`](thalweg_link::pulse::Pulse)): the driver has both.
 //!
 //! *Sources.* docs/concepts/continuity.md; docs/reference/protocol.md §4.4, §4.5; spec RA-12, RA-13.

@@ -53,20 +53,16 @@ mod past;
 #[cfg(test)]
 mod tests;
 
-use core::ops::RangeInclusive;
-
-use thalweg_base::adu::{Importance, Mark};
+use thalweg_base::adu::Mark;
 use thalweg_base::event::DropCause;
 
 pub use account::{Account, Patience, Place};
 pub use book::{Loss, NOTE_INTERVAL, Reading};
 pub use disbelief::Disbelief;
 pub use pace::{EVERY, SETTLE, SLACK};
+pub use thalweg_base::count::{BANDS, Band, Counts, Marked};
 
 pub(crate) use book::Book;
-
-/// Number of importance bands.
-pub const BANDS: usize = 8;
 
 /// The first counter number after the drop causes.
 const ARRIVED: u8 = 24;
@@ -76,10 +72,6 @@ const DELIVERED: u8 = ARRIVED + Mark::COUNT as u8 + 1;
 
 /// The one counter that has no band: everything was copied.
 const ALL_COPIED: u8 = (DELIVERED + 2) << 3;
-
-/// Importances that are counted together: 0 to 31 in the first band, 224 to 255 in the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Band(u8);
 
 /// What a counter counts, apart from the band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,56 +89,6 @@ pub enum What {
     AllCopied,
 }
 
-/// ADUs by mark and band.
-pub type Marked = [[u64; BANDS]; Mark::COUNT];
-
-/// One node's counts of one plan's ADUs since it began to count: by importance band, and on its
-/// hops also by mark.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Received completely, or refused; at the source, given by the producer.
-    pub arrived: Marked,
-    /// Handed to the next link.
-    pub sent: Marked,
-    /// Of the ADUs sent, those that left: acknowledged, refused by the next node, or transmitted on
-    /// a link without acknowledgements.
-    pub left: Marked,
-    /// Of the ADUs sent, those given up.
-    pub failed: Marked,
-    /// Handed to subscribers on this node.
-    pub delivered: [u64; BANDS],
-    /// Dropped, before or after sending.
-    pub dropped: [[u64; BANDS]; DropCause::ALL.len()],
-    /// The end of the stream was copied here for this plan.
-    pub is_end_copied: bool,
-    /// At the source: the sink's receipts confirm them, whichever path they took.
-    pub had: [u64; BANDS],
-    /// At the source: given again under another plan because this plan's path is broken.
-    pub resent: [u64; BANDS],
-}
-
-impl Band {
-    /// Returns every band, the least important first.
-    pub fn all() -> impl Iterator<Item = Self> {
-        (0..BANDS as u8).map(Self)
-    }
-
-    /// Returns the band of an importance.
-    pub const fn of(importance: Importance) -> Self {
-        Self(importance.0 >> 5)
-    }
-
-    /// Returns the index, 0 to `BANDS` − 1.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// Returns the importances in this band.
-    pub const fn importances(self) -> RangeInclusive<u8> {
-        (self.0 << 5)..=(self.0 << 5 | 31)
-    }
-}
-
 impl What {
     /// Returns the byte that names this counter on the wire.
     pub const fn number(self, band: Band) -> u8 {
@@ -157,12 +99,12 @@ impl What {
             Self::Returned => DELIVERED + 1,
             Self::AllCopied => return ALL_COPIED,
         };
-        what << 3 | band.0
+        what << 3 | band.number()
     }
 
     /// Returns the counter that a byte names; `None` for a counter of a later version.
     pub fn from_number(number: u8) -> Option<(Self, Band)> {
-        let band = Band(number & 7);
+        let band = Band::from_number(number);
         if number == ALL_COPIED {
             return Some((Self::AllCopied, band));
         }
@@ -175,60 +117,6 @@ impl What {
             cause => Self::Dropped(*DropCause::ALL.get(usize::from(cause))?),
         };
         Some((what, band))
-    }
-}
-
-impl Counts {
-    /// Counts an ADU that was received completely, or refused, by its mark.
-    pub const fn arrive(&mut self, mark: Mark, band: Band) {
-        self.arrived[mark.index()][band.index()] += 1;
-    }
-
-    /// Counts an ADU that is handed to the next link with a mark.
-    pub const fn send(&mut self, mark: Mark, band: Band) {
-        self.sent[mark.index()][band.index()] += 1;
-    }
-
-    /// Counts an ADU that was sent and has left.
-    pub const fn leave(&mut self, mark: Mark, band: Band) {
-        self.left[mark.index()][band.index()] += 1;
-    }
-
-    /// Counts an ADU that was sent and is dropped.
-    pub const fn fail(&mut self, mark: Mark, band: Band, cause: DropCause) {
-        self.disown(mark, band);
-        self.give_up(band, cause);
-    }
-
-    /// Counts an ADU that was sent and is given up without a cause: the upstream node accounts for
-    /// it.
-    pub const fn disown(&mut self, mark: Mark, band: Band) {
-        self.failed[mark.index()][band.index()] += 1;
-    }
-
-    /// Counts an ADU that is dropped before it was sent.
-    pub const fn give_up(&mut self, band: Band, cause: DropCause) {
-        self.dropped[cause.index()][band.index()] += 1;
-    }
-
-    /// Returns how many ADUs of a band arrived.
-    pub fn arrived(&self, band: Band) -> u64 {
-        self.arrived.iter().map(|bands| bands[band.index()]).sum()
-    }
-
-    /// Counts an ADU that is handed to a subscriber.
-    pub const fn deliver(&mut self, band: Band) {
-        self.delivered[band.index()] += 1;
-    }
-
-    /// Counts an ADU that was sent under this plan and that its sink reports to have.
-    pub const fn have(&mut self, band: Band) {
-        self.had[band.index()] += 1;
-    }
-
-    /// Counts an ADU of this plan that is given again under another one.
-    pub const fn resend(&mut self, band: Band) {
-        self.resent[band.index()] += 1;
     }
 }
 

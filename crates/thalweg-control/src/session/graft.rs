@@ -25,20 +25,12 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use thalweg_base::feed::Given;
 use thalweg_base::id::{Epoch, NodeId};
 use thalweg_base::time::Instant;
 
 use super::deployment::{Deployment, Graft};
 use super::{Part, Session, Sink};
-
-/// A plan that the source sends ADUs under.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
-    /// The plan.
-    pub epoch: Epoch,
-    /// The plans in force that it feeds: itself, and its grafts.
-    pub serves: Vec<Epoch>,
-}
 
 impl Session {
     /// Returns the best graft for a sink's plan, if there is a base.

@@ -14,8 +14,8 @@
 //! that is renewed: what a dead source leaves behind expires.
 //!
 //! ADUs sent under a plan with a broken path (by the map, or by a report of a silent node) and not
-//! acknowledged ([`Keep`]) are resent as soon as a plan with an intact path is in force. The sinks
-//! of a held stream ([`Hold`]) may be unreachable for the hold time, and have no plan meanwhile.
+//! acknowledged are resent as soon as a plan with an intact path is in force; the data path keeps
+//! them. The sinks of a held stream may be unreachable for the hold time, and have no plan meanwhile.
 //!
 //! *What it does not do.* It neither plans nor sends nor holds keys; it emits requests ([`Output`]).
 //!
@@ -27,14 +27,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use thalweg_base::id::{Epoch, NodeId};
+use thalweg_base::limits::KEEP_AGE_MAX;
 use thalweg_base::time::{Duration, Instant};
 
 mod absence;
-mod awaited;
 mod deployment;
 mod graft;
-mod hold;
-mod keep;
 mod leave;
 mod look;
 mod output;
@@ -44,22 +42,23 @@ mod standby;
 #[cfg(test)]
 mod tests;
 
-pub use awaited::Awaited;
 pub use deployment::Graft;
 use deployment::{Deployment, Renewals};
-pub use graft::Given;
-pub use hold::{Dropped, Due, Hold, Sinkward};
-pub use keep::{KEEP_AGE_MAX, Keep};
 use look::ReplanPace;
 pub use look::{LOOK_PACE, SINKS_FEW};
 pub use output::{Output, Part};
 pub use rekey::REKEY_MIN;
 use rekey::Rekey;
 use retiring::Retiring;
-pub use thalweg_base::feed::Feed;
+pub use thalweg_base::feed::{Feed, Given, Sinkward};
 
 /// Lifetime of what is installed on a node without a renewal.
 pub const LEASE: Duration = Duration::from_secs(30);
+
+const _: () = assert!(
+    LEASE.as_nanos() == KEEP_AGE_MAX.as_nanos(),
+    "what is kept for a sink lives as long as its subscription"
+);
 
 /// Interval of renewals of leases and subscriptions: two of them may be lost.
 pub const RENEW: Duration = Duration::from_secs(10);

@@ -10,6 +10,8 @@
 
 use core::fmt;
 
+use thalweg_base::event::DropCause;
+
 /// Why a whole connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CloseCode {
@@ -85,6 +87,16 @@ impl CloseCode {
 }
 
 impl StreamCode {
+    /// Returns the code for the sender of an ADU that is dropped here for this cause; it says whether
+    /// the neighbour was at fault.
+    pub const fn of_drop(cause: DropCause) -> Self {
+        match cause {
+            DropCause::Filtered | DropCause::Expired => Self::Whole,
+            DropCause::PathLost => Self::Cancelled,
+            _ => Self::Protocol,
+        }
+    }
+
     /// Returns the code of a number.
     pub const fn from_number(number: u64) -> Self {
         match number {

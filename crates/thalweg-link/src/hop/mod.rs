@@ -11,7 +11,6 @@
 
 mod code;
 mod end;
-pub mod lag;
 pub mod narrow;
 mod pieces;
 pub mod rank;
@@ -181,6 +180,19 @@ impl Outcome {
             Self::Preempted => Some(DropCause::Preempted),
             Self::Dependant => Some(DropCause::Dependant),
             Self::Oversized => Some(DropCause::Oversized),
+        }
+    }
+
+    /// Returns the cause under which this node accounts for the ADU; `None` if it left, or if the
+    /// next node accounts for it.
+    pub const fn accounted_cause(self) -> Option<DropCause> {
+        match self {
+            // A node that does not know the plan cannot account for its ADUs, and a deadline
+            // expires here first.
+            Self::Refused(StreamCode::UnknownStream | StreamCode::Expired) => self.drop_cause(),
+            // The node that refuses an ADU accounts for it.
+            Self::Refused(_) => None,
+            _ => self.drop_cause(),
         }
     }
 

@@ -11,5 +11,6 @@
 mod outlet;
 mod pulse;
 
-pub(crate) use outlet::{Order, Outlet, Plan, Served};
+pub(crate) use outlet::{Order, Outlet};
 pub(crate) use pulse::{Heard, monitor_neighbours};
+pub(crate) use thalweg_dataplane::source::{Plan, Served};

@@ -192,14 +192,14 @@ impl Forwarder {
             Err(Refusal::Dropped(cause)) => {
                 route.counts.received();
                 route.refused(&header, cause);
-                return adu.body.refuse(code(cause));
+                return adu.body.refuse(StreamCode::of_drop(cause));
             }
         };
         route.counts.received();
         let copies = usize::from(route.installation().next.is_some()) + branches.len();
         if !self.lag_meter.admits(&header, copies, self.clock.now()) {
             route.refused(&header, DropCause::Expired);
-            return adu.body.refuse(code(DropCause::Expired));
+            return adu.body.refuse(StreamCode::of_drop(DropCause::Expired));
         }
         // A plan with a queue keeps using it, so that no ADU overtakes the queued ones.
         if route.part.is_repaired()
@@ -421,14 +421,6 @@ fn sequence(route: &Route) -> OrderedId {
     OrderedId {
         stream: part.stream,
         epoch: part.epoch,
-    }
-}
-
-/// Returns the stream code for a dropped ADU; it says whether the neighbour was at fault.
-fn code(cause: DropCause) -> StreamCode {
-    match cause {
-        DropCause::Filtered | DropCause::Expired => StreamCode::Whole,
-        _ => StreamCode::Protocol,
     }
 }
 

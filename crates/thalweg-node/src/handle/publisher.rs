@@ -7,10 +7,9 @@ use thalweg_base::adu::{Adu, Flags, Header, Importance, MediaTime};
 use thalweg_base::event::DropCause;
 use thalweg_base::id::{Epoch, Sequence, StreamId, StreamName};
 use thalweg_base::limits::ADU_PAYLOAD_BYTES_MAX;
-use thalweg_base::needs::{Needs, Reliability};
-use thalweg_base::time::{Duration, Instant};
-use thalweg_control::session::KEEP_AGE_MAX;
-use thalweg_dataplane::route;
+use thalweg_base::needs::Needs;
+use thalweg_base::time::Instant;
+use thalweg_dataplane::{route, source};
 use tokio::sync::watch;
 
 use super::{Handle, Losses, PublishError, Sendable};
@@ -20,15 +19,7 @@ use crate::status::LedgerStatus;
 
 /// How long the end of a stream waits for ADUs without a deadline that are under way, and for room
 /// for its end marker.
-pub(crate) const FINISH_MAX: StdDuration = StdDuration::from_secs(30);
-
-/// How long the end of a stream waits for progress of a sink: longer than a dead link takes to leave
-/// the map (8 s). The sinks' pace bounds the total
-/// ([`thalweg_control::session::Keep::poll_acknowledged`]).
-const DRAIN_MAX: Duration = Duration::from_secs(10);
-
-/// The same for a stream that must arrive whole: as long as its kept ADUs may be resent.
-const DRAIN_FULL_MAX: Duration = KEEP_AGE_MAX;
+pub(crate) const FINISH_MAX: StdDuration = StdDuration::from_nanos(source::FINISH_MAX.as_nanos());
 
 /// How long the end of a stream waits for the nodes' last accounts: one report interval of a
 /// second, and the path.
@@ -271,17 +262,6 @@ impl Publisher {
         }
     }
 
-    /// Returns how long the end of the stream waits for progress of a sink.
-    fn drain_time(&self) -> Duration {
-        let usual = match self.needs.reliability {
-            Reliability::Full => DRAIN_FULL_MAX,
-            Reliability::None | Reliability::UntilDeadline | Reliability::Repaired => DRAIN_MAX,
-        };
-        // What a stream promises to deliver is kept for its sinks that long, also past its end.
-        let promised = self.needs.waits().unwrap_or(Duration::ZERO);
-        usual.max(promised).max(self.needs.hold)
-    }
-
     /// Returns the number of leading ADUs that need not be published again if the node is lost now:
     /// the next node has them, or they were dropped. More ADUs may have ended, since they end in
     /// any order.
@@ -353,7 +333,7 @@ impl Publisher {
         let ended = tokio::time::timeout(FINISH_MAX, self.carry(end)).await;
         if matches!(ended, Ok(Ok(()))) {
             let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
-            outlet.settled(self.drain_time()).await;
+            outlet.settled().await;
             let flushed = self.handle.forwarder.flush(self.published.stream);
             let _ = tokio::time::timeout(FINISH_MAX, flushed).await;
         }

@@ -1,71 +1,62 @@
 //! One virtual node: the node's own state machines on an event queue instead of tasks and sockets.
 //!
-//! All decisions are the product's: the control plane (`thalweg_control::control`), the routes and lifts
-//! (`thalweg_dataplane`), the subscriber's mailbox, QUIC in virtual time ([`crate::transport`]). A host only
-//! joins them, as `thalweg-node` does with threads, and imitates none of them:
+//! All decisions are the product's: the control plane (`thalweg_control::control`), the data path
+//! (`thalweg_dataplane`: `relay`, `source`, the subscriber's mailbox), QUIC in virtual time
+//! ([`crate::transport`]). A host only joins them, as `thalweg-node` does with threads, and imitates none of
+//! them:
 //!
 //! ```text
-//!            publishers ─► route, lift ─► port ═══► line
-//!  line ═══► port ─► admit ─► route, lift ─► port ═══► line   Controller: frames, parts to install
-//!                                    └─► subscribers
+//!            publishers ─┐
+//!  line ═══► port ───────┴─► Relay ─┬─► port ═══► line   Controller: frames, parts to install
+//!                                   └─► subscribers
 //! ```
 //!
 //! A host runs on its own skewed clock; the watch uses world time.
 //!
-//! | file | what it does |
+//! | file | what it owns or does |
 //! |---|---|
-//! | `neighbour` | ports: dials, links up and down, events |
-//! | `control` | executes the control plane's outputs |
-//! | `carry` | the data path: arrival, forwarding, outcomes |
-//! | `cast` | copies ADUs for grafted plans |
-//! | `account` | counts ADUs and reports the counts to the control plane |
-//! | `continuity` | silent neighbours, receipts, resending |
+//! | `mind` | the control plane, with the host's keys |
+//! | `ports` | links: dials, events, measurements |
+//! | `carriage` | the data path: the product's machine, its actions carried out |
 //! | `publisher`, `subscriber` | the world's programs |
 //! | `stall` | stalled programs and frozen hosts |
-//! | `withhold` | drops a share of what it should forward |
+//! | `orders` | executes the control plane's outputs |
+//! | `events` | handles the ports' events |
 
-mod account;
-mod carry;
-mod cast;
-mod continuity;
-mod control;
-mod hold;
-mod neighbour;
+mod carriage;
+mod events;
+mod mind;
+mod orders;
+mod ports;
 mod publisher;
 mod stall;
 mod subscriber;
-mod transit;
-mod withhold;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use thalweg_base::id::{Epoch, Sequence, StreamId};
+use thalweg_base::id::StreamId;
 use thalweg_base::limits::{ADUS_IN_FLIGHT_MAX, EPOCHS_PER_STREAM_MAX, RECORDS_MAX};
 use thalweg_base::random::SplitMix;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::Ratio;
-use thalweg_control::control::{Controller, Peer, Settings};
+use thalweg_control::control::{Peer, Settings};
+use thalweg_control::ledger::Reading;
 use thalweg_dataplane::lift::INPUT_PACKETS_MAX;
-use thalweg_dataplane::mailbox::Received;
-use thalweg_dataplane::packet::{POOL_BYTES_DEFAULT, Pool};
-use thalweg_dataplane::replay::Replay;
-use thalweg_link::hop::CloseCode;
 
 use crate::clock::Clock;
 use crate::keys::{HostKeys, Ring, node_id};
 use crate::trace::{Happening, Kind};
-use crate::transport::{Datagram, RecvId, SendId};
+use crate::transport::Datagram;
 use crate::watch::Watch;
 
-use account::Accounts;
-use carry::{Intake, Part};
-use neighbour::Neighbour;
-pub(crate) use neighbour::next_to;
-use publisher::Publisher;
-use stall::{Frozen, Stalled};
-use subscriber::Subscriber;
-use transit::Transit;
+use carriage::{Carriage, Scene};
+use mind::Mind;
+use ports::Ports;
+pub(crate) use ports::next_to;
+use publisher::Publishers;
+use stall::Frozen;
+use subscriber::Subscribers;
 
 /// How long a stopping node waits for its publishers to end: as the node does.
 const PUBLISHERS_GRACE: Duration = Duration::from_secs(3);
@@ -114,36 +105,17 @@ pub struct Parcel {
 pub struct Host {
     place: usize,
     clock: Clock,
-    keys: HostKeys,
-    controller: Controller,
     rng: SplitMix,
-    neighbours: BTreeMap<usize, Neighbour>,
-    parts: BTreeMap<(StreamId, Epoch), Part>,
-    /// Plans grafted here, by their base plan; each with the sequence number at which its copies end, if set.
-    casts: BTreeMap<(StreamId, Epoch), BTreeMap<Epoch, Option<Sequence>>>,
-    /// ADUs kept for sinks that join late.
-    replay: Replay,
-    intakes: BTreeMap<(usize, RecvId), Intake>,
-    transits: BTreeMap<(usize, SendId), Transit>,
-    accounts: Accounts,
-    /// What was received of each stream that ends here.
-    received: BTreeMap<StreamId, Received>,
-    publishers: Vec<Publisher>,
-    subscribers: Vec<Subscriber>,
-    pool: Pool,
+    mind: Mind,
+    ports: Ports,
+    carriage: Carriage,
+    publishers: Publishers,
+    subscribers: Subscribers,
     phase: Phase,
-    /// The share of what it should forward that it drops silently.
-    withheld: Ratio,
-    /// An additional subscriber that stalls, or has stalled.
-    stalled: Option<Stalled>,
     /// Set while the host is frozen.
     frozen: Option<Frozen>,
-    /// When links are measured next, and until when measuring goes on.
-    measure: Instant,
-    measure_until: Instant,
     /// The clock's reading at the last check.
     last: Instant,
-    outgoing: VecDeque<Outgoing>,
 }
 
 /// How a host is started.
@@ -184,7 +156,7 @@ impl Host {
         let now = clock.local(watch.now);
         let id = node_id(&name);
         let mut rng = SplitMix::new(seed);
-        let mut keys = HostKeys::new(ring, id, rng.next_u64());
+        let keys = HostKeys::new(ring, id, rng.next_u64());
         let settings = Settings {
             id,
             name,
@@ -193,33 +165,20 @@ impl Host {
             weights: watch.world.weights,
             since_1970: SINCE_1970,
         };
-        let controller = Controller::new(settings, now, &mut keys);
+        let mind = Mind::new(settings, keys, now);
         watch.note(Happening::at(Kind::Start, place));
         let mut host = Self {
             place,
             clock,
-            keys,
-            controller,
-            neighbours: neighbour::open_ports(place, generation, &dials, now, &mut rng, watch),
+            mind,
+            ports: Ports::open(place, generation, &dials, now, &mut rng, watch),
             rng,
-            parts: BTreeMap::new(),
-            casts: BTreeMap::new(),
-            replay: Replay::default(),
-            intakes: BTreeMap::new(),
-            transits: BTreeMap::new(),
-            accounts: Accounts::default(),
-            received: BTreeMap::new(),
-            publishers: Vec::new(),
-            subscribers: Vec::new(),
-            pool: Pool::new(POOL_BYTES_DEFAULT),
+            carriage: Carriage::new(place),
+            publishers: Publishers::new(place),
+            subscribers: Subscribers::new(place),
             phase: Phase::Running,
-            withheld: Ratio::ZERO,
-            stalled: None,
             frozen: None,
-            measure: Instant::NEVER,
-            measure_until: now,
             last: now,
-            outgoing: VecDeque::new(),
         };
         host.open_programs(watch);
         host.settle(watch);
@@ -228,24 +187,16 @@ impl Host {
 
     fn open_programs(&mut self, watch: &mut Watch<'_>) {
         let world = watch.world;
-        let name = &watch.names[self.place];
-        let published = world
-            .streams
-            .iter()
-            .enumerate()
-            .filter(|(_, stream)| stream.from == *name);
-        let published: Vec<usize> = published.map(|(at, _)| at).collect();
-        let sink =
-            |stream: &thalweg_planner::model::Stream| stream.to.iter().position(|to| to == name);
-        let wanted = world.streams.iter().enumerate();
-        let wanted: Vec<_> = wanted
-            .filter_map(|(at, stream)| Some((at, sink(stream)?)))
-            .collect();
-        for stream in published {
-            self.publish(stream, watch);
+        let (name, now) = (watch.names[self.place].clone(), self.now(watch));
+        for (at, stream) in world.streams.iter().enumerate() {
+            if stream.from == name {
+                self.publishers.publish(at, &mut self.mind, now, watch);
+            }
         }
-        for (stream, sink) in wanted {
-            self.subscribe(stream, sink, watch);
+        for (at, stream) in world.streams.iter().enumerate() {
+            if stream.to.contains(&name) {
+                self.subscribers.subscribe(at, &mut self.mind, now, watch);
+            }
         }
     }
 
@@ -253,12 +204,39 @@ impl Host {
         self.clock.local(watch.now)
     }
 
+    /// Returns the data path, and what its actions concern.
+    fn scene<'s, 'w>(&'s mut self, watch: &'s mut Watch<'w>) -> (&'s mut Carriage, Scene<'s, 'w>) {
+        let now = self.now(watch);
+        let scene = Scene {
+            now,
+            ports: &mut self.ports,
+            subscribers: &mut self.subscribers,
+            watch,
+        };
+        (&mut self.carriage, scene)
+    }
+
+    fn with_publishers<T>(
+        &mut self,
+        watch: &mut Watch<'_>,
+        change: impl FnOnce(&mut Publishers, &mut Carriage, &mut Scene<'_, '_>) -> T,
+    ) -> T {
+        let mut scene = Scene {
+            now: self.clock.local(watch.now),
+            ports: &mut self.ports,
+            subscribers: &mut self.subscribers,
+            watch,
+        };
+        change(&mut self.publishers, &mut self.carriage, &mut scene)
+    }
+
     /// Handles a datagram that left a line.
     pub fn handle_parcel(&mut self, from: usize, parcel: Parcel, watch: &mut Watch<'_>) {
-        if let Some(parcel) = self.keep_if_frozen(from, parcel) {
-            self.receive(from, parcel, watch);
-            self.settle(watch);
+        if let Some(frozen) = &mut self.frozen {
+            return frozen.keep(from, parcel);
         }
+        self.receive(from, parcel, watch);
+        self.settle(watch);
     }
 
     /// Handles the timers that are due.
@@ -267,17 +245,26 @@ impl Host {
             return;
         }
         let now = self.now(watch);
-        self.advance_ports(now, watch);
-        self.check_pulses(now);
-        if self.accounts.poll_timeout() <= now {
-            self.report_counts(now);
+        self.ports.handle_timeout(now);
+        for (peer, hearing) in self.ports.check_pulses(now) {
+            self.mind.handle_hearing(peer, hearing, now);
         }
-        self.measure_links(now);
-        if self.controller.poll_timeout() <= now {
-            self.report_counts(now);
-            self.controller.handle_timeout(now, &mut self.keys);
+        if self.carriage.relay().poll_timeout() <= now {
+            self.report(now);
+        }
+        for (peer, sample) in self.ports.take_samples(now) {
+            self.mind.handle_sample(peer, sample, now);
+        }
+        if self.mind.poll_timeout() <= now {
+            self.report(now);
+            self.mind.handle_timeout(now);
         }
         self.settle(watch);
+    }
+
+    /// Reports counts and receipts to the control plane.
+    fn report(&mut self, now: Instant) {
+        self.carriage.report(&self.subscribers, &mut self.mind, now);
     }
 
     /// Begins to stop: publishers end their streams, then links are drained.
@@ -287,8 +274,8 @@ impl Host {
             let now = self.now(watch);
             self.phase = Phase::Ending(now + PUBLISHERS_GRACE, now + LEAVE_MAX);
             watch.fates.handle_leaving(self.place, watch.now);
-            self.controller.leave(now, &mut self.keys);
-            self.finish_publishers(now);
+            self.mind.leave(now);
+            self.publishers.finish(now);
             self.settle(watch);
         }
     }
@@ -297,8 +284,54 @@ impl Host {
     pub fn handle_end(&mut self, watch: &mut Watch<'_>) {
         self.handle_thaw(watch);
         let now = self.now(watch);
-        self.finish_publishers(now);
+        self.publishers.finish(now);
         self.settle(watch);
+    }
+
+    /// Kills the programs that publish here and starts them again.
+    pub fn handle_republish(&mut self, watch: &mut Watch<'_>) {
+        // A node that stops takes no publisher.
+        if self.phase == Phase::Running {
+            let now = self.now(watch);
+            self.publishers.republish(&mut self.mind, now, watch);
+            self.settle(watch);
+        }
+    }
+
+    /// Withholds this share of what it should send on from now on.
+    pub const fn handle_withhold(&mut self, share: Ratio) {
+        self.carriage.withhold(share);
+    }
+
+    /// Returns whether it withholds anything.
+    pub fn withholds(&self) -> bool {
+        self.carriage.withholds()
+    }
+
+    /// Adds a stalled program to this host, or lets it take what comes from now on.
+    pub fn handle_stall(&mut self, is_resumed: bool, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        self.subscribers.stall(is_resumed, now, watch);
+        self.settle(watch);
+    }
+
+    /// Freezes the host.
+    pub fn handle_freeze(&mut self, watch: &mut Watch<'_>) {
+        self.frozen.get_or_insert_default();
+        watch.fates.handle_frozen(self.place, watch.now);
+    }
+
+    /// Thaws the host and handles the datagrams waiting in its sockets.
+    pub fn handle_thaw(&mut self, watch: &mut Watch<'_>) {
+        let Some(frozen) = self.frozen.take() else {
+            return;
+        };
+        watch.fates.handle_thawed(self.place, watch.now);
+        // Timers come first: they are long due, and the tasks that read the sockets are woken by them.
+        self.handle_timeout(watch);
+        for (from, parcel) in frozen.into_waiting() {
+            self.handle_parcel(from, parcel, watch);
+        }
     }
 
     /// Returns whether it has stopped.
@@ -309,40 +342,43 @@ impl Host {
     /// Returns the next datagram to put on a line.
     pub fn poll_outgoing(&mut self, watch: &Watch<'_>) -> Option<Outgoing> {
         let now = self.now(watch);
-        if let Some(outgoing) = self.outgoing.pop_front() {
-            return Some(outgoing);
-        }
-        for (to, neighbour) in &mut self.neighbours {
-            if let Some(parcel) = neighbour.poll_parcel(now) {
-                return Some(Outgoing { to: *to, parcel });
-            }
-        }
-        None
+        self.ports.poll_outgoing(now)
     }
 
     /// Returns when [`Host::handle_timeout`] is due, in world time.
     pub fn poll_timeout(&self, watch: &Watch<'_>) -> Instant {
-        let ports = self.neighbours.values().map(Neighbour::poll_timeout);
-        let readers = self.subscribers.iter().map(Subscriber::poll_timeout);
+        if self.frozen.is_some() {
+            return Instant::NEVER;
+        }
+        let now = self.now(watch);
         let phase = match self.phase {
             // The earlier of the two times that are still to come.
             Phase::Ending(until, passed) => {
-                let now = self.now(watch);
                 let ends = [until, passed].into_iter().filter(|end| *end > now);
                 ends.min().unwrap_or(now)
             }
             Phase::Draining(until) => until,
             Phase::Running | Phase::Gone => Instant::NEVER,
         };
-        let local = ports.chain(readers).min().unwrap_or(Instant::NEVER);
-        let local = local.min(self.controller.poll_timeout()).min(phase);
-        let local = local.min(self.accounts.poll_timeout()).min(self.measure);
-        let publishers = self
-            .publishers
-            .iter()
-            .map(|publisher| publisher.poll_timeout(self.clock, self.now(watch)));
-        let publishers = publishers.min().unwrap_or(Instant::NEVER);
-        self.delay_if_frozen(self.clock.world(local).min(publishers).max(watch.now))
+        let local = self.ports.poll_timeout();
+        let local = local.min(self.subscribers.poll_timeout()).min(phase);
+        let local = local.min(self.mind.poll_timeout());
+        let local = local.min(self.carriage.relay().poll_timeout());
+        let publishers = self.publishers.poll_timeout(self.clock, now);
+        self.clock.world(local).min(publishers).max(watch.now)
+    }
+
+    /// Returns the ledger reading of each stream published here, as the control plane knows it.
+    pub fn readings(&self) -> Vec<(StreamId, Reading)> {
+        let streams = self.publishers.streams();
+        streams
+            .filter_map(|stream| Some((stream, self.mind.reading(stream)?)))
+            .collect()
+    }
+
+    /// Returns whether a publisher here keeps ADUs that its sinks may still want.
+    pub fn is_keeping(&self, watch: &Watch<'_>) -> bool {
+        self.publishers.are_keeping(self.now(watch))
     }
 
     /// Handles outputs and events until nothing is left to do at this moment.
@@ -356,29 +392,35 @@ impl Host {
                 break;
             }
         }
-        self.serve_subscribers(watch);
+        let now = self.now(watch);
+        self.subscribers.serve(&mut self.mind, now, watch);
         self.check(watch);
+    }
+
+    fn pump_publishers(&mut self, watch: &mut Watch<'_>) -> bool {
+        let mut scene = Scene {
+            now: self.clock.local(watch.now),
+            ports: &mut self.ports,
+            subscribers: &mut self.subscribers,
+            watch,
+        };
+        self.publishers
+            .pump(&mut self.mind, &mut self.carriage, &mut scene)
     }
 
     fn advance_phase(&mut self, watch: &Watch<'_>) -> bool {
         let now = self.now(watch);
         match self.phase {
             Phase::Ending(until, passed)
-                if (until <= now || self.publishers.iter().all(Publisher::is_over))
-                    && (passed <= now || !self.controller.is_passed()) =>
+                if (until <= now || self.publishers.are_over())
+                    && (passed <= now || !self.mind.is_passed()) =>
             {
-                for neighbour in self.neighbours.values_mut() {
-                    neighbour.drain(now, CloseCode::Shutdown, SHUTDOWN_GRACE);
-                }
+                self.ports.drain(now, SHUTDOWN_GRACE);
                 self.phase = Phase::Draining(now + SHUTDOWN_GRACE);
                 true
             }
             Phase::Draining(until) => {
-                let is_drained = self
-                    .neighbours
-                    .values()
-                    .all(|neighbour| !neighbour.port.is_up());
-                if until <= now || is_drained {
+                if until <= now || self.ports.links().all(|(_, is_up)| !is_up) {
                     self.phase = Phase::Gone;
                 }
                 false
@@ -395,7 +437,7 @@ impl Host {
             watch.add_violation(self.place, None, what);
         }
         self.last = now;
-        let records = self.controller.directory().records().count();
+        let records = self.mind.records();
         if records > RECORDS_MAX {
             watch.add_violation(
                 self.place,
@@ -403,19 +445,17 @@ impl Host {
                 format!("it holds {records} records, more than {RECORDS_MAX}"),
             );
         }
-        let flows = 2 * ADUS_IN_FLIGHT_MAX as usize * self.neighbours.len().max(1);
-        let flowing = self.intakes.len().max(self.transits.len());
+        let flows = 2 * ADUS_IN_FLIGHT_MAX as usize * self.ports.links().count().max(1);
+        let (arriving, sent) = self.carriage.relay().in_flight();
+        let flowing = arriving.max(sent);
         if flowing > flows {
             let what = format!("{flowing} ADUs are in flight, more than {flows}");
             watch.add_violation(self.place, None, what);
         }
         let mut plans: BTreeMap<StreamId, usize> = BTreeMap::new();
-        for ((stream, _), part) in &self.parts {
-            *plans.entry(*stream).or_default() += 1;
-            let inside = part
-                .lift
-                .as_ref()
-                .map_or(0, thalweg_dataplane::lift::Lift::packets_inside);
+        for ((stream, _), part) in self.carriage.relay().parts() {
+            *plans.entry(stream).or_default() += 1;
+            let inside = part.packets_inside();
             if inside > INPUT_PACKETS_MAX {
                 watch.add_violation(
                     self.place,

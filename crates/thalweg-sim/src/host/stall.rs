@@ -14,7 +14,7 @@ use thalweg_base::needs::Reliability;
 use thalweg_base::time::Instant;
 use thalweg_dataplane::mailbox::{Mail, Mailbox, TAKE_GRACE};
 
-use super::{Host, Parcel};
+use super::Parcel;
 use crate::watch::Watch;
 
 /// Datagrams that wait in the sockets of a frozen host: about Linux's default for a UDP socket.
@@ -33,26 +33,29 @@ pub(super) struct Stalled {
 #[derive(Debug, Default)]
 pub(super) struct Frozen(VecDeque<(usize, Parcel)>);
 
-impl Host {
-    /// Adds a stalled program to this host, or lets it take what comes from now on.
-    pub fn handle_stall(&mut self, is_resumed: bool, watch: &mut Watch<'_>) {
-        self.stalled.get_or_insert_default().is_resumed = is_resumed;
-        self.take_stalled(watch);
-        self.settle(watch);
+impl Stalled {
+    /// Lets the program take what comes from now on, or stalls it.
+    pub(super) fn resume(
+        &mut self,
+        is_resumed: bool,
+        now: Instant,
+        place: usize,
+        watch: &mut Watch<'_>,
+    ) {
+        self.is_resumed = is_resumed;
+        self.take(now, place, watch);
     }
 
-    /// Puts an ADU into the stalled program's mailbox, if there is one.
-    pub(super) fn post_stalled(
+    /// Puts an ADU into the program's mailbox.
+    pub(super) fn post(
         &mut self,
         adu: &Adu,
         reliability: Reliability,
+        now: Instant,
+        place: usize,
         watch: &mut Watch<'_>,
     ) {
-        let now = self.now(watch);
-        let Some(stalled) = &mut self.stalled else {
-            return;
-        };
-        let mailbox = stalled.mailboxes.entry(adu.header.stream);
+        let mailbox = self.mailboxes.entry(adu.header.stream);
         let mailbox = mailbox.or_insert_with(|| Mailbox::new(true));
         // Drops here concern only the stalled program, which is in no account.
         let _ = mailbox.put(adu.clone(), reliability, (reliability, false), now);
@@ -61,18 +64,16 @@ impl Host {
         let (_, bytes) = mailbox.size();
         if bytes > most {
             let what = format!("{bytes} bytes are queued for a stalled program");
-            watch.add_violation(self.place, None, what);
+            watch.add_violation(place, None, what);
         }
-        self.take_stalled(watch);
+        self.take(now, place, watch);
     }
 
-    fn take_stalled(&mut self, watch: &mut Watch<'_>) {
-        let now = self.now(watch);
-        let place = self.place;
-        let Some(stalled) = self.stalled.as_mut().filter(|one| one.is_resumed) else {
+    fn take(&mut self, now: Instant, place: usize, watch: &mut Watch<'_>) {
+        if !self.is_resumed {
             return;
-        };
-        for mailbox in stalled.mailboxes.values_mut() {
+        }
+        for mailbox in self.mailboxes.values_mut() {
             while let Some(mail) = mailbox.take(now) {
                 if let Mail::Adu(adu, reliability) = mail
                     && adu.header.deadline + TAKE_GRACE < now
@@ -84,49 +85,23 @@ impl Host {
         }
     }
 
-    /// Returns whether the stalled program exerts backpressure on a stream.
+    /// Returns whether the program exerts backpressure on a stream.
     pub(super) fn is_pressed(&self, stream: StreamId) -> bool {
-        let stalled = self.stalled.as_ref();
-        let mailbox = stalled.and_then(|stalled| stalled.mailboxes.get(&stream));
+        let mailbox = self.mailboxes.get(&stream);
         mailbox.is_some_and(|mailbox| mailbox.is_pressed(false))
     }
+}
 
-    /// Freezes the host.
-    pub fn handle_freeze(&mut self, watch: &mut Watch<'_>) {
-        self.frozen.get_or_insert_default();
-        watch.fates.handle_frozen(self.place, watch.now);
-    }
-
-    /// Keeps a datagram if the host is frozen, else returns it.
-    pub(super) fn keep_if_frozen(&mut self, from: usize, parcel: Parcel) -> Option<Parcel> {
-        let Some(Frozen(waiting)) = &mut self.frozen else {
-            return Some(parcel);
-        };
-        if waiting.len() < SOCKET_DATAGRAMS_MAX {
-            waiting.push_back((from, parcel));
-        }
-        None
-    }
-
-    /// Thaws the host and handles the datagrams waiting in its sockets.
-    pub fn handle_thaw(&mut self, watch: &mut Watch<'_>) {
-        let Some(Frozen(waiting)) = self.frozen.take() else {
-            return;
-        };
-        watch.fates.handle_thawed(self.place, watch.now);
-        // Timers come first: they are long due, and the tasks that read the sockets are woken by them.
-        self.handle_timeout(watch);
-        for (from, parcel) in waiting {
-            self.handle_parcel(from, parcel, watch);
+impl Frozen {
+    /// Keeps a datagram in its socket, if there is room.
+    pub(super) fn keep(&mut self, from: usize, parcel: Parcel) {
+        if self.0.len() < SOCKET_DATAGRAMS_MAX {
+            self.0.push_back((from, parcel));
         }
     }
 
-    /// Returns `due`, or never while the host is frozen.
-    pub(super) fn delay_if_frozen(&self, due: Instant) -> Instant {
-        if self.frozen.is_some() {
-            Instant::NEVER
-        } else {
-            due
-        }
+    /// Returns the datagrams that wait, the oldest first.
+    pub(super) fn into_waiting(self) -> VecDeque<(usize, Parcel)> {
+        self.0
     }
 }

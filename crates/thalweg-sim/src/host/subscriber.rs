@@ -14,20 +14,29 @@ use thalweg_base::id::{Sequence, StreamId};
 use thalweg_base::limits::KEEP_ADUS_MAX;
 use thalweg_base::needs::{Order, Reliability};
 use thalweg_base::time::{Duration, Instant};
-use thalweg_control::control::EndCause;
-use thalweg_control::ledger::Counts;
 use thalweg_dataplane::mailbox::{Coming, END_PATIENCE, Ending, Resequencer};
+use thalweg_dataplane::relay::Ended;
 
-use super::Host;
+use super::mind::Mind;
+use super::stall::Stalled;
 use crate::fate::Copy;
 use crate::watch::Watch;
 
 /// How often a stream that was cut off is looked at until it has been read.
 const END_LOOK: Duration = Duration::from_millis(100);
 
+/// The subscribers on a host.
+#[derive(Debug)]
+pub(super) struct Subscribers {
+    place: usize,
+    all: Vec<Subscriber>,
+    /// An additional subscriber that stalls, or has stalled.
+    stalled: Option<Stalled>,
+}
+
 /// A running subscriber.
 #[derive(Debug)]
-pub(super) struct Subscriber {
+struct Subscriber {
     /// The stream's index in the world.
     at: usize,
     in_sequence: bool,
@@ -56,7 +65,7 @@ fn patient() -> Resequencer {
 }
 
 impl Subscriber {
-    pub(super) fn poll_timeout(&self) -> Instant {
+    fn poll_timeout(&self) -> Instant {
         let end = self.cut_off.unwrap_or(Instant::NEVER);
         if self.has_ended || !self.in_sequence {
             return end;
@@ -71,16 +80,75 @@ impl Subscriber {
                 self.received >= total || now >= until && self.ending.poll(now)
             })
     }
+
+    /// Takes an ADU of its stream.
+    ///
+    /// Fails   with the cause if it came too late for its place
+    fn take(
+        &mut self,
+        adu: Adu,
+        reliability: Reliability,
+        copy: Option<Copy>,
+        (place, now): (usize, Instant),
+        watch: &mut Watch<'_>,
+    ) -> Ended {
+        let header = adu.header;
+        let arrived = (&header, adu.payload.len());
+        watch.model.handle_arrived((place, self.at), arrived, now);
+        let is_end = header.flags.contains(Flags::END);
+        if header.flags.contains(Flags::CUT_OFF) {
+            self.cut_off = Some(now);
+        }
+        let sequence = header.sequence.0;
+        if self.in_sequence {
+            let is_sent_again = reliability.is_sent_again();
+            if self.resequencer.handle_adu(adu, is_sent_again, now) != Coming::InTime {
+                return Err(DropCause::Expired);
+            }
+            if let Some(copy) = copy {
+                self.waiting.insert(sequence, copy);
+            }
+            return Ok(());
+        }
+        self.ending
+            .handle_adu(header, adu.payload.len(), reliability, now);
+        if is_end {
+            self.known = Some((sequence, now + END_PATIENCE));
+            return Ok(());
+        }
+        if let Some((_, until)) = &mut self.known {
+            *until = now + END_PATIENCE;
+        }
+        self.received += 1;
+        self.given.push(sequence);
+        if let Some(copy) = copy {
+            watch.delivered(place, copy, &adu.payload);
+        }
+        Ok(())
+    }
 }
 
-impl Host {
+impl Subscribers {
+    pub(super) const fn new(place: usize) -> Self {
+        Self {
+            place,
+            all: Vec::new(),
+            stalled: None,
+        }
+    }
+
     /// Subscribes to a stream of the world.
-    pub(super) fn subscribe(&mut self, at: usize, _sink: usize, watch: &mut Watch<'_>) {
-        let now = self.now(watch);
+    pub(super) fn subscribe(
+        &mut self,
+        at: usize,
+        mind: &mut Mind,
+        now: Instant,
+        watch: &mut Watch<'_>,
+    ) {
         let stream = &watch.world.streams[at];
         let in_sequence = stream.needs.order == Order::Sequence;
         watch.model.handle_subscribed((self.place, at), in_sequence);
-        self.subscribers.push(Subscriber {
+        self.all.push(Subscriber {
             at,
             in_sequence,
             stream: None,
@@ -93,24 +161,21 @@ impl Host {
             cut_off: None,
             given: Vec::new(),
         });
-        self.controller
-            .subscribe(stream.name.clone(), now, &mut self.keys);
+        mind.subscribe(stream.name.clone(), now);
     }
 
     /// Switches to another publication of the stream; ADUs of the one before are no longer read.
-    pub(super) fn restart_subscriber(
+    pub(super) fn restart(
         &mut self,
         at: usize,
         stream: StreamId,
+        mind: &mut Mind,
+        now: Instant,
         watch: &mut Watch<'_>,
     ) {
         // Compare what came of the stream before with the model first.
-        self.serve_subscribers(watch);
-        let Some(subscriber) = self
-            .subscribers
-            .iter_mut()
-            .find(|subscriber| subscriber.at == at)
-        else {
+        self.serve(mind, now, watch);
+        let Some(subscriber) = self.all.iter_mut().find(|subscriber| subscriber.at == at) else {
             return;
         };
         // The same stream was out of reach and goes on.
@@ -133,90 +198,48 @@ impl Host {
     /// Stops waiting for what a stream lacks below a sequence number.
     pub(super) fn handle_given_up(
         &mut self,
-        stream: StreamId,
-        below: Sequence,
+        (stream, below): (StreamId, Sequence),
+        mind: &mut Mind,
+        now: Instant,
         watch: &mut Watch<'_>,
     ) {
         // Compare what came before with the model first.
-        self.serve_subscribers(watch);
-        let mut readers = self.subscribers.iter_mut();
+        self.serve(mind, now, watch);
+        let mut readers = self.all.iter_mut();
         if let Some(reader) = readers.find(|reader| reader.stream == Some(stream)) {
             reader.resequencer.handle_gone(0..below.0);
             watch.model.handle_given_up((self.place, reader.at), below);
         }
     }
 
-    /// Puts an ADU into the mailbox of its subscriber.
-    pub(super) fn post(&mut self, adu: Adu, copy: Option<Copy>, watch: &mut Watch<'_>) {
-        let now = self.now(watch);
-        let header = adu.header;
-        let stream = header.stream;
-        if let Err(cause) = self.receive_once(&header, adu.payload.len(), now) {
-            self.count(&header, now, |counts, band| counts.give_up(band, cause));
-            return watch.dropped(self.place, copy, cause);
+    /// Puts an ADU into the mailbox of its subscriber; returns whether that is to have it.
+    pub(super) fn post(
+        &mut self,
+        adu: Adu,
+        reliability: Reliability,
+        copy: Option<Copy>,
+        now: Instant,
+        watch: &mut Watch<'_>,
+    ) -> Ended {
+        if let Some(stalled) = &mut self.stalled {
+            stalled.post(&adu, reliability, now, self.place, watch);
         }
-        let part = self.parts.get(&(stream, header.epoch));
-        let reliability = part.map_or(Reliability::UntilDeadline, |part| {
-            part.route.installation().reliability
-        });
-        self.post_stalled(&adu, reliability, watch);
-        let reader = self
-            .subscribers
-            .iter_mut()
-            .find(|reader| reader.stream == Some(stream));
-        let Some(reader) = reader.and_then(|reader| (!reader.is_over(now)).then_some(reader))
-        else {
-            // As with a mailbox that no program reads any more.
-            let cancelled = DropCause::Cancelled;
-            self.count(&header, now, |counts, band| counts.give_up(band, cancelled));
-            return watch.dropped(self.place, copy, DropCause::Cancelled);
+        let stream = Some(adu.header.stream);
+        let reader = self.all.iter_mut().find(|reader| reader.stream == stream);
+        // As with a mailbox that no program reads any more.
+        let ended = match reader.and_then(|reader| (!reader.is_over(now)).then_some(reader)) {
+            Some(reader) => reader.take(adu, reliability, copy, (self.place, now), watch),
+            None => Err(DropCause::Cancelled),
         };
-        watch.model.handle_arrived(
-            (self.place, reader.at),
-            (&adu.header, adu.payload.len()),
-            now,
-        );
-        let is_end = adu.header.flags.contains(Flags::END);
-        if adu.header.flags.contains(Flags::CUT_OFF) {
-            reader.cut_off = Some(now);
+        if let Err(cause) = ended {
+            watch.dropped(self.place, copy, cause);
         }
-        let sequence = adu.header.sequence.0;
-        if reader.in_sequence {
-            let is_sent_again = reliability.is_sent_again();
-            let coming = reader.resequencer.handle_adu(adu, is_sent_again, now);
-            if coming != Coming::InTime {
-                let expired = DropCause::Expired;
-                self.count(&header, now, |counts, band| counts.give_up(band, expired));
-                return watch.dropped(self.place, copy, DropCause::Expired);
-            }
-            if let Some(copy) = copy {
-                reader.waiting.insert(sequence, copy);
-            }
-        } else {
-            let payload_bytes = adu.payload.len();
-            reader
-                .ending
-                .handle_adu(adu.header, payload_bytes, reliability, now);
-            if is_end {
-                reader.known = Some((sequence, now + END_PATIENCE));
-                return self.count(&header, now, Counts::deliver);
-            }
-            if let Some((_, until)) = &mut reader.known {
-                *until = now + END_PATIENCE;
-            }
-            reader.received += 1;
-            reader.given.push(sequence);
-            if let Some(copy) = copy {
-                watch.delivered(self.place, copy, &adu.payload);
-            }
-        }
-        self.count(&header, now, Counts::deliver);
+        ended
     }
 
     /// Delivers what is in sequence now, and compares with the model.
-    pub(super) fn serve_subscribers(&mut self, watch: &mut Watch<'_>) {
-        let now = self.now(watch);
-        for reader in &mut self.subscribers {
+    pub(super) fn serve(&mut self, mind: &mut Mind, now: Instant, watch: &mut Watch<'_>) {
+        for reader in &mut self.all {
             while !reader.has_ended
                 && let Some(adu) = reader.resequencer.poll_adu(now)
             {
@@ -245,13 +268,12 @@ impl Host {
                 watch.add_violation(self.place, None, what);
             }
         }
-        self.follow_cut_off(watch);
+        self.follow_cut_off(mind, now, watch);
     }
 
     /// Goes on with the next stream of a name where the one before was cut off, and has been read.
-    fn follow_cut_off(&mut self, watch: &Watch<'_>) {
-        let now = self.now(watch);
-        for reader in &mut self.subscribers {
+    fn follow_cut_off(&mut self, mind: &mut Mind, now: Instant, watch: &Watch<'_>) {
+        for reader in &mut self.all {
             if reader.cut_off.is_none_or(|look| look > now) {
                 continue;
             }
@@ -259,10 +281,26 @@ impl Host {
             reader.cut_off = (!is_over).then_some(now + END_LOOK);
             if let Some(stream) = reader.stream.filter(|_| is_over) {
                 let name = &watch.world.streams[reader.at].name;
-                let ended = (stream, EndCause::CutOff);
-                self.controller
-                    .handle_ended(name, ended, now, &mut self.keys);
+                mind.handle_ended(name, stream, now);
             }
         }
+    }
+
+    /// Returns when a subscriber has something to do.
+    pub(super) fn poll_timeout(&self) -> Instant {
+        let readers = self.all.iter().map(Subscriber::poll_timeout);
+        readers.min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Adds a stalled program, or lets it take what comes from now on.
+    pub(super) fn stall(&mut self, is_resumed: bool, now: Instant, watch: &mut Watch<'_>) {
+        let stalled = self.stalled.get_or_insert_default();
+        stalled.resume(is_resumed, now, self.place, watch);
+    }
+
+    /// Returns whether the stalled program exerts backpressure on a stream.
+    pub(super) fn is_pressed(&self, stream: StreamId) -> bool {
+        let stalled = self.stalled.as_ref();
+        stalled.is_some_and(|stalled| stalled.is_pressed(stream))
     }
 }

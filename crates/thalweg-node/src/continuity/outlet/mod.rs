@@ -18,7 +18,7 @@
 //! until their deadline or the end of the link, but are not waited for. ADUs that wait for their
 //! turn in an ordered sequence are given up.
 //!
-//! *Sources.* docs/concepts/continuity.md §2 and §4; `thalweg_control::session::Keep`, the store.
+//! *Sources.* docs/concepts/continuity.md §2 and §4; `thalweg_dataplane::source`, which decides.
 
 mod hold;
 mod opening;
@@ -30,18 +30,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_base::adu::{Adu, Flags, Header, Mark};
 use thalweg_base::event::DropCause;
+use thalweg_base::feed::Sinkward;
 use thalweg_base::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use thalweg_base::needs::{Needs, Reliability};
 use thalweg_base::time::Duration;
 use thalweg_base::trace::Trace;
-use thalweg_control::session::{Awaited, Hold, Keep, Sinkward};
 use thalweg_dataplane::mailbox::Held;
 use thalweg_dataplane::replay::Opening;
+use thalweg_dataplane::source::{Plan, Source};
 use tokio::sync::{Mutex as TurnMutex, Notify};
 use tracing::debug;
 
 use crate::forward::{Account, Forwarder, Route, StreamCounts};
-use hold::Holding;
 
 /// One stream at its source.
 pub(crate) struct Outlet {
@@ -56,8 +56,8 @@ pub(crate) struct Outlet {
     wait_max: Option<Duration>,
     /// Counts ADUs published under no plan.
     unplanned: Arc<Account>,
-    /// The store of a held stream; it then replaces `state.keep` and the orders.
-    holding: Option<Holding>,
+    /// Of a held stream, wakes the task that sends it.
+    due: Option<Arc<Notify>>,
     state: Mutex<State>,
     /// Notified when the opening was replayed to a sink, or is over.
     opening_changed: Notify,
@@ -66,18 +66,17 @@ pub(crate) struct Outlet {
     next: AtomicU64,
     /// Held while ADUs are sent.
     turn: TurnMutex<()>,
-    /// Notified by each receipt of a sink.
-    acknowledged: Notify,
+    /// Notified by each receipt of a sink, and when a held ADU has left: there may be room, or nothing
+    /// is left.
+    progress: Notify,
 }
 
 struct State {
-    keep: Keep,
+    source: Source,
     opening: Opening,
     /// Whether an ADU has been published.
     has_started: bool,
-    awaited: Awaited,
     orders: VecDeque<Order>,
-    plans: Vec<Plan>,
     /// The plans that carried the end of the stream to sinks.
     ended: Vec<Epoch>,
 }
@@ -85,31 +84,13 @@ struct State {
 impl State {
     fn new(needs: &Needs) -> Self {
         Self {
-            keep: Keep::new(needs),
+            source: Source::new(needs),
             opening: Opening::default(),
             has_started: false,
-            awaited: Awaited::default(),
             orders: VecDeque::new(),
-            plans: Vec::new(),
             ended: Vec::new(),
         }
     }
-}
-
-/// A plan under which ADUs are sent.
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) epoch: Epoch,
-    /// The plans that bring these ADUs to sinks: the plan itself, and those grafted on it.
-    pub(crate) serves: Vec<Served>,
-}
-
-/// A plan in force.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Served {
-    pub(crate) epoch: Epoch,
-    /// The number of layers that it carries to its sink.
-    pub(crate) layers: u8,
 }
 
 /// An order to send kept ADUs before any new one.
@@ -139,14 +120,6 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Returns the sink and its broken plans.
-    fn into_broken(self) -> Option<(NodeId, Vec<Epoch>)> {
-        match self {
-            Self::Resend { sink, from, .. } => Some((sink, from)),
-            Self::Replay { .. } => None,
-        }
-    }
-
     /// Returns the broken plans.
     fn broken(&self) -> &[Epoch] {
         match self {
@@ -172,7 +145,7 @@ impl Outlet {
         forwarder: Arc<Forwarder>,
         needs: &Needs,
     ) -> Self {
-        let holding = Hold::new(needs).map(Holding::new);
+        let state = State::new(needs);
         let counts = forwarder.ledger.row(stream, name);
         counts.mark_published();
         Self {
@@ -180,28 +153,26 @@ impl Outlet {
             counts,
             unplanned: forwarder.ledger.account(stream, Epoch(0)),
             forwarder,
-            is_shared: !needs.reliability.is_ordered() && holding.is_none(),
+            is_shared: state.source.is_shared(),
             is_repaired: needs.reliability == Reliability::Repaired,
             wait_max: needs.waits(),
-            holding,
-            state: Mutex::new(State::new(needs)),
+            due: state.source.is_held().then(Arc::default),
+            state: Mutex::new(state),
             opening_changed: Notify::new(),
             next: AtomicU64::new(0),
             turn: TurnMutex::new(()),
-            acknowledged: Notify::new(),
+            progress: Notify::new(),
         }
     }
 
     /// Waits until the producer may publish another ADU with at most `window` under way, if it can
     /// wait.
     pub(crate) async fn wait_window(&self, window: u64) {
-        if let Some(holding) = &self.holding {
-            // The store's task paces the sending; the producer only waits for room in the store.
-            holding.wait_room().await;
-        } else {
+        // The task of a held stream paces the sending; its producer only waits for room in the store.
+        if self.due.is_none() {
             self.counts.settled(window).await;
-            self.wait_keep_room().await;
         }
+        self.wait_store_room().await;
         self.wait_mailboxes().await;
     }
 
@@ -216,24 +187,23 @@ impl Outlet {
         }
     }
 
-    /// Waits while the store is full, if the stream must not lose kept ADUs.
-    async fn wait_keep_room(&self) {
+    /// Waits while the store is full, if the stream must not lose what is in it.
+    async fn wait_store_room(&self) {
         loop {
-            let acknowledged = self.acknowledged.notified();
-            tokio::pin!(acknowledged);
+            let progress = self.progress.notified();
+            tokio::pin!(progress);
             // Register before the check, so that a notification in between is not missed.
-            acknowledged.as_mut().enable();
+            progress.as_mut().enable();
             let clock = &self.forwarder.clock;
             let due = {
-                let mut state = self.lock();
-                if !state.keep.is_pressed() {
+                let source = &mut self.lock().source;
+                if !source.is_pressed(clock.now()) {
                     return;
                 }
-                state.keep.expire(clock.now());
-                state.keep.poll_timeout()
+                source.poll_timeout()
             };
             tokio::select! {
-                () = acknowledged => {}
+                () = progress => {}
                 () = clock.sleep_until(due) => {}
             }
         }
@@ -243,9 +213,8 @@ impl Outlet {
     /// it is not stalled.
     pub(crate) fn stalled_by(&self) -> Option<(Vec<Epoch>, u64)> {
         let state = self.lock();
-        let keep = &state.keep;
-        keep.is_pressed()
-            .then(|| (keep.hindered_by().to_vec(), keep.size().1))
+        let stalled = state.source.stalled_by();
+        stalled.map(|(plans, bytes)| (plans.to_vec(), bytes))
     }
 
     /// Returns the plans that carried the end of the stream to sinks, including sinks that have
@@ -262,8 +231,8 @@ impl Outlet {
     /// Sends an ADU under every plan in force. Without one, it is dropped and counted, unless the
     /// stream is held.
     pub(crate) async fn publish(self: &Arc<Self>, adu: Adu) {
-        if let Some(holding) = &self.holding {
-            return self.hold(holding, adu);
+        if let Some(due) = &self.due {
+            return self.hold(due, adu);
         }
         self.next.fetch_max(adu.header.sequence.0 + 1, Relaxed);
         let _turn = self.turn.lock().await;
@@ -312,16 +281,14 @@ impl Outlet {
             self.counts.strand(&route.account);
         }
         self.note_broken(&orders);
-        if let Some(holding) = &self.holding {
-            let broken = orders.into_iter().filter_map(Order::into_broken);
-            let broken: Vec<_> = broken.collect();
-            return self.handle_sinks(holding, &broken, sinks);
+        if let Some(due) = &self.due {
+            return self.handle_sinks(due, sinks);
         }
         let is_ordered = !orders.is_empty();
         let mut state = self.lock();
         state.orders.extend(orders);
         if let Some(plans) = plans {
-            state.plans = plans;
+            state.source.handle_plans(plans);
         }
         drop(state);
         if is_ordered {
@@ -342,53 +309,38 @@ impl Outlet {
         held: &Held,
     ) -> (u64, Option<Sequence>) {
         let now = self.forwarder.clock.now();
-        self.lock()
-            .awaited
-            .handle_receipt(epochs, held, |epoch, band| {
-                if let Some(account) = self.forwarder.ledger.find_account(self.stream, epoch) {
-                    account.count_receipt(band);
-                }
-            });
-        if let Some(holding) = &self.holding {
-            return (
-                Self::handle_receipt(holding, sink, in_order, held, now),
-                None,
-            );
+        let had = |epoch, band| {
+            if let Some(account) = self.forwarder.ledger.find_account(self.stream, epoch) {
+                account.count_receipt(band);
+            }
+        };
+        let source = &mut self.lock().source;
+        let lacking = source.handle_receipt((sink, epochs), in_order, held, now, had);
+        if let Some(due) = &self.due {
+            // The end of the stream waits until everything else is delivered.
+            due.notify_one();
         }
-        let mut state = self.lock();
-        state.keep.handle_receipt(epochs, held);
-        if state.keep.handle_word(sink, held, now) {
-            state.keep.take_up(epochs);
-        }
-        let missing = in_order.map_or(0, |plan| state.keep.missing(plan, held, now));
-        let given_up = state.keep.given_up_below(epochs, held);
-        drop(state);
-        self.acknowledged.notify_waiters();
-        (missing, given_up)
+        self.progress.notify_waiters();
+        (lacking.missing, lacking.given_up)
     }
 
     /// Counts an ADU as resent for the sink's broken plans under which it was sent before.
     fn count_resend(&self, sink: NodeId, header: &Header) {
-        let awaited = &mut self.lock().awaited;
-        awaited.handle_again(sink, header, |epoch, band| {
+        let source = &mut self.lock().source;
+        source.handle_again(sink, header, |epoch, band| {
             if let Some(account) = self.forwarder.ledger.find_account(self.stream, epoch) {
                 account.count_resent(band);
             }
         });
     }
 
-    /// Notes that an ADU was sent to the plan's sink and waits for its receipt.
-    fn await_receipt(&self, epoch: Epoch, header: &Header) {
-        self.lock().awaited.handle_given(epoch, header);
-    }
-
     /// Notes broken plans, and forgets plans that are over.
     fn note_broken(&self, orders: &[Order]) {
-        let awaited = &mut self.lock().awaited;
-        awaited.retain(|epoch| self.forwarder.route(self.stream, epoch).is_some());
+        let source = &mut self.lock().source;
+        source.forget_over(|epoch| self.forwarder.route(self.stream, epoch).is_some());
         for order in orders {
             if let Order::Resend { sink, from, .. } = order {
-                awaited.handle_broken(*sink, from);
+                source.handle_broken(*sink, from);
             }
         }
     }
@@ -417,7 +369,7 @@ impl Outlet {
         let now = self.forwarder.clock.now();
         let mut state = self.lock();
         let Some(order) = state.orders.pop_front() else {
-            return Step::SendNew(state.plans.clone());
+            return Step::SendNew(state.source.plans().to_vec());
         };
         let (to, under, sink) = match order {
             Order::Resend {
@@ -425,20 +377,14 @@ impl Outlet {
             } => (to, under, Some(sink)),
             Order::Replay { to, .. } => (to, to, None),
         };
-        let mut served = state.plans.iter().flat_map(|plan| &plan.serves);
-        let known = served.find(|served| served.epoch == to).copied();
-        // If the plan was replaced meanwhile, a later order covers its successor.
-        let served = known.unwrap_or(Served {
-            epoch: to,
-            layers: u8::MAX,
-        });
+        let served = state.source.served(to);
         // The order is for one sink; other sinks served by the plan get orders of their own.
         let plan = Plan {
             epoch: under,
             serves: vec![served],
         };
         let adus = match &order {
-            Order::Resend { from, .. } => state.keep.take(from, now),
+            Order::Resend { from, .. } => state.source.resend(from, now),
             Order::Replay {
                 sink, has_waited, ..
             } => {
@@ -471,16 +417,9 @@ impl Outlet {
             let ended = plan.serves.iter().map(|served| served.epoch);
             self.lock().ended.extend(ended);
         }
-        if part.next.is_some() {
-            let reach = |served: &&Served| adu.header.layer < served.layers;
-            let reached = plan.serves.iter().filter(reach);
-            let plans: Vec<Epoch> = reached.map(|served| served.epoch).collect();
-            let mut state = self.lock();
-            if plans.contains(&plan.epoch) {
-                state.awaited.handle_given(plan.epoch, &adu.header);
-            }
-            state.keep.handle_given(&adu, &plans, part.reliability, now);
-        }
+        self.lock()
+            .source
+            .handle_sent(&adu, &plan.serves, part, now);
         if self.is_repaired {
             return self.forwarder.enqueue(&route, adu, trace);
         }
@@ -494,30 +433,27 @@ impl Outlet {
         trace.filter(|_| !adu.header.flags.contains(Flags::END))
     }
 
-    /// Waits until no receipt worth waiting for is outstanding, no sink has made progress for
-    /// `patience`, or no end is in sight. A held stream waits for at most `patience`.
-    pub(crate) async fn settled(&self, patience: Duration) {
+    /// Waits until no receipt worth waiting for is outstanding, no sink has made progress for as long
+    /// as the stream's needs allow, or no end is in sight.
+    pub(crate) async fn settled(&self) {
         let clock = &self.forwarder.clock;
         let then = clock.now();
-        if let Some(holding) = &self.holding {
-            tokio::select! {
-                () = self.drained(holding) => {}
-                () = clock.sleep_until(then + patience) => {}
-            }
-            return;
-        }
-        self.lock().keep.handle_ended(then);
+        let patience = {
+            let source = &mut self.lock().source;
+            source.handle_ended(then);
+            source.drain_time()
+        };
         loop {
-            let acknowledged = self.acknowledged.notified();
-            tokio::pin!(acknowledged);
+            let progress = self.progress.notified();
+            tokio::pin!(progress);
             // Register before the check, so that a notification in between is not missed.
-            acknowledged.as_mut().enable();
-            let settled = self.lock().keep.poll_acknowledged(patience);
+            progress.as_mut().enable();
+            let settled = self.lock().source.poll_acknowledged(then, patience);
             if settled <= clock.now() {
-                return;
+                return self.count_dropped();
             }
             tokio::select! {
-                () = acknowledged => {}
+                () = progress => {}
                 () = clock.sleep_until(settled) => {}
             }
         }

@@ -21,7 +21,7 @@ use thalweg_base::event::DropCause;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_control::ledger::{BANDS, Band, Counts};
 use thalweg_net::link::Rest;
-use thalweg_net::{Outcome, Payload, StreamCode};
+use thalweg_net::{Outcome, Payload};
 use tokio::sync::Notify;
 
 use super::Map;
@@ -227,16 +227,7 @@ impl Account {
 
     /// Counts the outcome that a link reports.
     pub(crate) fn ended(&self, header: &Header, outcome: Outcome) {
-        let cause = match outcome {
-            // A node that does not know the plan cannot account for its ADUs, and a deadline
-            // expires here first.
-            Outcome::Refused(StreamCode::UnknownStream | StreamCode::Expired) => {
-                outcome.drop_cause()
-            }
-            // The node that refuses an ADU accounts for it.
-            Outcome::Refused(_) => None,
-            _ => outcome.drop_cause(),
-        };
+        let cause = outcome.accounted_cause();
         let mut all = self.cut_through();
         let passing = all.remove(&header.sequence.0);
         match (cause, passing) {

@@ -8,13 +8,13 @@
 //! *What it does not do.* It drops nothing ([`Forwarder::handle_adu`](super::Forwarder::handle_adu)
 //! does), and costs nothing on a node that forwards nothing.
 //!
-//! *Sources.* [`thalweg_link::hop::lag`].
+//! *Sources.* [`thalweg_dataplane::relay::lag`], which decides.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_base::adu::{Flags, Header};
+use thalweg_base::adu::Header;
 use thalweg_base::time::{Duration, Instant};
-use thalweg_link::hop::lag::Lag;
+use thalweg_dataplane::relay::lag::Lag;
 use tokio::sync::Notify;
 
 use super::Forwarder;
@@ -34,16 +34,7 @@ impl LagMeter {
     /// Handles the arrival of an ADU of which `copies` are to be sent; returns whether its deadline
     /// leaves time for them. The end of a stream is always admitted.
     pub(super) fn admits(&self, header: &Header, copies: usize, now: Instant) -> bool {
-        if copies == 0 {
-            return true;
-        }
-        let copies = u32::try_from(copies).unwrap_or(u32::MAX);
-        let is_urgent = !header.deadline.is_never() && !header.flags.contains(Flags::END);
-        let mut lag = self.lag();
-        let is_late = is_urgent
-            && header.deadline.saturating_since(now) < lag.needed(now, copies, header.importance);
-        lag.handle_taken(now, if is_late { 0 } else { copies });
-        !is_late
+        self.lag().admits(header, copies, now)
     }
 
     /// Starts a measurement until all woken tasks have had their turn, if anything was received.

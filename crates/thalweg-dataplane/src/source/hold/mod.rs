@@ -27,6 +27,7 @@ use alloc::vec::Vec;
 
 use thalweg_base::adu::{Adu, Flags, Header, Importance};
 use thalweg_base::event::DropCause;
+use thalweg_base::feed::Sinkward;
 use thalweg_base::id::{Epoch, NodeId, Sequence};
 use thalweg_base::limits::HOLD_ADUS_MAX;
 use thalweg_base::needs::{Needs, Order};
@@ -42,15 +43,6 @@ use queue::{Queue, Rank};
 /// How long after the first sink further sinks may appear of a stream that was held without any: a
 /// neighbour is dialled again after 5 s at the latest, and a sink subscribes every second.
 const LATE_SINKS: Duration = Duration::from_secs(6);
-
-/// A sink of a held stream, and the plan in force for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sinkward {
-    /// The sink.
-    pub sink: NodeId,
-    /// The plan, if there is one, and how many layers it carries to its end.
-    pub plan: Option<(Epoch, u8)>,
-}
 
 /// An ADU to be sent.
 #[derive(Clone, Debug)]

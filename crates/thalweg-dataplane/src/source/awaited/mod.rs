@@ -8,17 +8,16 @@
 //! *What it does not do.* It stores no ADU: [`Keep`](super::Keep) and [`Hold`](super::Hold) do, and
 //! decide what to resend.
 //!
-//! *Sources.* docs/concepts/ledger.md §2; `crate::ledger`, which sums it up.
+//! *Sources.* docs/concepts/ledger.md §2; `thalweg_control::ledger`, which sums it up.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use thalweg_base::adu::{Flags, Header};
+use thalweg_base::count::Band;
 use thalweg_base::id::{Epoch, NodeId, Sequence};
 use thalweg_base::limits::KEEP_ADUS_MAX;
 use thalweg_base::seen::Held;
-
-use crate::ledger::Band;
 
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use thalweg_base::adu::{Flags, Header, Importance};
+use thalweg_base::count::Band;
 use thalweg_base::id::{Epoch, NodeId, Sequence, StreamId};
 use thalweg_base::limits::KEEP_ADUS_MAX;
 use thalweg_base::seen::Held;
 
 use super::Awaited;
-use crate::ledger::Band;
 
 const DESK: NodeId = NodeId([1; 32]);
 const WALL: NodeId = NodeId([2; 32]);

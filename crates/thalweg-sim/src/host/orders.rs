@@ -4,10 +4,10 @@ use thalweg_base::id::{Epoch, StreamId, StreamName};
 use thalweg_control::control::{Installation, Output, Secrets};
 use thalweg_control::ledger::Reading;
 use thalweg_control::session::{Feed, Given};
-use thalweg_dataplane::route::Route;
+use thalweg_dataplane::source::{Plan, Served};
 
 use super::Host;
-use super::carry::Part;
+use super::publisher::Resend;
 use crate::trace::{Happening, Kind};
 use crate::watch::Watch;
 
@@ -15,7 +15,7 @@ impl Host {
     /// Handles all outputs; returns whether there were any.
     pub(super) fn handle_outputs(&mut self, watch: &mut Watch<'_>) -> bool {
         let mut any = false;
-        while let Some(output) = self.controller.poll_output() {
+        while let Some(output) = self.mind.poll_output() {
             any = true;
             self.handle_output(output, watch);
         }
@@ -34,23 +34,14 @@ impl Host {
                 first.copy_from_slice(&digest.as_bytes()[..8]);
                 let happening = Happening::at(Kind::Control, self.place).with(peer);
                 watch.note(happening.numbers(u64::from_be_bytes(first), frame.len() as u64));
-                if let Some(neighbour) = self.neighbours.get_mut(&peer) {
-                    // A link that is going down takes no frame; the controller learns of that in a moment.
-                    let _ = neighbour.port.send_control(now, frame);
-                }
+                self.ports.send_control(peer, frame, now);
             }
-            Output::Plan(planning) => {
-                let solved = planning.solve();
-                self.controller.handle_solved(solved, now, &mut self.keys);
-            }
+            Output::Plan(planning) => self.mind.handle_solved(planning.solve(), now),
             Output::Install {
                 installation,
                 secrets,
             } => self.install(installation, secrets, watch),
-            Output::Remove { stream, epoch } => {
-                self.remove(stream, epoch, watch);
-                self.accounts.forget(stream, epoch);
-            }
+            Output::Remove { stream, epoch } => self.remove(stream, epoch, watch),
             Output::Cast {
                 stream,
                 epoch,
@@ -59,17 +50,23 @@ impl Host {
                 let happening = Happening::at(Kind::Cast, self.place);
                 let is_on = u64::from(feed != Feed::Off);
                 watch.note(happening.numbers(u64::from(epoch.0), is_on));
-                self.cast(stream, epoch, feed, watch);
+                let (carriage, mut scene) = self.scene(watch);
+                carriage.cast((stream, epoch), feed, &mut scene);
             }
             Output::Replay { .. }
             | Output::Active { .. }
             | Output::Holding { .. }
             | Output::Resend { .. }
             | Output::Acknowledged { .. } => self.handle_source_output(output, watch),
-            Output::BegunAnew { stream, former } => self.restart_reception(stream, former),
-            Output::GoesOn { stream } => self.accept_all_plans(stream),
-            Output::GivenUp { stream, below } => self.handle_given_up(stream, below, watch),
-            Output::Forgotten { stream } => self.forget_received(stream),
+            Output::BegunAnew { stream, former } => {
+                self.carriage.relay_mut().restart_arrivals(stream, former);
+            }
+            Output::GoesOn { stream } => self.carriage.relay_mut().resume_arrivals(stream),
+            Output::GivenUp { stream, below } => {
+                let (subscribers, mind) = (&mut self.subscribers, &mut self.mind);
+                subscribers.handle_given_up((stream, below), mind, now, watch);
+            }
+            Output::Forgotten { stream } => self.carriage.relay_mut().forget_arrivals(stream),
             Output::Found { name, stream } => self.found(&name, stream, watch),
             Output::Notice { name, notice } => {
                 let sentence = || notice.sentence(&name);
@@ -94,16 +91,35 @@ impl Host {
     /// Handles outputs about a stream that is published here.
     fn handle_source_output(&mut self, output: Output, watch: &mut Watch<'_>) {
         match output {
-            Output::Replay { stream, to, .. } => self.replay_kept(stream, to, watch),
-            Output::Active { stream, given } => self.activate(stream, given, watch),
-            Output::Holding { stream, sinks } => self.hold_for(stream, &sinks, watch),
+            Output::Replay { stream, to, .. } => {
+                self.with_publishers(watch, |publishers, carriage, scene| {
+                    publishers.replay(stream, to, carriage, scene);
+                });
+            }
+            Output::Active { stream, given } => self.activate(stream, &given, watch),
+            Output::Holding { stream, sinks } => {
+                self.with_publishers(watch, |publishers, carriage, scene| {
+                    publishers.handle_sinks(stream, &sinks, carriage, scene);
+                });
+            }
             Output::Resend {
                 stream,
                 sink,
                 from,
                 to,
                 under,
-            } => self.resend(stream, (sink, &from), (to, under), watch),
+            } => {
+                let order = Resend {
+                    stream,
+                    sink,
+                    from,
+                    to,
+                    under,
+                };
+                self.with_publishers(watch, |publishers, carriage, scene| {
+                    publishers.resend(&order, carriage, scene);
+                });
+            }
             Output::Acknowledged {
                 stream,
                 sink,
@@ -111,17 +127,12 @@ impl Host {
                 in_order,
                 held,
             } => {
-                let (missing, given_up) =
-                    self.acknowledge(stream, (sink, &epochs), in_order, &held, watch);
-                if let Some(below) = given_up {
-                    let of = (stream, sink);
-                    self.controller.tell_given_up(of, below, &mut self.keys);
-                }
-                if let Some(epoch) = in_order {
-                    let now = self.now(watch);
-                    self.controller
-                        .handle_missing((stream, epoch), missing, now, &mut self.keys);
-                }
+                let now = self.now(watch);
+                let of = (sink, epochs.as_slice());
+                let (publishers, carriage) = (&mut self.publishers, &mut self.carriage);
+                let lacking = publishers.acknowledge(stream, of, in_order, &held, carriage, now);
+                self.mind
+                    .handle_lacking((stream, sink), in_order, lacking, now);
             }
             _ => {}
         }
@@ -129,29 +140,26 @@ impl Host {
 
     /// Records the final reading of a stream that was published here.
     fn close(&mut self, stream: StreamId, reading: Reading) {
-        self.accounts.close(stream, reading);
-        self.replay.forget((stream, Epoch(0)));
+        self.mind.close(stream, reading);
+        self.carriage.relay_mut().forget_given(stream);
     }
 
-    fn install(&mut self, installation: Installation, secrets: Secrets, watch: &mut Watch<'_>) {
+    fn install(&mut self, part: Installation, secrets: Secrets, watch: &mut Watch<'_>) {
         let now = self.now(watch);
-        let (stream, epoch) = (installation.stream, installation.epoch);
+        let plan = (part.stream, part.epoch);
         let happening = Happening::at(Kind::Install, self.place);
-        watch.note(happening.numbers(u64::from(epoch.0), installation.adapters.len() as u64));
-        let built = Route::build(installation.clone(), secrets, self.pool.clone());
-        let result = match built {
-            Ok((route, lift)) => {
-                self.record_plan(&installation, watch);
-                watch.model.handle_installed(self.place, installation);
-                self.discard_part(stream, epoch, watch);
-                self.parts.insert((stream, epoch), Part::new(route, lift));
-                Ok(())
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        self.report_held(stream, now);
-        self.controller
-            .handle_installed(stream, epoch, result, now, &mut self.keys);
+        watch.note(happening.numbers(u64::from(part.epoch.0), part.adapters.len() as u64));
+        self.record_plan(&part, watch);
+        let (carriage, mut scene) = self.scene(watch);
+        let result = carriage.install(part.clone(), secrets, &mut scene);
+        if result.is_ok() {
+            watch.model.handle_installed(self.place, part);
+        }
+        let (subscribers, mind) = (&self.subscribers, &mut self.mind);
+        self.carriage
+            .report_arrivals(plan.0, subscribers, mind, now);
+        let result = result.map_err(|error| error.to_string());
+        self.mind.handle_installed(plan, result, now);
     }
 
     /// Records the sink of a plan, and which plan it is grafted on, before any copy is made.
@@ -177,13 +185,12 @@ impl Host {
         watch.model.handle_removed(self.place, stream, epoch);
         let now = watch.now;
         watch.fates.handle_removed(stream, epoch, self.place, now);
-        self.cast(stream, epoch, Feed::Off, watch);
-        self.replay.forget((stream, epoch));
-        self.discard_part(stream, epoch, watch);
+        let (carriage, mut scene) = self.scene(watch);
+        carriage.remove((stream, epoch), &mut scene);
     }
 
     /// Makes the publisher send under these plans from now on.
-    fn activate(&mut self, stream: StreamId, given: Vec<Given>, watch: &mut Watch<'_>) {
+    fn activate(&mut self, stream: StreamId, given: &[Given], watch: &mut Watch<'_>) {
         let Some(at) = watch.fates.stream_of(stream) else {
             return;
         };
@@ -194,7 +201,8 @@ impl Host {
         let last = epochs.last().map_or(0, |epoch| u64::from(epoch.0));
         let happening = Happening::at(Kind::Active, self.place).of(at);
         watch.note(happening.numbers(last, epochs.len() as u64));
-        if let Some(source) = self.controller.source(stream) {
+        let source = self.mind.source(stream);
+        if let Some(source) = source {
             for (sink, plan) in source.plans() {
                 let place = watch.places.get(&sink).map(|place| &watch.names[*place]);
                 let to = watch.world.streams[at]
@@ -208,7 +216,18 @@ impl Host {
                 }
             }
         }
-        self.set_given(stream, given, self.now(watch));
+        let served = |epoch: &Epoch| Served {
+            epoch: *epoch,
+            layers: source.map_or(u8::MAX, |source| source.layers(*epoch)),
+        };
+        let plan = |given: &Given| Plan {
+            epoch: given.epoch,
+            serves: given.serves.iter().map(served).collect(),
+        };
+        let plans = given.iter().map(plan).collect();
+        let now = self.now(watch);
+        self.publishers
+            .handle_plans(stream, plans, &mut self.mind, now);
     }
 
     fn found(&mut self, name: &StreamName, stream: StreamId, watch: &mut Watch<'_>) {
@@ -218,7 +237,9 @@ impl Host {
             .position(|other| other == name)
         {
             watch.note(Happening::at(Kind::Found, self.place).of(at));
-            self.restart_subscriber(at, stream, watch);
+            let now = self.now(watch);
+            let (subscribers, mind) = (&mut self.subscribers, &mut self.mind);
+            subscribers.restart(at, stream, mind, now, watch);
         }
     }
 }

@@ -15,17 +15,15 @@ use alloc::vec::Vec;
 
 use thalweg_base::adu::{Adu, Flags};
 use thalweg_base::id::{Epoch, NodeId, Sequence};
-use thalweg_base::limits::{BACKLOG_BYTES, PATIENCE_MAX};
-use thalweg_base::limits::{KEEP_ADUS_MAX, KEEP_BYTES_MAX, OUTBOX_BYTES_MAX};
+use thalweg_base::limits::{
+    BACKLOG_BYTES, KEEP_ADUS_MAX, KEEP_AGE_MAX, KEEP_BYTES_MAX, OUTBOX_BYTES_MAX, PATIENCE_MAX,
+};
 use thalweg_base::needs::{Needs, Reliability};
 use thalweg_base::seen::Held;
 use thalweg_base::time::{Duration, Instant};
 
 #[cfg(test)]
 mod tests;
-
-/// Maximum time that an ADU with a deadline is kept: as long as a subscription lives without a renewal.
-pub const KEEP_AGE_MAX: Duration = super::LEASE;
 
 /// How long the end of a stream waits for sinks that still receive, at any pace: as long as a
 /// subscriber waits behind a gap for what may be in flight.

@@ -28,7 +28,7 @@
 #[cfg(test)]
 mod tests;
 
-use thalweg_base::adu::Importance;
+use thalweg_base::adu::{Flags, Header, Importance};
 use thalweg_base::time::{Duration, Instant};
 
 /// Rounds remembered; with fewer, every ADU passes.
@@ -57,6 +57,20 @@ struct Round {
 }
 
 impl Lag {
+    /// Handles the arrival of an ADU of which `copies` are to be sent; returns whether its deadline
+    /// leaves time for them. The end of a stream is always admitted, and what is not sent on.
+    pub fn admits(&mut self, header: &Header, copies: usize, now: Instant) -> bool {
+        if copies == 0 {
+            return true;
+        }
+        let copies = u32::try_from(copies).unwrap_or(u32::MAX);
+        let is_urgent = !header.deadline.is_never() && !header.flags.contains(Flags::END);
+        let is_late = is_urgent
+            && header.deadline.saturating_since(now) < self.needed(now, copies, header.importance);
+        self.handle_taken(now, if is_late { 0 } else { copies });
+        !is_late
+    }
+
     /// Handles an ADU that is read and copied so often, zero if it is dropped; begins a round if
     /// none is in progress.
     pub fn handle_taken(&mut self, now: Instant, copies: u32) {

@@ -1,0 +1,148 @@
+//! The plans that are grafted on others here: each gets a copy of what arrives for its base.
+//!
+//! *The idea.* The branches of a base stand side by side in one shared list. An ADU that begins to
+//! arrive takes the list as it is; a change makes a new one. So taking it copies nothing, and each
+//! ADU is either in the group that a new branch begins with, or copied to it.
+//!
+//! ```text
+//!  ADU of e1 ─► whole ─┬─► e1 ─► link
+//!                      ├─► e2 ─► link
+//!                      └─► e3 ─► link or mailbox
+//! ```
+//!
+//! *What it does not do.* It chooses no graft, and a copy is not copied again here.
+//!
+//! *Sources.* docs/concepts/recast.md.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use thalweg_base::adu::Header;
+use thalweg_base::id::{Epoch, Sequence};
+
+use crate::replay::Plan;
+
+/// A plan that gets copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// Its number.
+    pub epoch: Epoch,
+    /// The first sequence that is not copied, if another plan took over.
+    pub until: Option<Sequence>,
+}
+
+/// The branches of one plan at one moment, by rising epoch.
+#[derive(Clone, Debug, Default)]
+pub struct Branches(Option<Arc<[Branch]>>);
+
+/// The branches of all plans on a node.
+#[derive(Debug, Default)]
+pub struct Casts(BTreeMap<Plan, Arc<[Branch]>>);
+
+impl Branch {
+    /// Returns whether it gets an ADU of this sequence.
+    pub fn has(&self, sequence: Sequence) -> bool {
+        self.until.is_none_or(|until| sequence < until)
+    }
+}
+
+impl Branches {
+    /// Returns the plans that get an ADU of this sequence.
+    pub fn having(&self, sequence: Sequence) -> impl Iterator<Item = Epoch> + '_ {
+        let all = self.as_slice().iter();
+        all.filter(move |branch| branch.has(sequence))
+            .map(|branch| branch.epoch)
+    }
+
+    /// Returns whether any plan gets an ADU of this sequence.
+    pub fn has_any(&self, sequence: Sequence) -> bool {
+        self.having(sequence).next().is_some()
+    }
+
+    /// Returns the branches that get an ADU of this sequence now, or when it began to arrive, as
+    /// `self` says.
+    #[must_use]
+    pub fn joined(self, present: &Self, sequence: Sequence) -> Self {
+        if self.is_same(present) {
+            // The usual case. Comparing each branch with all others costs the square of their number.
+            return self;
+        }
+        let mut all: Vec<Branch> = self.as_slice().to_vec();
+        all.extend_from_slice(present.as_slice());
+        all.retain(|branch| branch.has(sequence));
+        all.sort_by_key(|branch| branch.epoch);
+        all.dedup_by_key(|branch| branch.epoch);
+        Self(Some(all.into()))
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        }
+    }
+
+    fn as_slice(&self) -> &[Branch] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl Casts {
+    /// Returns the branches of an ADU's plan.
+    pub fn of(&self, header: &Header) -> Branches {
+        Branches(self.0.get(&(header.stream, header.epoch)).cloned())
+    }
+
+    /// Starts copies from a base to a plan, or sets where they end if `until` is given; returns
+    /// whether the plan had none from that base. A plan has one base: copies from another one stop.
+    pub fn start(&mut self, (stream, base): Plan, epoch: Epoch, until: Option<Sequence>) -> bool {
+        if self.base_of((stream, epoch)).is_some_and(|of| of != base) {
+            self.stop((stream, epoch));
+        }
+        let branches = self.0.entry((stream, base)).or_insert_with(|| Arc::new([]));
+        let mut all = branches.to_vec();
+        let is_new = match all.binary_search_by_key(&epoch, |branch| branch.epoch) {
+            Ok(at) if until.is_none() || all[at].until == until => return false,
+            Ok(at) => {
+                all[at].until = until;
+                false
+            }
+            Err(at) => {
+                all.insert(at, Branch { epoch, until });
+                true
+            }
+        };
+        *branches = all.into();
+        is_new
+    }
+
+    /// Stops copies to a plan; returns whether it got any.
+    pub fn stop(&mut self, (stream, epoch): Plan) -> bool {
+        let before = self.0.len();
+        let mut has_stopped = false;
+        self.0.retain(|(of, _), branches| {
+            if *of == stream && branches.iter().any(|branch| branch.epoch == epoch) {
+                let others = branches.iter().filter(|branch| branch.epoch != epoch);
+                *branches = others.copied().collect();
+                has_stopped = true;
+            }
+            !branches.is_empty()
+        });
+        has_stopped || self.0.len() < before
+    }
+
+    /// Returns the base from which a plan gets copies.
+    pub fn base_of(&self, (stream, epoch): Plan) -> Option<Epoch> {
+        let mut all = self.0.iter().filter(|((of, _), _)| *of == stream);
+        let is_it = |branches: &Arc<[Branch]>| branches.iter().any(|one| one.epoch == epoch);
+        let found = all.find(|(_, branches)| is_it(branches));
+        found.map(|((_, base), _)| *base)
+    }
+
+    /// Returns whether a plan has branches.
+    pub fn is_base(&self, plan: Plan) -> bool {
+        self.0.contains_key(&plan)
+    }
+}

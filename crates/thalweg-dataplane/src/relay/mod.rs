@@ -1,0 +1,376 @@
+//! What a node does with an ADU: the machine that the node and the simulator drive.
+//!
+//! *The idea.* An ADU comes from a link or a producer. The part of its plan on this node says
+//! whether it is admitted, and whether it may pass while it arrives or must be gathered first; then
+//! it goes through the plan's lift, to the next link or to the subscribers here. The same happens
+//! with a copy for each plan that is grafted here. Whatever the machine decides leaves as an
+//! [`Action`], in the order in which it must happen.
+//!
+//! ```text
+//!  a link ── handle_adu ──┬─ Refuse
+//!                         ├─ Pass ── handle_chunk: Chunk … ──────────────┐
+//!                         └─ Gather ── handle_whole ─┬─► lift ─► Send ───┤─► handle_outcome
+//!  a producer ── give ───────────────────────────────┤            └► Drop
+//!                              copies for branches ──┘─► Deliver ─► handle_delivered
+//! ```
+//!
+//! | file | what it owns |
+//! |---|---|
+//! | `action` | what the driver is asked to do |
+//! | `part` | a plan's route and lift, and whose turn it is on its next link |
+//! | `cast` | the branches of each plan |
+//! | `account` | the counts of each plan, and when they are reported |
+//! | `intake` | an ADU that arrives, and one that was handed to a link |
+//! | `lag` | how long forwarding takes, and which ADUs are too late for it |
+//! | `arrive`, `onward` | the way of an ADU through all of these |
+//!
+//! *What it does not do.* It has no clock, lock, socket or mailbox, knows no link but that it is up,
+//! and does not choose what a link sends first.
+//!
+//! *Sources.* docs/decisions/0038; docs/concepts/recast.md, ledger.md and continuity.md; spec PA-29,
+//! PA-32, PA-33.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use thalweg_base::adu::{Adu, Header};
+use thalweg_base::count::{Band, Counts};
+use thalweg_base::event::DropCause;
+use thalweg_base::feed::Feed;
+use thalweg_base::id::{Epoch, NodeId, StreamId};
+use thalweg_base::seen::{Held, News};
+use thalweg_base::time::Instant;
+
+use crate::lift::Lift;
+use crate::mailbox::Received;
+use crate::replay::{Plan, Replay};
+use crate::route::Route;
+
+mod account;
+mod action;
+mod arrive;
+mod cast;
+mod intake;
+pub mod lag;
+mod onward;
+mod part;
+#[cfg(test)]
+mod tests;
+
+pub use account::{Account, Accounts, Ended, REPORT_TICK};
+pub use action::{Action, Dispatch, Place, Refusal, SendNumber};
+pub use cast::{Branch, Branches, Casts};
+pub use part::{Part, Turn};
+
+use intake::{Intake, Sending};
+use lag::Lag;
+
+/// A node's data path; `R` is the driver's name of a reception.
+#[derive(Debug)]
+pub struct Relay<R> {
+    parts: BTreeMap<Plan, Part<R>>,
+    casts: Casts,
+    /// What is kept for sinks that join late.
+    replay: Replay,
+    intakes: BTreeMap<R, Intake>,
+    sendings: BTreeMap<SendNumber, Sending<R>>,
+    next_number: SendNumber,
+    /// How many ADUs of each stream were handed to links and have no outcome yet.
+    outstanding: BTreeMap<StreamId, u64>,
+    accounts: Accounts,
+    /// What has come of each stream that ends here.
+    arrivals: BTreeMap<StreamId, Received>,
+    /// The neighbours with a link.
+    links: BTreeSet<NodeId>,
+    lag: Lag,
+    actions: VecDeque<Action<R>>,
+}
+
+impl<R> Default for Relay<R> {
+    fn default() -> Self {
+        Self {
+            parts: BTreeMap::new(),
+            casts: Casts::default(),
+            replay: Replay::default(),
+            intakes: BTreeMap::new(),
+            sendings: BTreeMap::new(),
+            next_number: SendNumber(0),
+            outstanding: BTreeMap::new(),
+            accounts: Accounts::default(),
+            arrivals: BTreeMap::new(),
+            links: BTreeSet::new(),
+            lag: Lag::default(),
+            actions: VecDeque::new(),
+        }
+    }
+}
+
+impl<R: Copy + Ord> Relay<R> {
+    /// Handles a link to a neighbour that has come up or gone. What was sent over a lost one still
+    /// gets an outcome.
+    pub fn handle_link(&mut self, peer: NodeId, is_up: bool) {
+        if is_up {
+            self.links.insert(peer);
+        } else {
+            self.links.remove(&peer);
+        }
+    }
+
+    /// Handles a part to be installed. It replaces the part of the same plan; ADUs that wait there
+    /// are dropped, and the counts go on.
+    pub fn handle_installed(&mut self, route: Route, lift: Option<Lift>) {
+        let installation = route.installation();
+        let plan = (installation.stream, installation.epoch);
+        self.discard(plan);
+        self.parts.insert(plan, Part::new(route, lift));
+    }
+
+    /// Handles the end of a plan here.
+    pub fn handle_removed(&mut self, plan: Plan) {
+        self.casts.stop(plan);
+        self.replay.forget(plan);
+        self.discard(plan);
+        self.accounts.forget(plan);
+    }
+
+    fn discard(&mut self, plan: Plan) {
+        let Some(mut part) = self.parts.remove(&plan) else {
+            return;
+        };
+        for adu in part.take_waiting() {
+            self.drop(&adu.header, DropCause::PathLost, Place::Way);
+        }
+        let held = part.take_held().into_iter();
+        self.actions.extend(held.map(Action::Resume));
+    }
+
+    /// Starts, bounds or stops the copies to a plan that is grafted here. A sink that begins with
+    /// what is kept gets that first.
+    pub fn handle_cast(&mut self, plan: Plan, feed: Feed, now: Instant) {
+        let (stream, epoch) = plan;
+        let part = self.parts.get(&plan);
+        let base = part.and_then(|part| part.route().installation().base);
+        let Some(base) = base.filter(|_| feed != Feed::Off) else {
+            self.casts.stop(plan);
+            return;
+        };
+        let until = match feed {
+            Feed::Until(until) => Some(until),
+            Feed::Off | Feed::Live | Feed::Replay => None,
+        };
+        let has_begun = self.casts.start((stream, base), epoch, until);
+        if has_begun && feed == Feed::Replay {
+            for adu in self.replay.group((stream, base), now) {
+                let header = Header {
+                    epoch,
+                    ..adu.header
+                };
+                self.actions.push_back(Action::Replay(header));
+                self.copy(&adu, epoch, now);
+            }
+        }
+    }
+
+    /// Gives up what waits here under a plan, and cancels what its link has: it is sent again under
+    /// another plan.
+    pub fn recall(&mut self, plan: Plan, now: Instant) {
+        let waiting = self.parts.get_mut(&plan).map(Part::take_waiting);
+        for adu in waiting.into_iter().flatten() {
+            self.give_up(&adu.header, DropCause::Cancelled, Place::Way, now);
+        }
+        let of_plan = self.sendings.iter().filter(|(_, sending)| {
+            let header = &sending.header;
+            (header.stream, header.epoch) == plan
+        });
+        let cancel = of_plan.map(|(number, _)| Action::Cancel(*number, DropCause::Cancelled));
+        self.actions.extend(cancel);
+    }
+
+    /// Handles the end of a round in which receptions were handed on: see [`Lag`].
+    pub fn handle_round(&mut self, now: Instant) {
+        self.lag.handle_end(now);
+    }
+
+    /// Keeps an ADU of a producer here for sinks that join late; its plan counts as [`Epoch`] 0.
+    pub fn keep_given(&mut self, adu: &Adu, now: Instant) {
+        let plan = (adu.header.stream, Epoch(0));
+        if self.replay.handle_begun(plan, &adu.header) {
+            self.replay.handle_whole(plan, adu, now);
+        }
+    }
+
+    /// Returns what a sink of a stream published here begins with.
+    pub fn kept_given(&self, stream: StreamId, now: Instant) -> Vec<Adu> {
+        self.replay.group((stream, Epoch(0)), now)
+    }
+
+    /// Forgets what is kept of a stream that was published here.
+    pub fn forget_given(&mut self, stream: StreamId) {
+        self.replay.forget((stream, Epoch(0)));
+    }
+
+    /// Counts an ADU that no plan carries.
+    pub fn count_unplanned(&mut self, header: &Header, cause: DropCause, now: Instant) {
+        let header = Header {
+            epoch: Epoch(0),
+            ..*header
+        };
+        self.accounts.handle_refused(&header, cause, now);
+    }
+
+    /// Counts an ADU that has come and is not reported to the machine otherwise.
+    pub fn count_arrived(&mut self, header: &Header, now: Instant) {
+        if let Some(accounts) = self.accounts_of(header) {
+            accounts.handle_arrived(header.mark(), header, now);
+        }
+    }
+
+    /// Counts an ADU of a plan that its sink has, as a receipt says.
+    pub fn count_receipt(&mut self, plan: Plan, band: Band, now: Instant) {
+        if self.counts_for(plan) {
+            self.accounts.count_in(plan, band, now, Counts::have);
+        }
+    }
+
+    /// Counts an ADU of a plan that is sent again under another one.
+    pub fn count_resent(&mut self, plan: Plan, band: Band, now: Instant) {
+        if self.counts_for(plan) {
+            self.accounts.count_in(plan, band, now, Counts::resend);
+        }
+    }
+
+    /// Returns the counts that have changed since the last call, by plan. Nothing is due then.
+    pub fn take_changed(&mut self) -> impl Iterator<Item = (Plan, &Counts)> {
+        self.accounts.take_changed()
+    }
+
+    /// Returns what has come of a stream, and how soon to report it, if that has changed. While a
+    /// mailbox blocks the stream, only its end is reported.
+    pub fn take_news(&mut self, stream: StreamId, is_blocked: bool) -> Option<(Held, News)> {
+        let received = self.arrivals.get_mut(&stream)?;
+        let is_reported = received.news()? == News::Ended || !is_blocked;
+        is_reported.then(|| received.take_news())?
+    }
+
+    /// Returns the streams of which something has come.
+    pub fn arrived_streams(&self) -> Vec<StreamId> {
+        self.arrivals.keys().copied().collect()
+    }
+
+    /// Starts over for new subscribers of a stream: nothing of it has come for them, and plans up to
+    /// `former` are not theirs.
+    pub fn restart_arrivals(&mut self, stream: StreamId, former: Option<Epoch>) {
+        if let Some(received) = self.arrivals.get_mut(&stream) {
+            received.begin_anew(former);
+        }
+    }
+
+    /// Accepts what all plans bring of a stream.
+    pub fn resume_arrivals(&mut self, stream: StreamId) {
+        if let Some(received) = self.arrivals.get_mut(&stream) {
+            received.go_on();
+        }
+    }
+
+    /// Forgets what has come of a stream that no plan brings here and no subscriber wants.
+    pub fn forget_arrivals(&mut self, stream: StreamId) {
+        self.arrivals.remove(&stream);
+    }
+
+    /// Returns the next action. All are to be carried out before time goes on.
+    pub fn poll_action(&mut self) -> Option<Action<R>> {
+        self.actions.pop_front()
+    }
+
+    /// Returns when counts and receipts are due.
+    pub const fn poll_timeout(&self) -> Instant {
+        self.accounts.poll_timeout()
+    }
+
+    /// Returns the part of a plan.
+    pub fn part(&self, plan: Plan) -> Option<&Part<R>> {
+        self.parts.get(&plan)
+    }
+
+    /// Returns all parts, by plan.
+    pub fn parts(&self) -> impl Iterator<Item = (Plan, &Part<R>)> {
+        self.parts.iter().map(|(plan, part)| (*plan, part))
+    }
+
+    /// Returns the header of a reception that has not ended.
+    pub fn reception(&self, recv: R) -> Option<&Header> {
+        self.intakes.get(&recv).map(|intake| &intake.header)
+    }
+
+    /// Returns whether a plan gets copies here.
+    pub fn is_cast(&self, plan: Plan) -> bool {
+        self.casts.base_of(plan).is_some()
+    }
+
+    /// Returns how many ADUs of a stream were handed to links and have no outcome yet.
+    pub fn outstanding(&self, stream: StreamId) -> u64 {
+        self.outstanding.get(&stream).copied().unwrap_or(0)
+    }
+
+    /// Returns how many ADUs arrive, and how many have no outcome yet.
+    pub fn in_flight(&self) -> (usize, usize) {
+        (self.intakes.len(), self.sendings.len())
+    }
+
+    /// Returns whether an ADU that arrives under a plan would be sent, or be sent later, if it came
+    /// now. Where plans go at their own pace, one queue with room suffices.
+    fn has_room(&self, header: &Header, payload_bytes: usize) -> bool {
+        let (stream, base) = (header.stream, header.epoch);
+        let Some(part) = self.parts.get(&(stream, base)) else {
+            return true;
+        };
+        if !part.route().is_repaired() || !self.casts.is_base((stream, base)) {
+            return !part.is_busy();
+        }
+        let branches = self.casts.of(header);
+        let mut plans = branches
+            .having(header.sequence)
+            .chain(core::iter::once(base));
+        plans.any(|epoch| {
+            let part = self.parts.get(&(stream, epoch));
+            part.is_none_or(|part| part.has_room(header, payload_bytes))
+        })
+    }
+
+    /// Resumes the receptions that wait for room under a plan, or under the one it is grafted on.
+    fn release(&mut self, plan: Plan) {
+        let (stream, epoch) = plan;
+        let base = self.casts.base_of(plan).unwrap_or(epoch);
+        let part = self.parts.get_mut(&(stream, base));
+        let held = part.map(Part::take_held).unwrap_or_default();
+        self.actions.extend(held.into_iter().map(Action::Resume));
+    }
+
+    /// Returns whether counts of a plan are kept: it is installed, or none.
+    fn counts_for(&self, plan: Plan) -> bool {
+        plan.1 == Epoch(0) || self.parts.contains_key(&plan)
+    }
+
+    /// Returns the accounts if an ADU's plan counts here. What a plan that is gone had does not.
+    fn accounts_of(&mut self, header: &Header) -> Option<&mut Accounts> {
+        self.counts_for((header.stream, header.epoch))
+            .then_some(&mut self.accounts)
+    }
+
+    fn drop(&mut self, header: &Header, cause: DropCause, place: Place) {
+        self.actions.push_back(Action::Drop(*header, cause, place));
+    }
+
+    /// Counts an ADU that was here whole, and drops it.
+    fn give_up(&mut self, header: &Header, cause: DropCause, place: Place, now: Instant) {
+        if let Some(accounts) = self.accounts_of(header) {
+            accounts.count(header, now, |counts, band| counts.give_up(band, cause));
+        }
+        self.drop(header, cause, place);
+    }
+
+    /// Returns the branches that get an ADU, those that it had when it began included.
+    fn branches(&self, begun: Branches, header: &Header) -> Branches {
+        begun.joined(&self.casts.of(header), header.sequence)
+    }
+}
