@@ -113,6 +113,12 @@ impl Counts {
         self.dropped[cause.index()][band.index()] += 1;
     }
 
+    /// Returns how many ADUs were sent and have no outcome yet.
+    pub fn outstanding(&self) -> u64 {
+        let sum = |rows: &Marked| rows.iter().flatten().sum::<u64>();
+        sum(&self.sent).saturating_sub(sum(&self.left) + sum(&self.failed))
+    }
+
     /// Returns how many ADUs of a band arrived.
     pub fn arrived(&self, band: Band) -> u64 {
         self.arrived.iter().map(|bands| bands[band.index()]).sum()

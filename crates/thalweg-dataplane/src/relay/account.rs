@@ -50,6 +50,11 @@ impl Account {
         &self.counts
     }
 
+    /// Returns whether the counts have changed since they were last taken.
+    pub const fn has_changed(&self) -> bool {
+        self.has_changed
+    }
+
     /// Returns the counts if they have changed since the last call.
     pub fn take_changed(&mut self) -> Option<&Counts> {
         core::mem::take(&mut self.has_changed).then_some(&self.counts)

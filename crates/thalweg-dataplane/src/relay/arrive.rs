@@ -22,7 +22,7 @@ impl<R: Copy + Ord> Relay<R> {
         payload_bytes: usize,
         now: Instant,
     ) {
-        let branches = self.casts.of(&header);
+        let branches = self.casts.of((header.stream, header.epoch));
         let way = match self.admit(from, &header, &branches, now) {
             Ok(way) => way,
             Err(refusal) => return self.refuse(recv, header, refusal, now),
@@ -61,13 +61,11 @@ impl<R: Copy + Ord> Relay<R> {
         let part = self.parts.get(&(header.stream, header.epoch));
         let part = part.ok_or(Refusal::Unknown)?;
         let is_copied = branches.has_any(header.sequence);
-        let way = match part.route().admit(from, header) {
-            // A branch may want an ADU that the base plan filters out here.
-            Ok(_) | Err(route::Refusal::Dropped(DropCause::Filtered)) if is_copied => Way::Gather,
-            Ok(way) => way,
-            Err(route::Refusal::Stranger) => return Err(Refusal::Stranger),
-            Err(route::Refusal::Dropped(cause)) => return Err(Refusal::Dropped(cause)),
-        };
+        let way = part.route().admit_copied(from, header, is_copied);
+        let way = way.map_err(|refusal| match refusal {
+            route::Refusal::Stranger => Refusal::Stranger,
+            route::Refusal::Dropped(cause) => Refusal::Dropped(cause),
+        })?;
         let copies = branches.having(header.sequence).count();
         let copies = copies + usize::from(part.next().is_some());
         if !self.lag.admits(header, copies, now) {
@@ -135,8 +133,8 @@ impl<R: Copy + Ord> Relay<R> {
         let branches = self.branches(intake.branches, &header);
         let has_passed = intake.passed.is_some();
         if !has_passed || intake.is_kept {
-            for epoch in branches.having(header.sequence) {
-                self.copy(&adu, epoch, now);
+            for branch in branches.having(header.sequence) {
+                self.copy(&adu, branch.epoch, now);
             }
         }
         if !has_passed {

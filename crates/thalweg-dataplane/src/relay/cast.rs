@@ -18,62 +18,64 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use thalweg_base::adu::Header;
 use thalweg_base::id::{Epoch, Sequence};
 
 use crate::replay::Plan;
 
 /// A plan that gets copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Branch {
+pub struct Branch<T = ()> {
     /// Its number.
     pub epoch: Epoch,
     /// The first sequence that is not copied, if another plan took over.
     pub until: Option<Sequence>,
+    /// What the driver keeps of it.
+    pub with: T,
 }
 
 /// The branches of one plan at one moment, by rising epoch.
-#[derive(Clone, Debug, Default)]
-pub struct Branches(Option<Arc<[Branch]>>);
+#[derive(Debug)]
+pub struct Branches<T = ()>(Option<Arc<[Branch<T>]>>);
 
-/// The branches of all plans on a node.
-#[derive(Debug, Default)]
-pub struct Casts(BTreeMap<Plan, Arc<[Branch]>>);
+/// The branches of all plans on a node; `T` is what the driver keeps of each.
+#[derive(Debug)]
+pub struct Casts<T = ()>(BTreeMap<Plan, Arc<[Branch<T>]>>);
 
-impl Branch {
+impl<T> Branch<T> {
     /// Returns whether it gets an ADU of this sequence.
     pub fn has(&self, sequence: Sequence) -> bool {
         self.until.is_none_or(|until| sequence < until)
     }
 }
 
-impl Branches {
+impl<T> Clone for Branches<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Default for Branches<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> Default for Casts<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T> Branches<T> {
     /// Returns the plans that get an ADU of this sequence.
-    pub fn having(&self, sequence: Sequence) -> impl Iterator<Item = Epoch> + '_ {
+    pub fn having(&self, sequence: Sequence) -> impl Iterator<Item = &Branch<T>> {
         let all = self.as_slice().iter();
         all.filter(move |branch| branch.has(sequence))
-            .map(|branch| branch.epoch)
     }
 
     /// Returns whether any plan gets an ADU of this sequence.
     pub fn has_any(&self, sequence: Sequence) -> bool {
         self.having(sequence).next().is_some()
-    }
-
-    /// Returns the branches that get an ADU of this sequence now, or when it began to arrive, as
-    /// `self` says.
-    #[must_use]
-    pub fn joined(self, present: &Self, sequence: Sequence) -> Self {
-        if self.is_same(present) {
-            // The usual case. Comparing each branch with all others costs the square of their number.
-            return self;
-        }
-        let mut all: Vec<Branch> = self.as_slice().to_vec();
-        all.extend_from_slice(present.as_slice());
-        all.retain(|branch| branch.has(sequence));
-        all.sort_by_key(|branch| branch.epoch);
-        all.dedup_by_key(|branch| branch.epoch);
-        Self(Some(all.into()))
     }
 
     fn is_same(&self, other: &Self) -> bool {
@@ -84,20 +86,43 @@ impl Branches {
         }
     }
 
-    fn as_slice(&self) -> &[Branch] {
+    fn as_slice(&self) -> &[Branch<T>] {
         self.0.as_deref().unwrap_or_default()
     }
 }
 
-impl Casts {
-    /// Returns the branches of an ADU's plan.
-    pub fn of(&self, header: &Header) -> Branches {
-        Branches(self.0.get(&(header.stream, header.epoch)).cloned())
+impl<T: Clone> Branches<T> {
+    /// Returns the branches that get an ADU of this sequence now, or when it began to arrive, as
+    /// `self` says.
+    #[must_use]
+    pub fn joined(self, present: &Self, sequence: Sequence) -> Self {
+        if self.is_same(present) {
+            // The usual case. Comparing each branch with all others costs the square of their number.
+            return self;
+        }
+        let mut all: Vec<Branch<T>> = present.having(sequence).cloned().collect();
+        all.extend(self.having(sequence).cloned());
+        all.sort_by_key(|branch| branch.epoch);
+        all.dedup_by_key(|branch| branch.epoch);
+        Self(Some(all.into()))
+    }
+}
+
+impl<T: Clone> Casts<T> {
+    /// Returns the branches of a plan.
+    pub fn of(&self, plan: Plan) -> Branches<T> {
+        Branches(self.0.get(&plan).cloned())
     }
 
     /// Starts copies from a base to a plan, or sets where they end if `until` is given; returns
     /// whether the plan had none from that base. A plan has one base: copies from another one stop.
-    pub fn start(&mut self, (stream, base): Plan, epoch: Epoch, until: Option<Sequence>) -> bool {
+    pub fn start(
+        &mut self,
+        (stream, base): Plan,
+        epoch: Epoch,
+        until: Option<Sequence>,
+        with: T,
+    ) -> bool {
         if self.base_of((stream, epoch)).is_some_and(|of| of != base) {
             self.stop((stream, epoch));
         }
@@ -110,12 +135,26 @@ impl Casts {
                 false
             }
             Err(at) => {
-                all.insert(at, Branch { epoch, until });
+                all.insert(at, Branch { epoch, until, with });
                 true
             }
         };
         *branches = all.into();
         is_new
+    }
+
+    /// Changes what the driver keeps of a plan, if that gets copies.
+    pub fn update(&mut self, plan: Plan, change: impl FnOnce(&mut T)) {
+        let (stream, epoch) = plan;
+        let base = self.base_of(plan).map(|base| (stream, base));
+        let Some(branches) = base.and_then(|base| self.0.get_mut(&base)) else {
+            return;
+        };
+        let mut all = branches.to_vec();
+        if let Ok(at) = all.binary_search_by_key(&epoch, |branch| branch.epoch) {
+            change(&mut all[at].with);
+        }
+        *branches = all.into();
     }
 
     /// Stops copies to a plan; returns whether it got any.
@@ -125,7 +164,7 @@ impl Casts {
         self.0.retain(|(of, _), branches| {
             if *of == stream && branches.iter().any(|branch| branch.epoch == epoch) {
                 let others = branches.iter().filter(|branch| branch.epoch != epoch);
-                *branches = others.copied().collect();
+                *branches = others.cloned().collect();
                 has_stopped = true;
             }
             !branches.is_empty()
@@ -136,7 +175,7 @@ impl Casts {
     /// Returns the base from which a plan gets copies.
     pub fn base_of(&self, (stream, epoch): Plan) -> Option<Epoch> {
         let mut all = self.0.iter().filter(|((of, _), _)| *of == stream);
-        let is_it = |branches: &Arc<[Branch]>| branches.iter().any(|one| one.epoch == epoch);
+        let is_it = |branches: &Arc<[Branch<T>]>| branches.iter().any(|one| one.epoch == epoch);
         let found = all.find(|(_, branches)| is_it(branches));
         found.map(|((_, base), _)| *base)
     }

@@ -158,7 +158,7 @@ impl<R: Copy + Ord> Relay<R> {
             Feed::Until(until) => Some(until),
             Feed::Off | Feed::Live | Feed::Replay => None,
         };
-        let has_begun = self.casts.start((stream, base), epoch, until);
+        let has_begun = self.casts.start((stream, base), epoch, until, ());
         if has_begun && feed == Feed::Replay {
             for adu in self.replay.group((stream, base), now) {
                 let header = Header {
@@ -327,10 +327,9 @@ impl<R: Copy + Ord> Relay<R> {
         if !part.route().is_repaired() || !self.casts.is_base((stream, base)) {
             return !part.is_busy();
         }
-        let branches = self.casts.of(header);
-        let mut plans = branches
-            .having(header.sequence)
-            .chain(core::iter::once(base));
+        let branches = self.casts.of((stream, base));
+        let copied = branches.having(header.sequence).map(|branch| branch.epoch);
+        let mut plans = copied.chain(core::iter::once(base));
         plans.any(|epoch| {
             let part = self.parts.get(&(stream, epoch));
             part.is_none_or(|part| part.has_room(header, payload_bytes))
@@ -371,6 +370,9 @@ impl<R: Copy + Ord> Relay<R> {
 
     /// Returns the branches that get an ADU, those that it had when it began included.
     fn branches(&self, begun: Branches, header: &Header) -> Branches {
-        begun.joined(&self.casts.of(header), header.sequence)
+        begun.joined(
+            &self.casts.of((header.stream, header.epoch)),
+            header.sequence,
+        )
     }
 }

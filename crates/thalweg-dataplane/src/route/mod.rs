@@ -149,6 +149,20 @@ impl Route {
         self.way(header).map_err(Refusal::Dropped)
     }
 
+    /// Decides on an ADU from a neighbour that is also copied for branches here: it is gathered, even
+    /// if this plan filters it out, since a branch may want it.
+    pub fn admit_copied(
+        &self,
+        from: NodeId,
+        header: &Header,
+        is_copied: bool,
+    ) -> Result<Way, Refusal> {
+        match self.admit(from, header) {
+            Ok(_) | Err(Refusal::Dropped(DropCause::Filtered)) if is_copied => Ok(Way::Gather),
+            decided => decided,
+        }
+    }
+
     /// Decides on an ADU of a producer on this node, or of an admitted neighbour.
     pub const fn way(&self, header: &Header) -> Result<Way, DropCause> {
         match self.chain {

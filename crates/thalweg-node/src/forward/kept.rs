@@ -7,14 +7,14 @@
 //!
 //! *Sources.* docs/concepts/recast.md.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use thalweg_base::adu::{Adu, Header};
 use thalweg_base::id::{Epoch, StreamId};
 use thalweg_base::time::Instant;
 use thalweg_dataplane::replay::{Plan, Replay};
 
-use super::cast::{Branch, Branches};
+use super::cast::Branches;
 use super::{Forwarder, Route, read};
 
 /// The kept ADUs of all plans.
@@ -57,31 +57,13 @@ impl Forwarder {
 
     /// Keeps a whole ADU if `is_kept`, and returns the plans that get copies: those cast when it
     /// began to arrive, and those cast since.
-    pub(super) fn keep(&self, adu: &Adu, is_kept: bool, initial: &Branches) -> Branches {
+    pub(super) fn keep(&self, adu: &Adu, is_kept: bool, initial: Branches) -> Branches {
         let plan = (adu.header.stream, adu.header.epoch);
         let mut kept = self.kept.lock();
         if is_kept {
             kept.handle_whole(plan, adu, self.clock.now());
         }
-        let present = self.casts.of(plan.0, plan.1);
-        // The usual case. Comparing each branch with all others costs the square of their number.
-        if Arc::ptr_eq(initial, &present) {
-            return present;
-        }
-        let is_present = |branch: &Branch| {
-            let mut epochs = present.iter().map(Branch::epoch);
-            epochs.any(|epoch| epoch == branch.epoch())
-        };
-        let mut all: Vec<Branch> = initial
-            .iter()
-            .filter(|branch| !is_present(branch))
-            .cloned()
-            .collect();
-        if all.is_empty() {
-            return present;
-        }
-        all.extend(present.iter().cloned());
-        Arc::new(all)
+        initial.joined(&self.casts.of(plan), adu.header.sequence)
     }
 
     /// Keeps an ADU as its producer publishes it.

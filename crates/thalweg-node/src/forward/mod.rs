@@ -106,7 +106,7 @@ impl Forwarder {
 
     pub(crate) fn remove(&self, stream: StreamId, epoch: Epoch) {
         write(&self.routes).remove(&(stream, epoch));
-        self.casts.stop(stream, epoch);
+        self.casts.stop((stream, epoch));
         self.kept.forget((stream, epoch));
         self.queues.forget((stream, epoch));
         self.ledger.forget_account(stream, epoch);
@@ -178,12 +178,10 @@ impl Forwarder {
             self.ledger.count_unknown();
             return adu.body.refuse(StreamCode::UnknownStream);
         };
-        let branches = self.casts.of(header.stream, header.epoch);
-        let way = match route.part.admit(from.peer(), &header) {
-            // A branch may want an ADU that the base plan filters out here.
-            Ok(_) | Err(Refusal::Dropped(DropCause::Filtered)) if !branches.is_empty() => {
-                Way::Gather
-            }
+        let plan = (header.stream, header.epoch);
+        let branches = self.casts.of(plan);
+        let copies = branches.having(header.sequence).count();
+        let way = match route.part.admit_copied(from.peer(), &header, copies > 0) {
             Ok(way) => way,
             Err(Refusal::Stranger) => {
                 self.ledger.count_unknown();
@@ -196,15 +194,13 @@ impl Forwarder {
             }
         };
         route.counts.received();
-        let copies = usize::from(route.installation().next.is_some()) + branches.len();
-        if !self.lag_meter.admits(&header, copies, self.clock.now()) {
+        let sends = usize::from(route.installation().next.is_some()) + copies;
+        if !self.lag_meter.admits(&header, sends, self.clock.now()) {
             route.refused(&header, DropCause::Expired);
             return adu.body.refuse(StreamCode::of_drop(DropCause::Expired));
         }
         // A plan with a queue keeps using it, so that no ADU overtakes the queued ones.
-        if route.part.is_repaired()
-            && (!branches.is_empty() || self.queues.has((header.stream, header.epoch)))
-        {
+        if route.part.is_repaired() && (copies > 0 || self.queues.has(plan)) {
             return self.fan_out(route, branches, adu, trace).await;
         }
         let is_kept = self.may_keep(&route, &header);
@@ -217,7 +213,7 @@ impl Forwarder {
         match adu.collect().await {
             Ok(payload) => {
                 let adu = Adu { header, payload };
-                let branches = self.keep(&adu, is_kept, &branches);
+                let branches = self.keep(&adu, is_kept, branches);
                 self.carry_all(&route, &branches, adu, trace).await;
             }
             // The node that gave the rest up accounts for the ADU; the same holds in `deliver`.
@@ -243,7 +239,7 @@ impl Forwarder {
         if let Some(payload) = twin.whole().await {
             let adu = Adu { header, payload };
             // Plans may have been cast since this ADU began to arrive.
-            let branches = self.keep(&adu, true, &Branches::default());
+            let branches = self.keep(&adu, true, Branches::default());
             self.carry_copies(&branches, &adu, trace.as_deref()).await;
         }
     }

@@ -29,7 +29,7 @@ use thalweg_net::Arriving;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::cast::{Branch, Branches};
+use super::cast::Branches;
 use super::{Forwarder, Route, Table, read, write};
 
 /// An ADU in the queue of a plan's route.
@@ -167,8 +167,8 @@ impl Forwarder {
     ) {
         let header = arriving.header;
         let mut routes = vec![route];
-        let branches = branches.iter().filter(|branch| branch.has(header.sequence));
-        routes.extend(branches.map(Branch::route).cloned());
+        let branches = branches.having(header.sequence);
+        routes.extend(branches.map(|branch| Arc::clone(branch.with.route())));
         // Wait before reading: while no queue has room, this applies backpressure to the link.
         self.wait_room(&routes, &header, arriving.payload_bytes)
             .await;

@@ -173,3 +173,24 @@ fn repaired_branch_drops_alone() {
     assert_eq!(words(&mut machine), ["drop e2 2 overflow Way"]);
     assert_eq!(machine.outstanding(STREAM), 2);
 }
+
+#[test]
+fn begun_adu_keeps_its_branches() {
+    use crate::relay::Casts;
+
+    let base = (STREAM, Epoch(1));
+    let mut casts = Casts::default();
+    assert!(casts.start(base, Epoch(3), None, "three"));
+    assert!(!casts.start(base, Epoch(3), None, "again"));
+    let begun = casts.of(base);
+    casts.stop((STREAM, Epoch(3)));
+    casts.start(base, Epoch(2), None, "two");
+    casts.update((STREAM, Epoch(2)), |with| *with = "moved");
+    casts.update((STREAM, Epoch(3)), |with| *with = "gone");
+    let joined = begun.joined(&casts.of(base), Sequence(0));
+    let with: Vec<_> = joined
+        .having(Sequence(0))
+        .map(|branch| branch.with)
+        .collect();
+    assert_eq!(with, ["moved", "three"]);
+}

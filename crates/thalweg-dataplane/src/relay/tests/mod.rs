@@ -4,6 +4,7 @@
 
 mod cast;
 mod count;
+mod property;
 mod way;
 
 use alloc::format;

@@ -10,60 +10,48 @@
 //! ```text
 //!  ADU of e1 ─► whole ─┬─► route e1 ─► link
 //!                      ├─► route e2 ─► link
-//!                      └─► route e3 ─► mailbox: last, since it may have to wait for room
+//!                      └─► route e3 ─► mailbox
 //! ```
 //!
 //! *What it does not do.* It does not choose grafts; `thalweg_control::session` does. A branch's copy
 //! is not cast again here.
 //!
-//! *Sources.* docs/concepts/recast.md.
+//! *Sources.* docs/concepts/recast.md; `thalweg_dataplane::relay`, which keeps the branches.
 
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use thalweg_base::adu::Adu;
-use thalweg_base::id::{Epoch, Sequence, StreamId};
+use thalweg_base::id::{Epoch, StreamId};
 use thalweg_base::trace::Trace;
 use thalweg_control::session::Feed;
+use thalweg_dataplane::relay;
+use thalweg_dataplane::replay::Plan;
 use tokio::sync::watch;
 
-use super::{Forwarder, Route, Table, read, write};
+use super::{Forwarder, Route, read, write};
 
 #[cfg(test)]
 mod tests;
 
-/// The plans that get copies here, by their base plan.
+/// The plans that get copies here, by their base plan. Which they are is the machine's decision; the
+/// lock is held for no longer than a look or a change.
 #[derive(Default)]
-pub(super) struct CastTable {
-    of_base: Table<(StreamId, Epoch), Branches>,
-    none: Branches,
-}
+pub(super) struct CastTable(RwLock<relay::Casts<Target>>);
 
-/// The branches of one plan. Each ADU uses the set of its arrival; a change while an ADU uses the
-/// set makes a new one.
-pub(super) type Branches = Arc<Vec<Branch>>;
+/// The branches of one plan: see [`relay::Branches`].
+pub(super) type Branches = relay::Branches<Target>;
 
-/// A plan that gets copies.
+/// The way of a plan's copies.
 #[derive(Clone)]
-pub(super) struct Branch {
+pub(super) struct Target {
     route: Arc<Route>,
     /// Closed once the kept ADUs have been replayed.
     replay: Option<watch::Receiver<()>>,
-    /// The first sequence that is not copied, if another plan took over.
-    until: Option<Sequence>,
 }
 
-impl Branch {
-    pub(super) fn epoch(&self) -> Epoch {
-        self.route.installation().epoch
-    }
-
+impl Target {
     pub(super) const fn route(&self) -> &Arc<Route> {
         &self.route
-    }
-
-    /// Returns whether the branch gets an ADU of this sequence.
-    pub(super) fn has(&self, sequence: Sequence) -> bool {
-        self.until.is_none_or(|until| sequence < until)
     }
 
     /// Waits until the kept ADUs have been replayed.
@@ -76,71 +64,28 @@ impl Branch {
 }
 
 impl CastTable {
-    /// Starts copies to a grafted plan, after the replay if one is still running; a route of the
-    /// same plan is replaced.
-    fn start(&self, route: Arc<Route>, replay: Option<watch::Receiver<()>>) {
-        let part = route.installation();
-        if let Some(base) = part.base {
-            let mut all = write(&self.of_base);
-            let branches = Arc::make_mut(all.entry((part.stream, base)).or_default());
-            let is_it = |branch: &mut Branch| branch.epoch() == part.epoch;
-            let before = branches.extract_if(.., is_it).last();
-            let until = before.as_ref().and_then(|before| before.until);
-            let replay = replay.or_else(|| before?.replay);
-            // A branch that may wait for a mailbox goes last, so that it delays no other branch.
-            let is_here = part.next.is_none();
-            let at = if is_here { branches.len() } else { 0 };
-            let branch = Branch {
-                route,
-                replay,
-                until,
-            };
-            branches.insert(at, branch);
-        }
-    }
-
-    /// Ends the copies to a plan from a sequence on.
-    fn stop_at(&self, route: &Route, until: Sequence) {
-        let part = route.installation();
-        let base = part.base.map(|base| (part.stream, base));
-        let mut all = write(&self.of_base);
-        let Some(branches) = base.and_then(|base| all.get_mut(&base)) else {
-            return;
+    /// Starts copies to a grafted plan, or sets where they end; returns whether it had none.
+    fn start(&self, base: Plan, feed: Feed, target: Target) -> bool {
+        let until = match feed {
+            Feed::Until(until) => Some(until),
+            Feed::Off | Feed::Live | Feed::Replay => None,
         };
-        for branch in Arc::make_mut(branches) {
-            if branch.epoch() == part.epoch {
-                branch.until = Some(until);
-            }
-        }
+        let epoch = target.route.installation().epoch;
+        write(&self.0).start(base, epoch, until, target)
     }
 
     /// Removes a plan from its base's branches.
-    pub(super) fn stop(&self, stream: StreamId, epoch: Epoch) {
-        let is_it = |branch: &Branch| {
-            let part = branch.route.installation();
-            (part.stream, part.epoch) == (stream, epoch)
-        };
-        write(&self.of_base).retain(|_, branches| {
-            if branches.iter().any(is_it) {
-                Arc::make_mut(branches).retain(|branch| !is_it(branch));
-            }
-            !branches.is_empty()
-        });
+    pub(super) fn stop(&self, plan: Plan) {
+        write(&self.0).stop(plan);
     }
 
-    fn has(&self, stream: StreamId, epoch: Epoch) -> bool {
-        let all = read(&self.of_base);
-        let mut branches = all.iter().filter(|((of, _), _)| *of == stream);
-        branches.any(|(_, branches)| {
-            let mut epochs = branches.iter().map(Branch::epoch);
-            epochs.any(|other| other == epoch)
-        })
+    fn has(&self, plan: Plan) -> bool {
+        read(&self.0).base_of(plan).is_some()
     }
 
     /// Returns the branches of a base plan.
-    pub(super) fn of(&self, stream: StreamId, base: Epoch) -> Branches {
-        let all = read(&self.of_base);
-        Arc::clone(all.get(&(stream, base)).unwrap_or(&self.none))
+    pub(super) fn of(&self, base: Plan) -> Branches {
+        read(&self.0).of(base)
     }
 }
 
@@ -148,26 +93,26 @@ impl Forwarder {
     /// Starts, ends or bounds the copies to a plan that is grafted here. Starting one that already
     /// runs changes nothing.
     pub(crate) fn cast(self: &Arc<Self>, stream: StreamId, epoch: Epoch, feed: Feed) {
+        let plan = (stream, epoch);
         let route = self.route(stream, epoch).filter(|_| feed != Feed::Off);
-        let Some(route) = route else {
-            return self.casts.stop(stream, epoch);
+        let base = route.as_ref().and_then(|route| route.installation().base);
+        let (Some(route), Some(base)) = (route, base) else {
+            return self.casts.stop(plan);
         };
-        if let Feed::Until(until) = feed {
-            if !self.casts.has(stream, epoch) {
-                self.casts.start(Arc::clone(&route), None);
-            }
-            return self.casts.stop_at(&route, until);
-        }
-        if self.casts.has(stream, epoch) {
+        let base = (stream, base);
+        let start = |replay| {
+            let route = Arc::clone(&route);
+            self.casts.start(base, feed, Target { route, replay })
+        };
+        if feed != Feed::Replay || self.casts.has(plan) {
+            start(None);
             return;
         }
-        let base = route.installation().base;
-        let Some(base) = base.filter(|_| feed == Feed::Replay) else {
-            return self.casts.start(route, None);
-        };
         let (given, replay) = watch::channel(());
-        let start = || self.casts.start(Arc::clone(&route), Some(replay));
-        let group = self.kept.group_and((stream, base), self.clock.now(), start);
+        let now = self.clock.now();
+        let group = self.kept.group_and(base, now, || {
+            start(Some(replay));
+        });
         let forwarder = Arc::clone(self);
         tokio::spawn(async move {
             for mut adu in group {
@@ -181,8 +126,10 @@ impl Forwarder {
     /// Replaces the route of a plan that is cast.
     pub(super) fn replace_route(&self, route: &Arc<Route>) {
         let part = route.installation();
-        if part.base.is_some() && self.casts.has(part.stream, part.epoch) {
-            self.casts.start(Arc::clone(route), None);
+        let plan = (part.stream, part.epoch);
+        if part.base.is_some() && self.casts.has(plan) {
+            let replace = |target: &mut Target| target.route = Arc::clone(route);
+            write(&self.casts.0).update(plan, replace);
         }
     }
 
@@ -190,7 +137,7 @@ impl Forwarder {
     pub(super) async fn carry_all(
         &self,
         route: &Route,
-        branches: &[Branch],
+        branches: &Branches,
         adu: Adu,
         trace: Option<Box<Trace>>,
     ) {
@@ -205,15 +152,12 @@ impl Forwarder {
     }
 
     /// Carries copies of a whole ADU along the routes of branches.
-    pub(super) async fn carry_copies(&self, branches: &[Branch], adu: &Adu, trace: Option<&Trace>) {
-        for branch in branches
-            .iter()
-            .filter(|branch| branch.has(adu.header.sequence))
-        {
-            branch.replayed().await;
+    pub(super) async fn carry_copies(&self, branches: &Branches, adu: &Adu, trace: Option<&Trace>) {
+        for branch in branches.having(adu.header.sequence) {
+            branch.with.replayed().await;
             let mut copy = adu.clone();
-            copy.header.epoch = branch.epoch();
-            self.carry(&branch.route, copy, trace.cloned().map(Box::new))
+            copy.header.epoch = branch.epoch;
+            self.carry(&branch.with.route, copy, trace.cloned().map(Box::new))
                 .await;
         }
     }
