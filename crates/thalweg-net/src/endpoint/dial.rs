@@ -81,12 +81,16 @@ pub(super) async fn over_quic(
         accept::establish(endpoint, Fresh::Quic(connection), true).await
     });
     let test = narrow::Test::default();
+    let small_paths = &endpoint.0.small_paths;
     tokio::select! {
         dialled = timeout(wait, dialled) => match dialled {
             Ok(Err(Unreachable::TimedOut { .. })) | Err(_) => Err(test.why_no_handshake(addresses)),
-            Ok(dialled) => dialled,
+            Ok(dialled) => dialled.inspect(|_| small_paths.remove(peer)),
         },
-        too_small = test.fails(endpoint, addresses) => Err(too_small),
+        too_small = test.fails(endpoint, addresses) => {
+            small_paths.insert(peer);
+            Err(too_small)
+        }
     }
 }
 
@@ -118,8 +122,12 @@ async fn over_tcp(
     if !endpoint.admission().admits(peer) {
         return Err(Unreachable::NotAdmittedHere(peer));
     }
+    let mut options = endpoint.0.tcp.session.clone();
+    if endpoint.0.small_paths.contains(peer) {
+        options.segments = tcp::Segments::Small;
+    }
     let dialled = Box::pin(async {
-        let (connection, events) = tcp::dial(&endpoint.0.tcp.session, peer, addresses).await?;
+        let (connection, events) = tcp::dial(&options, peer, addresses).await?;
         accept::establish(endpoint, Fresh::Tcp(connection, events), true).await
     });
     timeout(DIAL_WAIT, dialled).await.unwrap_or_else(|_| {
