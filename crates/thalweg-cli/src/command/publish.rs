@@ -171,6 +171,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let Some(rate) = rate else {
         return nothing(from, &feed);
     };
+    let rate = speed(arguments, &feed).rate(rate);
     let publication = publication(arguments, needs, arguments.bitrate.unwrap_or(rate));
     let waits = waits(arguments, &feed);
     let mut publisher = tokio::select! {
@@ -288,6 +289,15 @@ fn waits(arguments: &Arguments, feed: &Feed) -> bool {
     !arguments.no_wait && arguments.hold.is_none() && !feed.is_live()
 }
 
+/// Returns how fast the source is played; a live one is sent as it arrives.
+fn speed(arguments: &Arguments, feed: &Feed) -> Speed {
+    if feed.is_live() {
+        Speed::Max
+    } else {
+        arguments.rate
+    }
+}
+
 async fn wait(
     arguments: &Arguments,
     waits: bool,
@@ -327,12 +337,7 @@ async fn send(
     publisher: &mut LastingPublisher,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
-    let speed = if feed.is_live() {
-        Speed::Max
-    } else {
-        arguments.rate
-    };
-    let mut pacer = Pacer::new(speed);
+    let mut pacer = Pacer::new(speed(arguments, feed));
     let start = StdInstant::now();
     loop {
         let unit = tokio::select! {
@@ -384,13 +389,23 @@ fn print_summary(passed: &str, summary: &Value) {
     .filter(|(key, _)| *key == "sent" || count(key) > 0)
     .map(|(key, title)| format!("{title} {}", count(key)))
     .collect();
+    let ledger = &summary["ledger"];
+    // A copy that arrived twice is no loss.
+    let is_loss = |loss: &&Value| loss["cause"] != "duplicate";
+    let losses = ledger["losses"].as_array().into_iter().flatten();
+    let losses: Vec<String> = losses.filter(is_loss).map(loss).collect();
+    let is_delivered = ledger["delivered"].as_u64() >= ledger["published"].as_u64();
+    let is_whole = is_delivered && losses.is_empty() && ledger["pending"] == 0;
+    let resent = if is_whole && !dropped.is_empty() {
+        " (copies on this node; each ADU arrived)"
+    } else {
+        ""
+    };
     terminal::print_notice(&format!(
-        "published {passed}; {}, dropped: {}",
+        "published {passed}; {}, dropped: {}{resent}",
         counted.join(", "),
         progress::drops(&dropped)
     ));
-    let losses = summary["ledger"]["losses"].as_array();
-    let losses: Vec<String> = losses.into_iter().flatten().map(loss).collect();
     if !losses.is_empty() {
         terminal::print_notice(&format!("lost on the path: {}", losses.join(", ")));
     }
