@@ -137,7 +137,10 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Id(arguments) => id::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
-        Command::Demo(arguments) => wait(demo::run(&arguments)),
+        Command::Demo(arguments) => {
+            crate::demo::raise_priority();
+            wait(demo::run(&arguments))
+        }
         Command::Node(arguments) => wait(node::run(&arguments)),
         Command::Invite(arguments) => wait(invite::run(&arguments)),
         Command::Join(arguments) => wait(join::run(&arguments)),
