@@ -4,10 +4,7 @@ use super::graph::Package;
 use super::{File, Finding, graph, leaks, manifest, purity, quotes, ratchet, sources, words};
 
 fn file(path: &str, text: &str) -> File {
-    File {
-        path: path.into(),
-        text: text.into(),
-    }
+    File::new(path, text)
 }
 
 fn texts(findings: Vec<Finding>) -> Vec<String> {

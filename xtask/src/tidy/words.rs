@@ -31,7 +31,7 @@ pub fn check(file: &File) -> Vec<Finding> {
     if file.is("md") {
         return never(file, &file.text.to_lowercase());
     }
-    let views = scan::views(&file.text);
+    let views = file.views();
     let mut findings = never(file, &views.comments.to_lowercase());
     for (at, (comment, line)) in views.comments.lines().zip(file.text.lines()).enumerate() {
         // What is quoted stands as in its source, and an address cannot be broken.
@@ -60,7 +60,7 @@ pub fn check_all(files: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let (mut lines, mut people, mut names) = (0, Vec::new(), Vec::new());
     for file in files.iter().filter(|file| file.is("rs")) {
-        let views = scan::views(&file.text);
+        let views = file.views();
         let comments = views.comments.to_lowercase();
         lines += comments
             .lines()
