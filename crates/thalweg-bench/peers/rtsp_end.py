@@ -1,8 +1,9 @@
-"""One end of an RTSP line: UDP datagrams become RTP packets in a TCP connection (entry), and those datagrams (exit).
+"""One end of an RTSP line: UDP datagrams become RTP packets in a TCP connection (entry), and those datagrams
+(exit).
 
-Through a relay the entry announces and records, and the exit plays; directly the entry connects to the exit and sends
-the same frames without a word before. The format is a private one, which a server passes on as it is. The bench has
-both UDP ends and the only clock; what this costs stands on both sides of its subtraction.
+Through a relay the entry announces and records, and the exit plays; directly the entry connects to the exit
+and sends the same frames without a word before. The format is a private one, which a server passes on as it
+is. The bench has both UDP ends and the only clock; what this costs stands on both sides of its subtraction.
 
 usage: rtsp_end.py entry|exit direct|through ADDRESS UDP_PORT
 source: RFC 2326 (10.12 for frames in a connection), RFC 3550 (5.1)

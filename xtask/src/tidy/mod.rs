@@ -203,9 +203,7 @@ fn one(file: &File) -> Vec<Finding> {
         findings.extend(sources::check(file));
         findings.extend(purity::check(file));
     }
-    if file.is("rs") || file.is("md") {
-        findings.extend(words::check(file));
-    }
+    findings.extend(words::check(file));
     if file.path.ends_with("Cargo.toml") {
         findings.extend(manifest::check(file));
     }

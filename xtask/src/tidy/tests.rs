@@ -352,6 +352,45 @@ fn comments_end_at_their_column() {
 }
 
 #[test]
+fn long_comments_are_refused_in_all_languages() {
+    let wide = |columns: usize, before: &str| {
+        let x = "x".repeat(columns - before.chars().count());
+        format!("a = 1\n{before}{x}\nb = 2\n")
+    };
+    let comments = [
+        ("Cargo.toml", "# "),
+        ("worlds/a.toml", "rate = \"a # b\"  # "),
+        ("oracle/a.py", "    # "),
+        ("oracle/a.py", "\"\"\"Returns "),
+        ("a.sh", "echo ${a#b} # "),
+        ("page/a.js", "const a = '//'; // "),
+        ("page/a.js", "/* "),
+    ];
+    for (path, before) in comments {
+        let check = |columns| words::check(&file(path, &wide(columns, before)));
+        assert_eq!(check(110), [], "{path}: {before}");
+        refused(check(111), "a comment of 111 columns");
+    }
+    let others = [
+        ("a.toml", "reason = \"# "),
+        ("a.sh", "echo ${a#"),
+        ("page/a.js", "const a = `// "),
+        ("a.json", "# "),
+        ("a.toml", "# https://host/"),
+    ];
+    for (path, before) in others {
+        let found = words::check(&file(path, &wide(200, before)));
+        assert_eq!(found, [], "{path}: {before}");
+    }
+    let inside = "\"\"\"It waits.\n\n    ".to_owned() + &"x".repeat(110) + "\n\"\"\"\n";
+    refused(
+        words::check(&file("a.py", &inside)),
+        "a comment of 114 columns",
+    );
+    assert_eq!(words::check(&file("a.toml", &format!("a = {inside}"))), []);
+}
+
+#[test]
 fn people_are_rare_among_comments() {
     let text = |people: usize| {
         let plain = "// It sends.\n".repeat(1_000 - people);
