@@ -37,7 +37,7 @@ SDP = "\r\n".join(
 
 
 def connect():
-    """Connects; whom it is to reach may come up later."""
+    """Connects; the other end may come up later."""
     while True:
         try:
             tcp = socket.create_connection((host, int(tcp_port)))
@@ -120,7 +120,7 @@ if way == "direct":
     file = listener.accept()[0].makefile("rb")
     session = None
 else:
-    # Nothing is there to be played until the entry records, and who asks too early is hung up on.
+    # Nothing is there to be played until the entry records, and a player that asks too early is disconnected.
     while True:
         session = Session()
         status, headers, sdp = session.ask("DESCRIBE", URL, {"Accept": "application/sdp"})

@@ -336,6 +336,9 @@ fn comments_name_their_subjects() {
         "`his`: name the machine",
     );
     refused(check("/// Begun anew.\n"), "`anew`: write `again`");
+    let world = |text: &str| words::check(&file("worlds/a.toml", text));
+    assert_eq!(world("his = \"he\" # it waits\n"), []);
+    refused(world("a = 1 # as it was, anew\n"), "`anew`");
     let document = |text: &str| words::check(&file("docs/a.md", text));
     assert_eq!(document("# The shelf\n"), []);
     refused(document("# He who\n"), "`he`");

@@ -32,7 +32,10 @@ pub fn check(file: &File) -> Vec<Finding> {
         return never(file, &file.text.to_lowercase());
     }
     if let Some(language) = Language::of(&file.path) {
-        return long_comments(file, &scan::comments(&file.text, language));
+        let comments = scan::comments(&file.text, language);
+        let mut findings = never(file, &comments.to_lowercase());
+        findings.extend(long_comments(file, &comments));
+        return findings;
     }
     if !file.is("rs") {
         return Vec::new();
