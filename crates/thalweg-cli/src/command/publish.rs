@@ -70,8 +70,8 @@ pub struct Arguments {
     repeat: bool,
 
     /// Playback speed: a multiple of real time, or `max`. Live sources are sent as they arrive.
-    #[arg(long, value_name = "RATE", default_value = "1")]
-    rate: Speed,
+    #[arg(long, value_name = "SPEED", default_value = "1")]
+    speed: Speed,
 
     /// Drop an access unit after this long, such as `500 ms` [default: never].
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -149,7 +149,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     if arguments.repeat && !matches!(from, End::File(_)) {
         return fail(
             Code::BadInput,
-            format!("--loop needs a file, and {from} is none"),
+            format!("--loop needs a file, and {from} is not one"),
         );
     }
     let needs = needs(arguments);
@@ -204,7 +204,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
                 return fail(Code::Failed, "the node is gone, and what it had not sent on is lost");
             }
             let what = if arguments.hold.is_some() { "the held data" } else { "the data in flight" };
-            terminal::print_notice(&format!("published {}; the node goes on with {what}", progress.finish()));
+            terminal::print_notice(&format!("published {}; the node continues with {what}", progress.finish()));
             return Ok(Code::Done);
         }
     };
