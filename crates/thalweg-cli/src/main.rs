@@ -43,7 +43,7 @@ impl Drop for Flush {
 fn main() -> ExitCode {
     let _flush = Flush;
     panics::install();
-    shutdown::ignore_others();
+    shutdown::ignore_other_signals();
     match command::Cli::read() {
         Ok(cli) => exit::report(command::run(cli)),
         Err(usage) => exit::report_usage(&usage),

@@ -93,7 +93,7 @@ pub enum Request {
 }
 
 /// Ignores the signals of [`IGNORED`] and the real-time ones, whose default action kills the process.
-pub fn ignore_others() {
+pub fn ignore_other_signals() {
     for number in IGNORED.iter().copied().chain(REAL_TIME) {
         // Caught rather than set to `SIG_IGN`, so that child processes start with the default
         // action. A signal that cannot be caught keeps its default.

@@ -70,7 +70,8 @@ pub struct Arguments {
     repeat: bool,
 
     /// Playback speed: a multiple of real time, or `max`. Live sources are sent as they arrive.
-    #[arg(long, value_name = "SPEED", default_value = "1")]
+    // Scripts in the field call it by its first name.
+    #[arg(long, value_name = "SPEED", default_value = "1", alias = "rate")]
     speed: Speed,
 
     /// Drop an access unit after this long, such as `500 ms` [default: never].
@@ -194,7 +195,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     if is_stopped {
         publisher.stop_reconnecting();
     }
-    let is_node_gone = publisher.absence();
+    let is_node_gone = publisher.node_gone_flag();
     // ADUs that the node has are waited for even after the source failed.
     let summary = tokio::select! {
         summary = publisher.finish() => summary,
@@ -294,7 +295,7 @@ fn speed(arguments: &Arguments, feed: &Feed) -> Speed {
     if feed.is_live() {
         Speed::Max
     } else {
-        arguments.rate
+        arguments.speed
     }
 }
 

@@ -3,10 +3,9 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Each option by its subcommand and its former name, and its present name.
-const RENAMED: [(&str, &str, &str); 6] = [
+const RENAMED: [(&str, &str, &str); 5] = [
     ("invite", "--lasts", "--rights-for"),
     ("invite", "--open-for", "--valid-for"),
-    ("publish", "--rate", "--speed"),
     ("receive", "--no-modes", "--no-preserve"),
     ("send", "--block", "--block-size"),
     ("send", "--open-for", "--valid-for"),

@@ -104,7 +104,6 @@ fn former_options_name_their_successors() {
     for (line, former, now) in [
         ("thalweg invite --lasts 30d", "--lasts", "--rights-for"),
         ("thalweg invite --open-for 2h", "--open-for", "--valid-for"),
-        ("thalweg publish a --from - --rate 2", "--rate", "--speed"),
         (
             "thalweg --log info receive --no-modes",
             "--no-modes",

@@ -43,7 +43,7 @@ use crate::shutdown::Shutdown;
 use crate::{input, terminal};
 
 use camera::Video;
-use console::{Footage, Hello, Live};
+use console::{Hello, Live, VideoInfo};
 use picture::Kind;
 use stage::Stage;
 
@@ -114,7 +114,7 @@ pub async fn run(options: Options) -> Outcome {
         .seconds
         .or(options.headless.then_some(HEADLESS_SECONDS));
     let stage = Box::pin(Stage::start(world, stream)).await?;
-    let footage = Footage {
+    let footage = VideoInfo {
         name: video.name(),
         size: video.size(),
         playout: stage.playout(),
@@ -174,7 +174,7 @@ struct Run {
 impl Run {
     async fn begin(
         stage: &Stage,
-        footage: &Footage,
+        footage: &VideoInfo,
         seconds: Option<u64>,
         options: &Options,
     ) -> anyhow::Result<Self> {

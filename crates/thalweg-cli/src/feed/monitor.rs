@@ -15,7 +15,7 @@ use thalweg_media::Marks;
 use thalweg_media::ts::Lack;
 
 use super::Feed;
-use super::looks::guess_format;
+use super::guess::guess_format;
 use super::watch::Watch;
 use crate::ends::{End, Source};
 use crate::exit::{Code, Outcome, fail};

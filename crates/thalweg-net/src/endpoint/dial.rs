@@ -13,7 +13,7 @@ use tokio::time::{Duration, timeout};
 use super::{Endpoint, accept, narrow};
 use crate::address::Addresses;
 use crate::error::Unreachable;
-use crate::link::{ALPN, Fresh, Link, Transport};
+use crate::link::{ALPN, Link, NewConnection, Transport};
 use crate::{reason, tcp};
 
 /// Time limit of one dial; iroh's own is about the same.
@@ -78,7 +78,7 @@ pub(super) async fn over_quic(
     // Boxed: a caller that may dial over both transports holds both futures.
     let dialled = Box::pin(async {
         let connection = connect(endpoint, peer, addresses).await?;
-        accept::establish(endpoint, Fresh::Quic(connection), true).await
+        accept::establish(endpoint, NewConnection::Quic(connection), true).await
     });
     let test = narrow::Test::default();
     let small_paths = &endpoint.0.small_paths;
@@ -128,7 +128,7 @@ async fn over_tcp(
     }
     let dialled = Box::pin(async {
         let (connection, events) = tcp::dial(&options, peer, addresses).await?;
-        accept::establish(endpoint, Fresh::Tcp(connection, events), true).await
+        accept::establish(endpoint, NewConnection::Tcp(connection, events), true).await
     });
     timeout(DIAL_WAIT, dialled).await.unwrap_or_else(|_| {
         Err(Unreachable::TimedOut {

@@ -299,7 +299,7 @@ impl Endpoint {
             // Allowed to end: mDNS stops on a network without multicast, and the node goes on
             // without it.
             let discovering = discovery::run(endpoint.clone(), mdns);
-            vital.spawn_ending("the task that listens to mDNS", discovering);
+            vital.spawn_finite("the task that listens to mDNS", discovering);
         }
         tracing::info!(id = %endpoint.id(), "listening");
         tracing::debug!(udp = ?endpoint.listening(), tcp = ?endpoint.listening_tcp(), "listening");

@@ -29,7 +29,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::picture::Kind;
 
-pub use state::{Footage, Hello, LinkState, Live, along};
+pub use state::{Hello, LinkState, Live, VideoInfo, along};
 
 #[cfg(test)]
 mod tests;
