@@ -17,16 +17,21 @@ use thalweg_control::control::Settings;
 use thalweg_net::Clock;
 use thalweg_world::text::TextError;
 
-use super::Control;
+use super::Neighbours;
 use crate::config::{Config, Peer};
+use crate::control::mind::Mind;
 use crate::input::Reloaded;
 
-impl Control {
+impl Neighbours {
     /// Applies the reloadable part of a configuration.
     ///
     /// Fails   if a peer is this node itself; nothing is applied then
-    pub(super) fn reload(&mut self, mut config: Config) -> Result<Reloaded, TextError> {
-        if let Some(mistake) = config.own_peer(self.controller.id()) {
+    pub(in super::super) fn reload(
+        &mut self,
+        mut config: Config,
+        mind: &mut Mind,
+    ) -> Result<Reloaded, TextError> {
+        if let Some(mistake) = config.own_peer(mind.controller().id()) {
             return Err(mistake);
         }
         let mut reloaded = Reloaded::default();
@@ -38,7 +43,7 @@ impl Control {
         let before = mem::take(&mut self.config.peers);
         for old in &before {
             if config.peers.iter().all(|peer| peer.key != old.key) {
-                self.remove_peer(old);
+                self.remove_peer(old, mind);
                 reloaded
                     .applied
                     .push(format!("peer `{}` removed", old.name));
@@ -46,9 +51,9 @@ impl Control {
         }
         for peer in &mut config.peers {
             if let Some(old) = before.iter().find(|old| old.key == peer.key) {
-                self.change_peer(old, peer, &mut reloaded);
+                self.change_peer(old, peer, &mut reloaded, mind);
             } else {
-                self.add_peer(peer);
+                self.add_peer(peer, mind);
                 reloaded.applied.push(format!("peer `{}` added", peer.name));
             }
         }
@@ -57,9 +62,9 @@ impl Control {
         Ok(reloaded)
     }
 
-    fn add_peer(&mut self, peer: &Peer) {
-        self.register(peer);
-        if peer.connect && self.controller.roll().fabric().is_none() {
+    fn add_peer(&mut self, peer: &Peer, mind: &mut Mind) {
+        self.register(peer, mind);
+        if peer.connect && mind.controller().roll().fabric().is_none() {
             self.admission.admit(peer.key);
         }
         self.dial(peer);
@@ -67,21 +72,25 @@ impl Control {
 
     /// Removes a peer. In a fabric without an owner the peer may no longer connect, and its link
     /// closes.
-    fn remove_peer(&mut self, peer: &Peer) {
+    fn remove_peer(&mut self, peer: &Peer, mind: &mut Mind) {
         self.endpoint.forget(peer.key);
-        if self.controller.roll().fabric().is_none() {
+        if mind.controller().roll().fabric().is_none() {
             self.admission.revoke(peer.key);
         }
         self.peers.remove(&peer.key);
-        self.peer_states.remove(&peer.key);
-        let now = self.now();
-        self.controller
-            .handle_peer_gone(peer.key, now, &mut self.keys);
+        self.states.remove(&peer.key);
+        mind.drive(|controller, now, keys| controller.handle_peer_gone(peer.key, now, keys));
     }
 
     /// Applies a peer's new addresses and rate; other changes are reverted in `peer` and wait for a
     /// restart.
-    fn change_peer(&mut self, old: &Peer, peer: &mut Peer, reloaded: &mut Reloaded) {
+    fn change_peer(
+        &mut self,
+        old: &Peer,
+        peer: &mut Peer,
+        reloaded: &mut Reloaded,
+        mind: &mut Mind,
+    ) {
         let name = &old.name;
         for (key, differs) in [
             ("name", old.name != peer.name),
@@ -96,7 +105,7 @@ impl Control {
         (peer.connect, peer.trusted, peer.secure) = (old.connect, old.trusted, old.secure);
         peer.name.clone_from(&old.name);
         if old.rate != peer.rate {
-            self.register(peer);
+            self.register(peer, mind);
             reloaded.applied.push(format!("`rate` of peer `{name}`"));
         }
         if old.reach() != peer.reach() {
@@ -109,11 +118,10 @@ impl Control {
         }
     }
 
-    fn register(&mut self, peer: &Peer) {
+    fn register(&mut self, peer: &Peer, mind: &mut Mind) {
         let peer = with_effective_security(peer, &self.config);
-        let now = self.now();
-        self.controller
-            .handle_peer(control_peer(&peer), now, &mut self.keys);
+        let known = control_peer(&peer);
+        mind.drive(|controller, now, keys| controller.handle_peer(known, now, keys));
         self.peers.insert(peer.key, peer);
     }
 
@@ -140,7 +148,7 @@ pub(super) fn with_effective_security(peer: &Peer, config: &Config) -> Peer {
 }
 
 /// Returns a peer in the control plane's form.
-pub(super) fn control_peer(peer: &Peer) -> thalweg_control::control::Peer {
+fn control_peer(peer: &Peer) -> thalweg_control::control::Peer {
     thalweg_control::control::Peer {
         key: peer.key,
         name: peer.name.clone(),
@@ -176,7 +184,7 @@ fn restart_keys(old: &Config, new: &Config) -> [(&'static str, bool); 11] {
 }
 
 /// Returns the control plane's settings from a configuration.
-pub(super) fn settings(config: &Config, id: NodeId, clock: &Clock) -> Settings {
+pub(in super::super) fn settings(config: &Config, id: NodeId, clock: &Clock) -> Settings {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let running = clock.now().saturating_since(Instant::ZERO);
     Settings {
