@@ -128,7 +128,7 @@ impl Census {
             by_flow[slot.flow as usize] += waiting;
         }
         let all = flows.iter().zip(by_flow).enumerate();
-        let open = all.filter(|(_, (flow, _))| flow.is_open);
+        let open = all.filter(|(_, (flow, _))| flow.is_open());
         census.flows = open
             .map(|(index, (flow, waiting))| FlowCensus {
                 flow: flows.id(index as u32),

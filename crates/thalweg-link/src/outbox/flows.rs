@@ -50,10 +50,7 @@ impl Flows {
 
     /// Closes a flow that has no ADUs left.
     pub(super) fn close(&mut self, index: u32) {
-        self.turns.leave(&mut self.by_index, index);
-        let flow = &mut self.by_index[index as usize];
-        flow.is_open = false;
-        flow.generation = flow.generation.wrapping_add(1);
+        self.turns.close(&mut self.by_index, index);
         self.free.push(index);
     }
 
@@ -67,7 +64,7 @@ impl Flows {
     /// Returns the index of a flow, if it is open.
     pub(super) fn find(&self, flow: FlowId) -> Option<u32> {
         let found = self.by_index.get(flow.index as usize)?;
-        (found.is_open && found.generation == flow.generation).then_some(flow.index)
+        (found.is_open() && found.generation == flow.generation).then_some(flow.index)
     }
 
     /// Returns all flows, open or closed, by index.

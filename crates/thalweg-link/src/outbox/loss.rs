@@ -47,7 +47,7 @@ impl Outbox {
         // A work list instead of a recursion: dependants are appended to the list that is being walked.
         while from != NONE {
             let slot = &self.slab[from];
-            if slot.is_lost {
+            if matches!(slot.state, State::Dropped { is_lost: true, .. }) {
                 self.discard_children(slot.flow, slot.sequence);
             }
             from = self.slab.dropped_after(from);
@@ -72,8 +72,8 @@ impl Outbox {
         let (flow_index, sequence, bytes) = (slot.flow, slot.sequence, u64::from(slot.bytes));
         let was_queued = slot.state == State::Queued;
         // An ADU handed over whole may have arrived.
-        slot.is_lost = was_queued && slot.is_known;
-        if slot.is_lost {
+        let is_lost = was_queued && slot.is_known;
+        if is_lost {
             self.flows[flow_index].lost.add(sequence);
         }
         if was_queued {
@@ -86,7 +86,7 @@ impl Outbox {
                 .join(flow_index, &self.slab, self.promise.chunk_bytes());
         }
         self.forget(index);
-        self.slab[index].state = State::Dropped(cause);
+        self.slab[index].state = State::Dropped { cause, is_lost };
         self.slab.append_dropped(index);
         self.drops.add(cause);
     }

@@ -403,7 +403,7 @@ impl Outbox {
     pub fn poll_drop(&mut self) -> Option<Dropped> {
         let index = self.slab.take_dropped()?;
         let slot = &self.slab[index];
-        let State::Dropped(cause) = slot.state else {
+        let State::Dropped { cause, .. } = slot.state else {
             unreachable!("only dropped ADUs are in that list");
         };
         let dropped = Dropped {
