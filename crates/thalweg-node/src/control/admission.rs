@@ -113,7 +113,9 @@ impl Membership {
         mind: &mut Mind,
     ) -> Result<String, AdmissionError> {
         use thalweg_control::control::Keys as _;
-        mind.controller().check_grantable(request.rights)?;
+        mind.controller()
+            .membership()
+            .check_grantable(request.rights)?;
         let fabric = mind
             .controller()
             .roll()
@@ -131,7 +133,7 @@ impl Membership {
         if addresses.is_empty() && tcp_addresses.is_empty() && relays.is_empty() {
             return Err(AdmissionError::NoAddress);
         }
-        let now = mind.controller().unix_time(mind.now());
+        let now = mind.controller().membership().unix_time(mind.now());
         let mut secret = [0; SECRET_BYTES];
         mind.drive(|_, _, keys| keys.random(&mut secret))?;
         let expiry = now.after(request.open_for);
@@ -233,8 +235,8 @@ impl Membership {
         same_fabric(fabric, mind)?;
         let now = mind.now();
         let (at, serial) = (
-            mind.controller().unix_time(now),
-            mind.controller().next_serial(caller, now),
+            mind.controller().membership().unix_time(now),
+            mind.controller().membership().next_serial(caller, now),
         );
         let digest = secret_digest(secret);
         let redeemed = self.invitations.redeem(&digest, caller, serial, at);

@@ -64,7 +64,7 @@ impl Counts {
 
     /// Hands over the counts of the plans that the controller is about to report on.
     pub(super) fn sync_due(&self, mind: &mut Mind) {
-        let due: Vec<_> = mind.controller().accounts_due(mind.now()).collect();
+        let due: Vec<_> = mind.controller().accounting().due(mind.now()).collect();
         for plan in due {
             self.sync_plan(plan, mind);
         }

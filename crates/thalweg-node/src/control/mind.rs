@@ -62,7 +62,7 @@ impl Mind {
 
     /// Returns the name of a stream with a route on this node.
     pub(super) fn stream_name(&self, stream: StreamId) -> Option<String> {
-        let mut parts = self.controller.installations();
+        let mut parts = self.controller.parts().installations();
         let part = parts.find(|part| part.stream == stream)?;
         Some(part.name.to_string())
     }

@@ -259,7 +259,7 @@ impl Control {
                     mind.drive(|controller, _, _| controller.go_by_receipts(stream, &ended));
                 }
                 let controller = mind.controller();
-                let knows_given = controller.knows_given(stream, &ended);
+                let knows_given = controller.accounting().knows_given(stream, &ended);
                 let _ = reply.send((ledger_status(controller, stream), knows_given));
             }
         }
@@ -328,7 +328,7 @@ impl Control {
             }
         }
         self.membership.drain(&mut self.mind);
-        if !self.mind.controller().is_passed()
+        if !self.mind.controller().parts().is_passed()
             && let Some(leaving) = self.leaving.take()
         {
             let _ = leaving.send(());

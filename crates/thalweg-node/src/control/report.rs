@@ -177,7 +177,7 @@ impl Reporter<'_> {
 
     fn up_link(&self, link: &Link) -> LinkStatus {
         let stats = link.stats();
-        let gauge = self.controller().link(link.peer());
+        let gauge = self.controller().links().get(link.peer());
         let reading = gauge.map(Gauge::reading);
         LinkStatus {
             jitter_ms: reading.map(|reading| reading.jitter.as_millis_f64()),
@@ -271,7 +271,7 @@ impl Reporter<'_> {
     }
 
     fn route_statuses(&self) -> Vec<RouteStatus> {
-        let parts = self.controller().installations();
+        let parts = self.controller().parts().installations();
         parts
             .map(|part| RouteStatus {
                 stream: part.name.clone(),

@@ -365,7 +365,7 @@ impl Host {
         match self.phase {
             Phase::Ending(until, passed)
                 if (until <= now || self.publishers.iter().all(Publisher::is_over))
-                    && (passed <= now || !self.controller.is_passed()) =>
+                    && (passed <= now || !self.controller.parts().is_passed()) =>
             {
                 for neighbour in self.neighbours.values_mut() {
                     neighbour.drain(now, CloseCode::Shutdown, SHUTDOWN_GRACE);
