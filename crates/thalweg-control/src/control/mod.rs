@@ -14,8 +14,8 @@
 //!
 //! A [`Controller`] decides nothing itself. What a node knows and decides has owners with private
 //! fields, each in a room of this crate; an input is handed to one of them, with a view of what it
-//! reads of others. Its decision comes back as [effects](crate::effect), which the controller carries
-//! out in order, each with all that follows from it, until only outputs are left.
+//! reads of others. Its decision comes back as effects, which the controller carries out in order,
+//! each with all that follows from it, until only outputs are left.
 //!
 //! ```text
 //!  input ─► act(owner) ─► Send, Route, Flood, Note, Output ──────────► mail ─► outputs
@@ -25,18 +25,18 @@
 //!
 //! | room | what its owner decides |
 //! |---|---|
-//! | [`records`](crate::records) | this node's record, which others are accepted, what a neighbour lacks |
-//! | [`membership`](crate::membership) | grants, revocations, the roll |
-//! | [`parts`](crate::parts) | which parts of plans are installed here, their leases; the way of reports |
-//! | [`accounting`](crate::accounting) | what became of ADUs, node by node towards the source |
-//! | [`health`](crate::health) | silent links and nodes, nodes that withhold; what plans avoid |
-//! | [`sinks`](crate::sinks) | wanted streams: producers, subscriptions, receipts, sequels |
-//! | [`sources`](crate::sources) | published streams: sinks, sessions, plans, keys |
-//! | [`tracing`](crate::tracing) | what hops cost: the nodes that ask, the stamps of sinks |
-//! | [`mail`](crate::mail) | the way out: order, batches of records, envelopes |
+//! | `records` | this node's record, which others are accepted, what a neighbour lacks |
+//! | `membership` | grants, revocations, the roll |
+//! | `parts` | which parts of plans are installed here, their leases; the way of reports |
+//! | `accounting` | what became of ADUs, node by node towards the source |
+//! | `health` | silent links and nodes, nodes that withhold; what plans avoid |
+//! | `sinks` | wanted streams: producers, subscriptions, receipts, sequels |
+//! | `sources` | published streams: sinks, sessions, plans, keys |
+//! | `tracing` | what hops cost: the nodes that ask, the stamps of sinks |
+//! | `mail` | the way out: order, batches of records, envelopes |
 //!
-//! Views and values that they share: [`facts`](crate::facts), [`effect`](crate::effect),
-//! [`planning`](crate::planning). In this room:
+//! They share `facts` (what all may read), `effect` (what each may ask for) and `planning` (the
+//! planner's input and result). In this room:
 //!
 //! | file | what it is |
 //! |---|---|
@@ -70,22 +70,21 @@ use thalweg_base::wire::control::{self as wire, Message};
 use thalweg_link::gauge::Sample;
 use thalweg_link::pulse::Hearing;
 
-use crate::accounting::Accounting;
 use crate::admission::{Rights, Roll, Unfit};
 use crate::effect::Effect;
 use crate::ledger::Reading;
 use crate::mail::Mail;
-use crate::membership::Membership;
-use crate::parts::Parts;
 use crate::routing::cadence::Urgency;
 use crate::routing::{Directory, Signed};
 use crate::sources::{View, route};
 use ground::Ground;
 use owners::Owners;
 
+pub use crate::accounting::Accounting;
 pub use crate::effect::{Note, Notice, Output};
 pub use crate::facts::{KeyContext, Keys, KeysError, Links, Peer, Settings};
-pub use crate::membership::{AdmissionChange, CLOCK_TOLERANCE, NotIssued};
+pub use crate::membership::{AdmissionChange, CLOCK_TOLERANCE, Membership, NotIssued};
+pub use crate::parts::Parts;
 pub use crate::planning::{Planning, Publication, PublishError, Solved, Words};
 pub use crate::sinks::{EndCause, Sequel, Subscription};
 pub use crate::sources::route::{Alternative, HopState, Paths};
@@ -143,7 +142,7 @@ impl Controller {
         self.ground.membership.roll()
     }
 
-    /// Returns what this node may grant.
+    /// Returns the membership of this node's fabric: the roll, and what this node may grant.
     pub const fn membership(&self) -> &Membership {
         &self.ground.membership
     }

@@ -1,7 +1,7 @@
 //! The owners of what this node decides, and what one asks of the others.
 //!
-//! *The idea.* Each has private fields. Here stands every case in which one owner's decision makes
-//! another act, or in which one decides by what another knows.
+//! *The idea.* Each has private fields. Where one owner's decision makes another act, or depends on
+//! what another knows, that stands here. What concerns records and membership stands in `settle`.
 
 use alloc::vec::Vec;
 

@@ -38,7 +38,7 @@ impl Controller {
     /// accounts ([`Accounting::due`]) before [`Controller::handle_timeout`]; and for the plan of
     /// an account frame ([`thalweg_base::wire::control::accounted`]) before it hands the frame over.
     ///
-    /// [`Accounting::due`]: crate::accounting::Accounting::due
+    /// [`Accounting::due`]: super::Accounting::due
     pub fn handle_counts(&mut self, stream: StreamId, epoch: Epoch, counts: &Counts, now: Instant) {
         self.act(now, |owners, facts, turn| {
             owners.handle_counts(turn, facts, (stream, epoch), counts);
@@ -233,7 +233,7 @@ impl Controller {
     /// refuses new parts from now on. The driver waits until [`Parts::is_passed`] is false, or too
     /// long.
     ///
-    /// [`Parts::is_passed`]: crate::parts::Parts::is_passed
+    /// [`Parts::is_passed`]: super::Parts::is_passed
     pub fn leave(&mut self, now: Instant, keys: &mut dyn Keys) {
         self.act(now, |owners, facts, turn| owners.parts.leave(turn, facts));
         self.settle(now, keys);

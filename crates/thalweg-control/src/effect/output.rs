@@ -16,10 +16,6 @@ use crate::planning::Planning;
 use crate::session::{Given, Sinkward};
 
 /// An action for the driver.
-///
-/// [`Controller::handle_solved`]: crate::control::Controller::handle_solved
-/// [`Controller::handle_installed`]: crate::control::Controller::handle_installed
-/// [`Controller::handle_missing`]: crate::control::Controller::handle_missing
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Send a control frame to a neighbour, after those before it. The link is up, or was a moment ago.
@@ -30,9 +26,13 @@ pub enum Output {
         frame: Bytes,
     },
     /// Solve a planning and hand the result to [`Controller::handle_solved`].
+    ///
+    /// [`Controller::handle_solved`]: crate::control::Controller::handle_solved
     Plan(Planning),
     /// Install a part of a plan, replacing the one before, and report the outcome to
     /// [`Controller::handle_installed`].
+    ///
+    /// [`Controller::handle_installed`]: crate::control::Controller::handle_installed
     Install {
         /// The part.
         installation: Installation,
@@ -113,6 +113,8 @@ pub enum Output {
         epochs: Vec<Epoch>,
         /// The plan in force, if its ADUs arrive in order and none may be left out. The driver then
         /// reports how many of them the sink lacks ([`Controller::handle_missing`]).
+        ///
+        /// [`Controller::handle_missing`]: crate::control::Controller::handle_missing
         in_order: Option<Epoch>,
         /// What the sink has.
         held: Held,

@@ -69,7 +69,7 @@ pub enum NotIssued {
     Unfit(#[from] Unfit),
 }
 
-/// The owner of the roll of members.
+/// The roll of members, and its changes.
 #[derive(Debug)]
 pub struct Membership {
     /// This node.

@@ -1,7 +1,7 @@
 //! Continuity, as in the node's driver: detects silent neighbours, tracks what was received, and
 //! resends what the control plane asks for.
 //!
-//! *Sources.* docs/concepts/continuity.md; `thalweg_control::control::continuity`, which decides.
+//! *Sources.* docs/concepts/continuity.md; the control plane (`health` in thalweg-control), which decides.
 
 use thalweg_base::adu::{Adu, Header};
 use thalweg_base::event::DropCause;

@@ -12,7 +12,7 @@ use thalweg_planner::planner::{self, Planner, Policy};
 
 use super::super::{Note, Notice, Output, PlanState, Publication, PublishError, Subscription};
 use super::{A, B, C, D, Fabric, LINK, name, publication};
-use crate::control::owners::Owners;
+use crate::control::{Accounting, Parts};
 use crate::planning::{Avoid, Map, Planning};
 use crate::routing::UNREACHED_MAX;
 use crate::session::{LEASE, Part, RENEW};
@@ -93,7 +93,8 @@ fn renewal_restores_lost_part() {
     for id in [B, C] {
         let part = fabric.node(id).installed[&(stream, before.0)].0.clone();
         fabric.at(id, |c, _, _| {
-            c.owners = Owners::new(id);
+            c.owners.parts = Parts::new(id);
+            c.owners.accounting = Accounting::default();
         });
         fabric.pass(RENEW + Duration::from_secs(1));
         assert_eq!(fabric.node(id).parts().len(), 1, "of {}", id.short());
