@@ -58,7 +58,8 @@ impl Controller {
 
     /// Carries out what owners asked for, each with all that follows from it before the next.
     pub(super) fn carry_out(&mut self, now: Instant, keys: &mut dyn Keys) {
-        for effect in core::mem::take(&mut self.effects) {
+        let mut effects = core::mem::take(&mut self.effects);
+        for effect in effects.drain(..) {
             let links = &self.ground.links;
             match effect {
                 Effect::Send(to, message) => self.mail.send(to, &message, links),
@@ -94,6 +95,8 @@ impl Controller {
                 self.carry_out(now, keys);
             }
         }
+        // All is done, and its memory serves the next input.
+        self.effects = effects;
     }
 
     /// Carries out what needs no key, for inputs that come without. The rest, if any, waits for the
