@@ -23,8 +23,8 @@
 //! *What it does not do.* A probe covers the forward path only; the peer watches its own packets on
 //! the way back. Relayed paths are not probed.
 //!
-//! *Sources.* RFC 2923 §2.1 (TCP in such a path); RFC 9000 §6, §14, §17.2.1; noq-proto 1.4 `endpoint.rs`, which answers small packets
-//! too.
+//! *Sources.* RFC 2923 §2.1 (TCP in such a path); RFC 9000 §6, §14, §17.2.1; noq-proto 1.4
+//! `endpoint.rs`, which answers small packets too.
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;

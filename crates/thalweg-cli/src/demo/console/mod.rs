@@ -6,8 +6,8 @@
 //! before it: where processor time is short, the page gets fewer pictures and the stream keeps its
 //! share.
 //!
-//! *What it does not do.* It takes no commands but that answer, listens on loopback only, and refuses pages of
-//! other origins.
+//! *What it does not do.* It takes no commands but that answer, listens on loopback only, and
+//! refuses pages of other origins.
 
 mod state;
 

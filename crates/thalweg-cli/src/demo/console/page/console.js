@@ -2,8 +2,8 @@
 //
 // Text frames are JSON: first one `hello` (the constants), then about five `tick`s per second. Binary frames
 // are pictures; each is answered with its kind once it is drawn, and the next of that kind follows only then,
-// so a page that is hidden or short of processor time gets fewer. The page's only state is the curve, so it may
-// be reloaded, and opened twice.
+// so a page that is hidden or short of processor time gets fewer. The page's only state is the curve, so it
+// may be reloaded, and opened twice.
 
 import { Chart } from "./chart.js";
 import { Picture } from "./picture.js";
