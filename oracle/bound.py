@@ -1,22 +1,23 @@
 """Proof, in whole numbers, that no plan is cheaper than a given one by more than a billionth.
 
-HiGHS computes in doubles: where quality costs 100 and a link 0.01, its word that nothing is cheaper is good to about
-10⁻⁷ and not beyond. So its word is not taken; only its prices are, and any prices will do. Let λ ≥ 0 be a price of a
-nanosecond and μ_v ≥ 0 one of entering v. Every plan keeps Σ delay ≤ T and enters v once at most, so
+HiGHS computes in doubles: where quality costs 100 and a link 0.01, its word that nothing is cheaper is good
+to about 10⁻⁷ and not beyond. So its word is not taken; only its prices are, and any prices will do. Let λ ≥ 0
+be a price of a nanosecond and μ_v ≥ 0 one of entering v. Every plan keeps Σ delay ≤ T and enters v once at
+most, so
 
     cost ≥ Σ_arcs (cost + λ·delay + μ_v of the node it enters) − λ·T − Σ_v μ_v
 
-and the least of the sum on the right, over all ways through one arc, comes from two sweeps of shortest ways. An arc for
-which this is not below the limit is in no plan that is below it, and goes. Usually none is left. What is left is
-searched, every way of it, with the same bounds; but not twice from one place after the same nodes, unless with less
-cost or less delay. All numbers are integers of 10⁻²¹; an arc's cost is rounded down, so
-bounds are too, by less than 10⁻¹⁸ for any way.
+and the least of the sum on the right, over all ways through one arc, comes from two sweeps of shortest ways.
+An arc for which this is not below the limit is in no plan that is below it, and goes. Usually none is left.
+What is left is searched, every way of it, with the same bounds; but not twice from one place after the same
+nodes, unless with less cost or less delay. All numbers are integers of 10⁻²¹; an arc's cost is rounded down,
+so bounds are too, by less than 10⁻¹⁸ for any way.
 
-It never needs the prices to be right: with bad ones more is left to search. A search that grows too long is given up,
-and says so.
+It never needs the prices to be right: with bad ones more is left to search. A search that grows too long is
+given up, and says so.
 
-Sources: A. Geoffrion 1974 (Lagrangian relaxation); A. Neumaier, O. Shcherbina 2004 (safe bounds from inexact prices);
-J. Beasley, N. Christofides 1989 (constrained shortest paths by such reduction).
+Sources: A. Geoffrion 1974 (Lagrangian relaxation); A. Neumaier, O. Shcherbina 2004 (safe bounds from inexact
+prices); J. Beasley, N. Christofides 1989 (constrained shortest paths by such reduction).
 """
 
 import heapq
@@ -30,7 +31,8 @@ from states import PATH_NODES_MAX
 
 UNITS = 10**21
 
-# Steps after which a search is given up: about half a minute. The longest of the first thousand worlds takes a twentieth.
+# Steps after which a search is given up: about half a minute. The longest of the first thousand worlds takes
+# a twentieth.
 STEPS_MAX = 500_000
 
 
@@ -39,7 +41,8 @@ class GivenUp(Exception):
 
 
 def least(start: int, near: dict[int, list[tuple[int, int]]]) -> dict[int, int]:
-    """Returns the length of the shortest way from the start to each place that it reaches; no length is below 0."""
+    """Returns the length of the shortest way from the start to each place that it reaches; no length is below
+    0."""
     found, queue = {}, [(0, start)]
     while queue:
         length, place = heapq.heappop(queue)
@@ -112,7 +115,8 @@ class Proof:
         self.near = defaultdict(list)
         for step in left:
             self.near[step.arc.tail].append(step)
-        # By place and nodes entered: cost and delay with which no plan was found from there. More of both finds none.
+        # By place and nodes entered: cost and delay with which no plan was found from there. More of both
+        # finds none.
         self.tried = defaultdict(list)
 
     def _step(self, arc: Arc) -> Step:

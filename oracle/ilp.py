@@ -1,11 +1,11 @@
 """The integer programme, built for HiGHS and solved to a gap of nothing.
 
-The rows are those that `network.py` describes. The deadline's row is divided by the deadline, for nanoseconds beside
-ones would cost digits. HiGHS works in doubles, so what it calls best is best to about its tolerances, which are set as
-tight as it keeps them; what is certain beyond that is said in `bound.py`.
+The rows are those that `network.py` describes. The deadline's row is divided by the deadline, for nanoseconds
+beside ones would cost digits. HiGHS works in doubles, so what it calls best is best to about its tolerances,
+which are set as tight as it keeps them; what is certain beyond that is said in `bound.py`.
 
-Times are of the processor: on a busy machine what takes long is interrupted and what is short is not, so clocks on the
-wall would flatter the planner.
+Times are of the processor: on a busy machine what takes long is interrupted and what is short is not, so
+clocks on the wall would flatter the planner.
 """
 
 import time
@@ -18,7 +18,8 @@ from network import Arc, Network
 
 OPTIONS = {
     "threads": 1,
-    # Its presolve takes ten times what it saves on networks: 0.9 s without, 5 to 20 s with it, at 30 nodes and 24 states.
+    # Its presolve takes ten times what it saves on networks: 0.9 s without, 5 to 20 s with it, at 30 nodes
+    # and 24 states.
     "presolve": "off",
     # The default is to stop within 10⁻⁴ of the best.
     "mip_rel_gap": 0.0,
@@ -40,7 +41,8 @@ class Solved:
 
 @dataclass
 class Prices:
-    """What the relaxation pays for a nanosecond of the deadline, and for entering each node again; 0 at least."""
+    """What the relaxation pays for a nanosecond of the deadline, and for entering each node again; 0 at
+    least."""
 
     per_ns: float
     per_visit: dict[str, float]
@@ -121,7 +123,8 @@ class Programme:
         return time.process_time() - start
 
     def prices(self) -> Prices | None:
-        """Solves the relaxation, where arcs may be used in part, and returns its prices; `None` if it has no solution."""
+        """Solves the relaxation, where arcs may be used in part, and returns its prices; `None` if it has no
+        solution."""
         highs = self._highs(is_whole=False)
         highs.run()
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:

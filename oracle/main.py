@@ -1,12 +1,14 @@
 """Judges the exact planner by an integer programme: a world and a plan a line in, a verdict a line out.
 
-usage: main.py judge             {"seed", "world", "report"} → {"seed", "nodes", "feasible", "differs", "ilp_ms", …}
+usage: main.py judge             {"seed", "world", "report"} →
+                                 {"seed", "nodes", "feasible", "differs", "ilp_ms", …}
        main.py time SECONDS_MAX  {"world"} → {"build_ms", "ilp_ms", "relaxation_ms", "ended", "cost"}
 
 A plan is found equal to the best if all of this holds, else `differs` says what does not:
 
 1. the reported plan keeps every constraint, and costs what it says to 10⁻⁹, in fractions (`plan.py`);
-2. HiGHS finds a plan that costs the same to 10⁻⁹, in fractions too, or none where none is reported (`ilp.py`);
+2. HiGHS finds a plan that costs the same to 10⁻⁹, in fractions too, or none where none is reported
+   (`ilp.py`);
 3. no plan costs less by more than 10⁻⁹, in whole numbers; none exists where none is reported (`bound.py`).
 """
 

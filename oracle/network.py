@@ -1,19 +1,21 @@
-"""The problem as a flow of one unit through a network of places, with side constraints: what both solvers are given.
+"""The problem as a flow of one unit through a network of places, with side constraints: what both solvers are
+given.
 
-A place is a node, how many of its slots are used, and a state. An arc is an adapter (one slot more, another state), a
-link (the far node, no slot used), or delivery. So a way of one unit from the start to the end is a walk with adapters
-that obeys rates, slots, confidentiality and delivery by what arcs there are. What a flow cannot say is left to sums
-over arcs, with a binary variable x for each:
+A place is a node, how many of its slots are used, and a state. An arc is an adapter (one slot more, another
+state), a link (the far node, no slot used), or delivery. So a way of one unit from the start to the end is a
+walk with adapters that obeys rates, slots, confidentiality and delivery by what arcs there are. What a flow
+cannot say is left to sums over arcs, with a binary variable x for each:
 
     visits      for every node,    Σ x of links that enter it ≤ 1;  0 for the source, and none leaves the sink
     deadline    Σ delay · x ≤ T
     length      Σ x of links ≤ 31
 
-Subtours need no constraint of their own. A whole flow that enters no node twice is a simple path and, perhaps, rings
-beside it, which share no node with it; a ring only adds to cost, delay and length, for every link costs R/B > 0. So
-without the ring the flow is as good a plan, and a cheaper one: a best flow has none.
+Subtours need no constraint of their own. A whole flow that enters no node twice is a simple path and,
+perhaps, rings beside it, which share no node with it; a ring only adds to cost, delay and length, for every
+link costs R/B > 0. So without the ring the flow is as good a plan, and a cheaper one: a best flow has none.
 
-Places that cannot be reached, or from which delivery cannot, are left out; with them go the arcs that no flow uses.
+Places that cannot be reached, or from which delivery cannot, are left out; with them go the arcs that no flow
+uses.
 """
 
 from collections import defaultdict
@@ -102,7 +104,8 @@ class Network:
         return [arc for arc in arcs if arc.tail in there and arc.head in from_there]
 
     def balances(self):
-        """Yields, for each place, the arcs that enter it, those that leave it, and what must remain: out − in."""
+        """Yields, for each place, the arcs that enter it, those that leave it, and what must remain: out −
+        in."""
         entering, leaving = defaultdict(list), defaultdict(list)
         for at, arc in enumerate(self.arcs):
             leaving[arc.tail].append(at)

@@ -1,6 +1,8 @@
-"""A reported plan, carried out on paper: whether it keeps every constraint of docs/concepts/planner.md §2, and its true cost.
+"""A reported plan, carried out on paper: whether it keeps every constraint of docs/concepts/planner.md §2,
+and its true cost.
 
-The cost is a fraction, so a reported cost is compared with the number itself and not with another rounding of it.
+The cost is a fraction, so a reported cost is compared with the number itself and not with another rounding of
+it.
 """
 
 from fractions import Fraction
@@ -34,7 +36,8 @@ def run_adapters(states: States, node: str, state, texts: list[str]):
 
 
 def true_cost(problem: Problem, report: dict) -> Fraction:
-    """Returns the cost of a reported plan; a report does not tell parallel links apart, so of the cheapest that it may mean."""
+    """Returns the cost of a reported plan; a report does not tell parallel links apart, so of the cheapest
+    that it may mean."""
     states = States(problem)
     path, adapters = report["path"], {at["node"]: at["adapters"] for at in report["placements"]}
     if path[:1] != [problem.source] or path[-1:] != [problem.sink]:

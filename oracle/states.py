@@ -1,4 +1,5 @@
-"""The states of a stream, what adapters make of them, and where each may be: docs/concepts/planner.md §2 and §3, in fractions.
+"""The states of a stream, what adapters make of them, and where each may be: docs/concepts/planner.md §2 and
+§3, in fractions.
 
 A state is `(q, p, s)`: layers kept, packed, sealed.
 """

@@ -1,10 +1,10 @@
 """A world file of one stream as exact numbers.
 
-Every number of the file is read as the decimal that stands there, into a `Fraction`: nothing is rounded before the
-model or the cost is made of it.
+Every number of the file is read as the decimal that stands there, into a `Fraction`: nothing is rounded
+before the model or the cost is made of it.
 
-It reads what `docs/reference/worlds.md` says, for itself: no line of the planner is behind it. It refuses what the oracle has
-no mathematics for, so that a world is never judged by half of what it says.
+It reads what `docs/reference/worlds.md` says, for itself: no line of the planner is behind it. It refuses
+what the oracle has no mathematics for, so that a world is never judged by half of what it says.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """One end of a MoQ line: a UDP datagram becomes a group of one frame (entry), and a group a datagram (exit).
 
-A group is a QUIC stream of its own, so each ADU travels alone, as over Thalweg. The bench has both UDP ends and the only
-clock; what this costs stands on both sides of its subtraction.
+A group is a QUIC stream of its own, so each ADU travels alone, as over Thalweg. The bench has both UDP ends
+and the only clock; what this costs stands on both sides of its subtraction.
 
 usage: moq_end.py entry|exit connect|listen ADDRESS UDP_PORT
 """
@@ -16,8 +16,8 @@ import moq
 end, verb, address, port = sys.argv[1:]
 PATH, TRACK = "thalweg-bench", "adus"
 
-# How old a group may be when a newer one is there, as long as the deadline of ours; with the default, none, a group that
-# comes after its successor is left out.
+# How old a group may be when a newer one is there, as long as the deadline of ours; with the default, none, a
+# group that comes after its successor is left out.
 AGE_MICROS_MAX = 60_000_000
 
 

@@ -1,7 +1,8 @@
-"""One end of a MoQ fan: a source of thirty groups of one frame a second, or sinks that write down when each came.
+"""One end of a MoQ fan: a source of thirty groups of one frame a second, or sinks that write down when each
+came.
 
-An ADU begins with when it was due and its number; a record on standard output is sink, number, due, came. All times are
-of the machine's monotonic clock, in nanoseconds, and all numbers big-endian.
+An ADU begins with when it was due and its number; a record on standard output is sink, number, due, came. All
+times are of the machine's monotonic clock, in nanoseconds, and all numbers big-endian.
 
 usage: moq_fan.py source|sinks ADDRESS SINKS BYTES PACE_NANOS AGE_MICROS
 """
@@ -36,8 +37,8 @@ async def source():
 async def sink(place):
     async with moq.Client(URL, tls_verify=False, websocket_enabled=False) as client:
         broadcast = await client.announced_broadcast(PATH)
-        # How old a group may be when a newer one is there; with the default, none, one that comes after its successor
-        # is left out.
+        # How old a group may be when a newer one is there; with the default, none, one that comes after its
+        # successor is left out.
         track = await broadcast.subscribe_track(TRACK, moq.Subscription(max_age_us=int(age)))
         async for group in track.groups_as_arrived():
             payload = (await anext(group)).payload

@@ -1,8 +1,9 @@
-"""One end of an RTSP line: UDP datagrams become RTP packets in a TCP connection (entry), and those datagrams (exit).
+"""One end of an RTSP line: UDP datagrams become RTP packets in a TCP connection (entry), and those datagrams
+(exit).
 
-Through a relay the entry announces and records, and the exit plays; directly the entry connects to the exit and sends
-the same frames without a word before. The format is a private one, which a server passes on as it is. The bench has
-both UDP ends and the only clock; what this costs stands on both sides of its subtraction.
+Through a relay the entry announces and records, and the exit plays; directly the entry connects to the exit
+and sends the same frames without a word before. The format is a private one, which a server passes on as it
+is. The bench has both UDP ends and the only clock; what this costs stands on both sides of its subtraction.
 
 usage: rtsp_end.py entry|exit direct|through ADDRESS UDP_PORT
 source: RFC 2326 (10.12 for frames in a connection), RFC 3550 (5.1)
@@ -36,7 +37,7 @@ SDP = "\r\n".join(
 
 
 def connect():
-    """Connects; whom it is to reach may come up later."""
+    """Connects; the other end may come up later."""
     while True:
         try:
             tcp = socket.create_connection((host, int(tcp_port)))
@@ -119,7 +120,7 @@ if way == "direct":
     file = listener.accept()[0].makefile("rb")
     session = None
 else:
-    # Nothing is there to be played until the entry records, and who asks too early is hung up on.
+    # Nothing is there to be played until the entry records, and a player that asks too early is disconnected.
     while True:
         session = Session()
         status, headers, sdp = session.ask("DESCRIBE", URL, {"Accept": "application/sdp"})

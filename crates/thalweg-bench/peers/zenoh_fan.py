@@ -1,7 +1,8 @@
-"""One end of a Zenoh fan: a source that puts thirty samples a second, or sinks that write down when each came.
+"""One end of a Zenoh fan: a source that puts thirty samples a second, or sinks that write down when each
+came.
 
-An ADU begins with when it was due and its number; a record on standard output is sink, number, due, came. All times are
-of the machine's monotonic clock, in nanoseconds, and all numbers big-endian.
+An ADU begins with when it was due and its number; a record on standard output is sink, number, due, came. All
+times are of the machine's monotonic clock, in nanoseconds, and all numbers big-endian.
 
 usage: zenoh_fan.py source|sinks ENDPOINT SINKS BYTES PACE_NANOS CERTIFICATE
 """

@@ -14,7 +14,7 @@ use thalweg_base::units::DataSize;
 use thalweg_link::outbox::{Chunk, Entry, FlowId, Outbox, Settings, WEIGHT_USUAL};
 
 /// More credit than there are bytes.
-pub(crate) const PLENTY: DataSize = DataSize::from_kib(1 << 20);
+pub(crate) const UNLIMITED: DataSize = DataSize::from_kib(1 << 20);
 
 /// Number of flows that share the link.
 pub(crate) const FLOWS: usize = 8;
@@ -35,7 +35,7 @@ pub(crate) struct Crowd {
 
 /// The sort keys of an ADU.
 #[derive(Clone, Copy)]
-pub(crate) struct Worth {
+pub(crate) struct SortKeys {
     /// Its importance.
     pub(crate) importance: Importance,
     /// When it is no longer useful.
@@ -44,7 +44,7 @@ pub(crate) struct Worth {
     pub(crate) sequence: Sequence,
 }
 
-impl Worth {
+impl SortKeys {
     /// Draws random keys.
     pub(crate) fn draw(random: &mut SplitMix, sequence: u64, now: Instant) -> Self {
         let early = random.next_duration(Duration::from_millis(200));
@@ -81,7 +81,7 @@ impl Crowd {
     pub(crate) fn pass(&mut self) -> Chunk {
         self.now = self.now + Duration::from_nanos(10);
         self.push();
-        let chunk = self.outbox.poll_chunk(self.now, PLENTY);
+        let chunk = self.outbox.poll_chunk(self.now, UNLIMITED);
         let chunk = chunk.expect("one was just pushed");
         let has_ended = self.outbox.finish(chunk.ticket);
         assert!(has_ended, "an ADU is one chunk");
@@ -90,7 +90,7 @@ impl Crowd {
 
     fn push(&mut self) {
         self.sequence += 1;
-        let worth = Worth::draw(&mut self.random, self.sequence, self.now);
+        let worth = SortKeys::draw(&mut self.random, self.sequence, self.now);
         let entry = Entry {
             importance: worth.importance,
             deadline: worth.deadline,

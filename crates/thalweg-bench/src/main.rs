@@ -188,7 +188,7 @@ fn dispatch(arguments: &Arguments) -> Result<ExitCode, Failure> {
             parent,
             words,
         }) => {
-            let error = inside::become_program(namespace, *parent, words);
+            let error = inside::exec_program(namespace, *parent, words);
             return Err(Failure::Broken(error));
         }
         Some(Subcommand::LineEnd(end)) => {

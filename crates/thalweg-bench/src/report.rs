@@ -82,7 +82,7 @@ impl Figure {
 
     /// Adds a baseline.
     #[must_use]
-    pub(crate) fn beside(mut self, baseline: &'static str, baseline_value: f64) -> Self {
+    pub(crate) fn with_baseline(mut self, baseline: &'static str, baseline_value: f64) -> Self {
         self.baseline = Some(Cow::Borrowed(baseline));
         self.baseline_value = Some(baseline_value);
         self.ratio = (baseline_value != 0.0).then(|| self.value / baseline_value);

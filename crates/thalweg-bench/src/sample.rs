@@ -65,7 +65,7 @@ pub(crate) fn nanos_each(rounds: u64, work: impl FnOnce(u64)) -> f64 {
 /// The first side finds the other's caches, and the machine's load varies from round to round:
 /// alternating exposes both sides to both. Every ratio is measured by this, or by a loop that does the
 /// same.
-pub(crate) fn in_turns(
+pub(crate) fn alternate(
     samples: usize,
     mut ours: impl FnMut() -> anyhow::Result<f64>,
     mut theirs: impl FnMut() -> anyhow::Result<f64>,
@@ -113,7 +113,7 @@ mod tests {
 
     use std::cell::RefCell;
 
-    use super::{Summary, in_turns, line};
+    use super::{Summary, alternate, line};
 
     #[test]
     fn sides_alternate_after_warm_up() {
@@ -125,7 +125,7 @@ mod tests {
                 Ok(order.borrow().len() as f64)
             }
         };
-        let (ours, theirs) = in_turns(2, side('a'), side('b')).expect("neither fails");
+        let (ours, theirs) = alternate(2, side('a'), side('b')).expect("neither fails");
         assert_eq!(order.borrow().as_str(), "abbaab");
         assert_eq!((ours, theirs), (vec![4.0, 5.0], vec![3.0, 6.0]));
     }

@@ -31,13 +31,21 @@ use thalweg_node::program::{Allocator, panics, stderr};
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
+/// Writes the queued lines of standard error at the end of the program, also of one that panics.
+struct Flush;
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        stderr::flush();
+    }
+}
+
 fn main() -> ExitCode {
+    let _flush = Flush;
     panics::install();
-    shutdown::ignore_others();
-    let code = match command::Cli::read() {
+    shutdown::ignore_other_signals();
+    match command::Cli::read() {
         Ok(cli) => exit::report(command::run(cli)),
         Err(usage) => exit::report_usage(&usage),
-    };
-    stderr::flush();
-    code
+    }
 }

@@ -9,7 +9,7 @@
 //! | `INT`, `TERM`, `QUIT`, `XCPU`, `PWR` | ends in good order | ends in good order |
 //! | `HUP` | ends in good order: no terminal; ignored under `nohup` | reloads; ends without a terminal |
 //! | `PIPE`, `XFSZ` | the write fails, and the command reports it | the same |
-//! | `USR1`, `USR2`, `ALRM`, `VTALRM`, `PROF`, `IO`, real-time ones | ignored | ignored |
+//! | `USR1`, `USR2`, `ALRM`, `VTALRM`, `PROF`, `IO`, `STKFLT`, real-time ones | ignored | ignored |
 //!
 //! *What it does not do.* It leaves alone the signals that stop and continue a process, those that
 //! cannot be caught, and those that report a broken process (`SEGV`, `ABRT` and the like).
@@ -45,10 +45,27 @@ const SIGPWR: i32 = 30;
 
 /// Signals that would kill the process by default and mean nothing to it.
 const IGNORED: &[i32] = &[
-    SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO,
+    SIGUSR1,
+    SIGUSR2,
+    SIGALRM,
+    SIGVTALRM,
+    SIGPROF,
+    SIGIO,
     // A write beyond the file size limit then fails with an error, which is reported.
     SIGXFSZ,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    SIGSTKFLT,
 ];
+
+/// Fault of a coprocessor that no machine has any more; the number is from `signal(7)`.
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+const SIGSTKFLT: i32 = 16;
 
 /// Real-time signals as the C library leaves them to programs; glibc keeps 32 and 33.
 #[cfg(target_os = "linux")]
@@ -76,7 +93,7 @@ pub enum Request {
 }
 
 /// Ignores the signals of [`IGNORED`] and the real-time ones, whose default action kills the process.
-pub fn ignore_others() {
+pub fn ignore_other_signals() {
     for number in IGNORED.iter().copied().chain(REAL_TIME) {
         // Caught rather than set to `SIG_IGN`, so that child processes start with the default
         // action. A signal that cannot be caught keeps its default.

@@ -3,10 +3,15 @@
 //! | room | contents |
 //! |---|---|
 //! | [`admission`] | who may do what in a fabric, by signed grants |
-//! | [`routing`] | the directory of records, and what links are measured to carry |
+//! | [`routing`] | the directory of records, and how often they are announced |
 //! | [`ledger`] | what became of a stream's ADUs on all nodes of its path |
 //! | [`session`] | the source's side of a stream: plans, deployment, what is kept to be resent |
-//! | [`control`] | all of these, joined by messages |
+//! | `facts`, `effect`, `planning` | what all may read, what each may ask for, the planner's input |
+//! | `records`, `membership` | owners of what a node knows of others |
+//! | `parts`, `accounting`, `health` | owners of what it does for plans of any source |
+//! | `sinks`, `sources`, `tracing` | owners of what its programs want and publish |
+//! | `mail` | the way out |
+//! | [`control`] | the router between all of these, and the interface of the crate |
 //!
 //! *What it does not do.* It opens no socket and reads no clock: `thalweg-node` and `thalweg-sim` drive it.
 #![no_std]
@@ -14,8 +19,20 @@
 
 extern crate alloc;
 
+mod accounting;
 pub mod admission;
 pub mod control;
+mod effect;
+mod facts;
+mod health;
 pub mod ledger;
+mod mail;
+mod membership;
+mod parts;
+mod planning;
+mod records;
 pub mod routing;
 pub mod session;
+mod sinks;
+mod sources;
+mod tracing;

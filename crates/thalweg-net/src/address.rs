@@ -113,7 +113,7 @@ pub(crate) fn relay_trust(path: &Path) -> Result<CaTlsConfig, BindError> {
         .collect::<Result<_, _>>()
         .map_err(|error| fault(error.to_string()))?;
     if roots.is_empty() {
-        return Err(fault("there is no certificate in it".into()));
+        return Err(fault("it contains no certificate".into()));
     }
     for (number, root) in (1..).zip(&roots) {
         rustls::RootCertStore::empty()

@@ -37,7 +37,7 @@ impl Alarm {
 
     /// Sets the time, in place of any earlier one.
     ///
-    /// The caller must poll [`Alarm::has_gone_off`] afterwards: only that registers the waker.
+    /// The caller must poll [`Alarm::has_fired`] afterwards: only that registers the waker.
     pub(crate) fn set(&mut self, at: Instant) {
         let timer = self.clock.timer(at);
         self.at = if timer.is_some() { at } else { Instant::NEVER };
@@ -50,7 +50,7 @@ impl Alarm {
 
     /// Returns true once when the time has come; until then it registers the task to be woken at
     /// that time.
-    pub(crate) fn has_gone_off(&mut self, context: &mut Context<'_>) -> bool {
+    pub(crate) fn has_fired(&mut self, context: &mut Context<'_>) -> bool {
         let sleep = self.sleep.as_mut().filter(|_| !self.at.is_never());
         let is_due = sleep.is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
         if is_due {
@@ -65,6 +65,6 @@ impl Alarm {
         if at < self.at {
             self.set(at);
         }
-        self.has_gone_off(context)
+        self.has_fired(context)
     }
 }

@@ -26,7 +26,7 @@ pub enum NodeError {
     },
     /// Another node uses the same state file.
     #[error(
-        "another node runs with {path}, where it keeps its grant: stop it, or give this node another `state` under [fabric]"
+        "another node runs with {path}, where it keeps its grant: stop it, or give this node another `state_file` under [fabric]"
     )]
     StateTaken {
         /// The file.

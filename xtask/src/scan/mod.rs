@@ -6,11 +6,13 @@
 
 mod functions;
 mod paths;
+mod scripts;
 #[cfg(test)]
 mod tests;
 
 pub use functions::{Function, functions};
 pub use paths::{NamedPath, paths};
+pub use scripts::{Language, comments};
 
 /// A source file in two views of equal length.
 pub struct Views {

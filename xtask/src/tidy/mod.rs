@@ -35,10 +35,13 @@ mod sources;
 mod tests;
 mod words;
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::fs;
 
+use crate::scan::{self, Views};
 use crate::{Failure, place, results};
+use rooms::Houses;
 
 /// One thing that is not as the house wants it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,9 +76,32 @@ pub struct File {
     pub path: String,
     /// What it holds.
     pub text: String,
+    /// Its views and its code without tests, split off once for all checks.
+    views: OnceCell<Views>,
+    code: OnceCell<String>,
 }
 
 impl File {
+    fn new(path: impl Into<String>, text: impl Into<String>) -> File {
+        File {
+            path: path.into(),
+            text: text.into(),
+            views: OnceCell::new(),
+            code: OnceCell::new(),
+        }
+    }
+
+    /// Returns the views of a Rust file.
+    fn views(&self) -> &Views {
+        self.views.get_or_init(|| scan::views(&self.text))
+    }
+
+    /// Returns the code of a Rust file, without what only its tests run.
+    fn code(&self) -> &str {
+        self.code
+            .get_or_init(|| scan::without_tests(&self.views().code))
+    }
+
     fn is(&self, extension: &str) -> bool {
         self.path
             .rsplit_once('.')
@@ -107,9 +133,10 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
         findings.extend(one(file));
     }
     findings.extend(ratchet::check(&files));
-    findings.extend(check_shape(&files));
+    let houses = Houses::read(&files);
+    findings.extend(check_shape(&files, &houses));
     findings.extend(words::check_all(&files));
-    findings.extend(rooms::check_map(&files));
+    findings.extend(houses.check_map(&files));
     findings.extend(sources::check_folders(&files));
     findings.extend(manifest::check_clippy(&files));
     findings.extend(quotes::check(&files));
@@ -139,11 +166,11 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
 
 /// Returns what is out of shape beyond the ratchet: circles, arrows up, and types that are
 /// implemented all over.
-fn check_shape(files: &[File]) -> Vec<Finding> {
+fn check_shape(files: &[File], houses: &Houses) -> Vec<Finding> {
     let owners = owners::check(files);
     let counted = [
-        ("import_circles", rooms::file_circles(files)),
-        ("arrows_up", rooms::room_circles(files)),
+        ("import_circles", houses.file_circles()),
+        ("arrows_up", houses.room_circles()),
         ("impls_out_of_their_room", owners.strays),
         ("impl_files_over_3", owners.scattered),
         ("methods_over_60", owners.large),
@@ -158,7 +185,7 @@ fn check_shape(files: &[File]) -> Vec<Finding> {
 /// Draws the map of rooms again.
 fn draw(files: &[File]) -> Result<(), Failure> {
     let map = files.iter().find(|file| file.path == rooms::MAP);
-    let text = map.and_then(|map| rooms::drawn(&map.text, files));
+    let text = map.and_then(|map| Houses::read(files).drawn(&map.text));
     let Some(text) = text else {
         return Err(Failure::Broken(format!(
             "`{}` has no place for the map of rooms: `cargo xtask tidy` says what to write there",
@@ -176,9 +203,7 @@ fn one(file: &File) -> Vec<Finding> {
         findings.extend(sources::check(file));
         findings.extend(purity::check(file));
     }
-    if file.is("rs") || file.is("md") {
-        findings.extend(words::check(file));
-    }
+    findings.extend(words::check(file));
     if file.path.ends_with("Cargo.toml") {
         findings.extend(manifest::check(file));
     }
@@ -209,11 +234,6 @@ fn files() -> Result<Vec<File>, Failure> {
     };
     Ok(paths
         .into_iter()
-        .filter_map(|path| {
-            Some(File {
-                path: path.to_owned(),
-                text: text(path)?,
-            })
-        })
+        .filter_map(|path| Some(File::new(path, text(path)?)))
         .collect())
 }

@@ -43,14 +43,14 @@ type Owner = (String, String);
 
 /// Measures all inherent `impl`s.
 pub fn check(files: &[File]) -> Owners {
-    let mut crates: BTreeMap<&str, Vec<(&str, String)>> = BTreeMap::new();
+    let mut crates: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
     for file in files
         .iter()
         .filter(|file| file.is("rs") && !file.is_proof())
     {
         if let Some(name) = crate_of(&file.path) {
-            let code = scan::without_tests(&scan::views(&file.text).code);
-            crates.entry(name).or_default().push((&file.path, code));
+            let source = (file.path.as_str(), file.code());
+            crates.entry(name).or_default().push(source);
         }
     }
     let mut owners = Owners::default();
@@ -60,7 +60,7 @@ pub fn check(files: &[File]) -> Owners {
     owners
 }
 
-fn check_crate(sources: &[(&str, String)], owners: &mut Owners) {
+fn check_crate(sources: &[(&str, &str)], owners: &mut Owners) {
     let mut types: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (path, code) in sources {
         for name in defined(code) {

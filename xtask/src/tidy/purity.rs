@@ -89,8 +89,7 @@ pub fn check(file: &File) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     if !file.is_proof() {
-        let code = scan::without_tests(&scan::views(&file.text).code);
-        for path in scan::paths(&code) {
+        for path in scan::paths(file.code()) {
             if let Some((forbidden, instead)) = FORBIDDEN
                 .iter()
                 .find(|(forbidden, _)| names(&path, forbidden))

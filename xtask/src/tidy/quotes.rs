@@ -10,7 +10,6 @@
 //! count. Quotes of other documents (RFCs) name no file of ours and are left alone.
 
 use super::{File, Finding};
-use crate::scan;
 
 struct Quote {
     line: usize,
@@ -32,7 +31,7 @@ pub fn check(files: &[File]) -> Vec<Finding> {
 }
 
 fn quotes(file: &File) -> Vec<Quote> {
-    let comments = scan::views(&file.text).comments;
+    let comments = &file.views().comments;
     let mut found: Vec<Quote> = Vec::new();
     let mut open = false;
     for (at, line) in comments.lines().enumerate() {

@@ -40,7 +40,7 @@ pub fn written(files: &[File]) -> &str {
 }
 
 fn long_functions(file: &File) -> Vec<Excess> {
-    let functions = scan::functions(&scan::views(&file.text).code).into_iter();
+    let functions = scan::functions(&file.views().code).into_iter();
     let long = functions.filter(|function| function.code_lines > FUNCTION_LINES_MAX);
     let excess = |function: scan::Function| {
         let text = format!(

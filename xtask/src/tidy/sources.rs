@@ -14,7 +14,7 @@ const UNFINISHED: [(&str, &str); 2] = [
 
 /// Returns what is wrong with one Rust file.
 pub fn check(file: &File) -> Vec<Finding> {
-    let views = scan::views(&file.text);
+    let views = file.views();
     let mut faults = Vec::new();
     if !file.text.starts_with("//!") {
         let text = "the file does not open with `//!`: say what it is, the idea, what it does not do, its sources";

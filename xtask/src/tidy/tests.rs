@@ -4,10 +4,7 @@ use super::graph::Package;
 use super::{File, Finding, graph, leaks, manifest, purity, quotes, ratchet, sources, words};
 
 fn file(path: &str, text: &str) -> File {
-    File {
-        path: path.into(),
-        text: text.into(),
-    }
+    File::new(path, text)
 }
 
 fn texts(findings: Vec<Finding>) -> Vec<String> {
@@ -339,6 +336,9 @@ fn comments_name_their_subjects() {
         "`his`: name the machine",
     );
     refused(check("/// Begun anew.\n"), "`anew`: write `again`");
+    let world = |text: &str| words::check(&file("worlds/a.toml", text));
+    assert_eq!(world("his = \"he\" # it waits\n"), []);
+    refused(world("a = 1 # as it was, anew\n"), "`anew`");
     let document = |text: &str| words::check(&file("docs/a.md", text));
     assert_eq!(document("# The shelf\n"), []);
     refused(document("# He who\n"), "`he`");
@@ -352,6 +352,45 @@ fn comments_end_at_their_column() {
     refused(check(&comment(111)), "a comment of 111 columns");
     assert_eq!(check(&format!("//# {}\n", "x".repeat(200))), []);
     assert_eq!(check(&format!("let s = \"{}\";\n", "x".repeat(200))), []);
+}
+
+#[test]
+fn long_comments_are_refused_in_all_languages() {
+    let wide = |columns: usize, before: &str| {
+        let x = "x".repeat(columns - before.chars().count());
+        format!("a = 1\n{before}{x}\nb = 2\n")
+    };
+    let comments = [
+        ("Cargo.toml", "# "),
+        ("worlds/a.toml", "rate = \"a # b\"  # "),
+        ("oracle/a.py", "    # "),
+        ("oracle/a.py", "\"\"\"Returns "),
+        ("a.sh", "echo ${a#b} # "),
+        ("page/a.js", "const a = '//'; // "),
+        ("page/a.js", "/* "),
+    ];
+    for (path, before) in comments {
+        let check = |columns| words::check(&file(path, &wide(columns, before)));
+        assert_eq!(check(110), [], "{path}: {before}");
+        refused(check(111), "a comment of 111 columns");
+    }
+    let others = [
+        ("a.toml", "reason = \"# "),
+        ("a.sh", "echo ${a#"),
+        ("page/a.js", "const a = `// "),
+        ("a.json", "# "),
+        ("a.toml", "# https://host/"),
+    ];
+    for (path, before) in others {
+        let found = words::check(&file(path, &wide(200, before)));
+        assert_eq!(found, [], "{path}: {before}");
+    }
+    let inside = "\"\"\"It waits.\n\n    ".to_owned() + &"x".repeat(110) + "\n\"\"\"\n";
+    refused(
+        words::check(&file("a.py", &inside)),
+        "a comment of 114 columns",
+    );
+    assert_eq!(words::check(&file("a.toml", &format!("a = {inside}"))), []);
 }
 
 #[test]

@@ -5,9 +5,9 @@
 //! and relative pronouns where a noun should stand. The counts are those of codebases that read well.
 
 use super::{File, Finding};
-use crate::scan;
+use crate::scan::{self, Language};
 
-/// Comments end here; rustfmt ends code at 100.
+/// Comments end here, in every language; rustfmt ends code at 100.
 const COLUMNS_MAX: usize = 110;
 
 /// Words that no comment and no document needs, and what to write.
@@ -26,23 +26,23 @@ const PEOPLE_PER_1000_MAX: usize = 2;
 const TEST_NAME_MAX: usize = 60;
 const TEST_NAME_MEDIAN_MAX: usize = 35;
 
-/// Returns what is wrong with the words of one Rust file or document.
+/// Returns what is wrong with the words of one file, if it is a document or has comments.
 pub fn check(file: &File) -> Vec<Finding> {
     if file.is("md") {
         return never(file, &file.text.to_lowercase());
     }
-    let views = scan::views(&file.text);
-    let mut findings = never(file, &views.comments.to_lowercase());
-    for (at, (comment, line)) in views.comments.lines().zip(file.text.lines()).enumerate() {
-        // What is quoted stands as in its source, and an address cannot be broken.
-        let is_fixed = comment.trim_start().starts_with("//#") || comment.contains("://");
-        let columns = line.chars().count();
-        if !comment.trim().is_empty() && columns > COLUMNS_MAX && !is_fixed {
-            let text =
-                format!("a comment of {columns} columns: break it before column {COLUMNS_MAX}");
-            findings.push(Finding::new(&file.path, at + 1, text));
-        }
+    if let Some(language) = Language::of(&file.path) {
+        let comments = scan::comments(&file.text, language);
+        let mut findings = never(file, &comments.to_lowercase());
+        findings.extend(long_comments(file, &comments));
+        return findings;
     }
+    if !file.is("rs") {
+        return Vec::new();
+    }
+    let views = file.views();
+    let mut findings = never(file, &views.comments.to_lowercase());
+    findings.extend(long_comments(file, &views.comments));
     for (name, line) in test_names(&views.code) {
         if name.len() > TEST_NAME_MAX {
             let text = format!(
@@ -55,12 +55,28 @@ pub fn check(file: &File) -> Vec<Finding> {
     findings
 }
 
+/// Returns the comments that are too wide, by the view of a file's comments.
+fn long_comments(file: &File, comments: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, (comment, line)) in comments.lines().zip(file.text.lines()).enumerate() {
+        // What is quoted stands as in its source, and an address cannot be broken.
+        let is_fixed = comment.trim_start().starts_with("//#") || comment.contains("://");
+        let columns = line.chars().count();
+        if !comment.trim().is_empty() && columns > COLUMNS_MAX && !is_fixed {
+            let text =
+                format!("a comment of {columns} columns: break it before column {COLUMNS_MAX}");
+            findings.push(Finding::new(&file.path, at + 1, text));
+        }
+    }
+    findings
+}
+
 /// Returns what is wrong with all sources together.
 pub fn check_all(files: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let (mut lines, mut people, mut names) = (0, Vec::new(), Vec::new());
     for file in files.iter().filter(|file| file.is("rs")) {
-        let views = scan::views(&file.text);
+        let views = file.views();
         let comments = views.comments.to_lowercase();
         lines += comments
             .lines()

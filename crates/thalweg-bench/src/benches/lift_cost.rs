@@ -23,7 +23,7 @@ use thalweg_dataplane::modules::Null;
 use thalweg_dataplane::packet::{Packet, Pool};
 
 use crate::report::{Figure, Report};
-use crate::sample::{Summary, in_turns, line, nanos_each};
+use crate::sample::{Summary, alternate, line, nanos_each};
 use crate::{Settings, callgrind};
 
 /// The benchmark's id.
@@ -124,8 +124,8 @@ fn modules(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
         let metric = format!("lift_ns_per_adu.modules_{modules}");
         let published = PUBLISHED_ADU_NS + PUBLISHED_MODULE_NS * modules as f64;
         let figure = Figure::new(ID, metric, "ns", Summary::of(ours));
-        report.add(&figure.clone().beside(PUBLISHED, published))?;
-        report.add(&figure.beside(PLAIN, Summary::of(theirs).median))?;
+        report.add(&figure.clone().with_baseline(PUBLISHED, published))?;
+        report.add(&figure.with_baseline(PLAIN, Summary::of(theirs).median))?;
     }
     Ok(())
 }
@@ -147,8 +147,8 @@ fn report_lines(
         ("lift_ns_per_module", |l| l.1, PUBLISHED_MODULE_NS),
     ] {
         let figure = Figure::new(ID, metric, "ns", summary(lift_lines, of));
-        report.add(&figure.clone().beside(PUBLISHED, published))?;
-        report.add(&figure.beside(PLAIN, summary(plain_lines, of).median))?;
+        report.add(&figure.clone().with_baseline(PUBLISHED, published))?;
+        report.add(&figure.with_baseline(PLAIN, summary(plain_lines, of).median))?;
     }
     Ok(())
 }
@@ -169,10 +169,10 @@ fn lengths(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
                 carry_plain(&mut plain, len, n);
             }))
         };
-        let (ours, theirs) = in_turns(settings.samples, our, their)?;
+        let (ours, theirs) = alternate(settings.samples, our, their)?;
         let metric = format!("lift_ns_per_adu.modules_{MODULES}.bytes_{len}");
         let figure = Figure::new(ID, metric, "ns", Summary::of(ours));
-        report.add(&figure.beside(PLAIN, Summary::of(theirs).median))?;
+        report.add(&figure.with_baseline(PLAIN, Summary::of(theirs).median))?;
     }
     Ok(())
 }
@@ -191,7 +191,7 @@ fn first(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
         "ns",
         Summary::of(samples),
     );
-    report.add(&figure.beside(PUBLISHED, PUBLISHED_FIRST_NS))
+    report.add(&figure.with_baseline(PUBLISHED, PUBLISHED_FIRST_NS))
 }
 
 fn instructions(report: &mut Report) -> anyhow::Result<()> {

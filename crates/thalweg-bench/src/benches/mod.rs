@@ -2,7 +2,7 @@
 //!
 //! *To add one*, write its file, name it below and put a row into [`BENCHES`]: an id, a group, a
 //! sentence, its metrics, and a function that measures and reports. Sides of a ratio alternate
-//! ([`crate::sample::in_turns`], or a loop that does the same), long benchmarks show progress
+//! ([`crate::sample::alternate`], or a loop that does the same), long benchmarks show progress
 //! ([`crate::progress::show`]), and each figure is reported as soon as it is known
 //! ([`crate::report::Report::add`]). Benchmarks that need nodes or sockets are behind the feature
 //! `nodes`, so that instructions can be counted by a program that builds in a minute.

@@ -18,9 +18,9 @@ use thalweg_base::random::SplitMix;
 use thalweg_base::time::{Duration, Instant};
 
 use crate::Settings;
-use crate::crowd::{Crowd, Worth};
+use crate::crowd::{Crowd, SortKeys};
 use crate::report::{Figure, Report};
-use crate::sample::{Summary, in_turns, nanos_each};
+use crate::sample::{Summary, alternate, nanos_each};
 
 /// The benchmark's id.
 pub(crate) const ID: &str = "OUT-COST";
@@ -61,7 +61,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
                 }
             }))
         };
-        let (ours, theirs) = in_turns(settings.samples, our, their)?;
+        let (ours, theirs) = alternate(settings.samples, our, their)?;
         let a_second = |nanos: &Vec<f64>| Summary::of(nanos.iter().map(|ns| 1e9 / ns).collect());
         let rate = Figure::new(
             ID,
@@ -69,14 +69,14 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
             "1/s",
             a_second(&ours),
         );
-        report.add(&rate.beside(HEAP, a_second(&theirs).median))?;
+        report.add(&rate.with_baseline(HEAP, a_second(&theirs).median))?;
         let cost = Figure::new(
             ID,
             format!("ns_per_adu.queued_{queued}"),
             "ns",
             Summary::of(ours),
         );
-        report.add(&cost.beside(HEAP, Summary::of(theirs).median))?;
+        report.add(&cost.with_baseline(HEAP, Summary::of(theirs).median))?;
     }
     Ok(())
 }
@@ -103,7 +103,7 @@ impl Heap {
 
     fn push(&mut self) {
         self.sequence += 1;
-        let worth = Worth::draw(&mut self.random, self.sequence, self.now);
+        let worth = SortKeys::draw(&mut self.random, self.sequence, self.now);
         let order = Reverse((worth.deadline, worth.sequence));
         self.waiting.push((worth.importance, order));
     }

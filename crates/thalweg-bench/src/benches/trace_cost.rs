@@ -20,7 +20,7 @@ use thalweg_link::outbox::Settings as OutboxSettings;
 
 use crate::Settings;
 use crate::report::{Figure, Report};
-use crate::sample::{Summary, in_turns, nanos_each};
+use crate::sample::{Summary, alternate, nanos_each};
 
 /// The benchmark's id.
 pub(crate) const ID: &str = "TRACE-COST";
@@ -56,14 +56,14 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         let (mut ours, mut theirs) = (Relay::new(stamps), Relay::new(0));
         let our = || Ok(nanos_each(ADUS_PER_SAMPLE, |adus| ours.pass(adus)));
         let their = || Ok(nanos_each(ADUS_PER_SAMPLE, |adus| theirs.pass(adus)));
-        let (traced, plain) = in_turns(settings.samples, our, their)?;
+        let (traced, plain) = alternate(settings.samples, our, their)?;
         let cost = Figure::new(
             ID,
             format!("ns_per_adu.stamps_{stamps}"),
             "ns",
             Summary::of(traced),
         );
-        report.add(&cost.beside(UNTRACED, Summary::of(plain.clone()).median))?;
+        report.add(&cost.with_baseline(UNTRACED, Summary::of(plain.clone()).median))?;
         untraced.extend(plain);
     }
     report.add(&Figure::new(ID, "ns_untraced", "ns", Summary::of(untraced)))

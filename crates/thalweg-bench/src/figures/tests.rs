@@ -30,7 +30,7 @@ fn last_value_and_baseline_are_found() {
     let metric = "delivery_p50_us.hops_2.bytes_100";
     let measured = Measured(vec![
         figure("BM-P3", metric, 1.0),
-        figure("BM-P3", metric, 3.0).beside("plain UDP", 7.0),
+        figure("BM-P3", metric, 3.0).with_baseline("plain UDP", 7.0),
     ]);
     let point = measured
         .point("BM-P3", metric, 100.0)

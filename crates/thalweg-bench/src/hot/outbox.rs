@@ -9,7 +9,7 @@ use thalweg_base::time::Instant;
 use thalweg_base::units::Bitrate;
 use thalweg_link::outbox::{Entry, Ticket};
 
-use crate::crowd::{Crowd, PLENTY};
+use crate::crowd::{Crowd, UNLIMITED};
 
 /// Number of other ADUs in the queue.
 const QUEUED: u64 = 1_000;
@@ -28,7 +28,7 @@ pub(super) fn chunk(rounds: u64) {
     crowd.outbox.set_rate(Some(Bitrate::from_kbps(10_000)));
     push(&mut crowd, 0, 60 << 20);
     for _ in 0..rounds {
-        black_box(crowd.outbox.poll_chunk(Instant::ZERO, PLENTY));
+        black_box(crowd.outbox.poll_chunk(Instant::ZERO, UNLIMITED));
     }
 }
 

@@ -50,7 +50,7 @@ impl Chain {
     }
 
     /// Ends the middle relay: asked to end, or killed.
-    pub(crate) fn leave(&mut self, has_notice: bool) -> anyhow::Result<()> {
+    pub(crate) fn stop_relay(&mut self, has_notice: bool) -> anyhow::Result<()> {
         let signal = if has_notice {
             Signal::TERM
         } else {

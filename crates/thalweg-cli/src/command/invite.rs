@@ -21,8 +21,8 @@ use crate::terminal;
 const EXAMPLES: &str = "\
 Examples:
   thalweg invite
-  thalweg invite --rights subscribe,see-plaintext --open-for 10m
-  thalweg invite --rights relay --uses 5 --lasts 30d
+  thalweg invite --rights subscribe,see-plaintext --valid-for 10m
+  thalweg invite --rights relay --uses 5 --rights-for 30d
   thalweg invite --address 198.51.100.7:7400 --address tcp:198.51.100.7:443
   thalweg invite | ssh camera thalweg join - --config node.toml
 
@@ -52,11 +52,11 @@ pub struct Arguments {
 
     /// How long the ticket is valid: 30s, 10m, 2h, 7d.
     #[arg(long, value_name = "TIME", default_value = "1d", value_parser = parse_span)]
-    open_for: Duration,
+    valid_for: Duration,
 
     /// How long the granted rights last after joining [default: until revoked].
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
-    lasts: Option<Duration>,
+    rights_for: Option<Duration>,
 
     /// An address where other nodes reach this one, if not at its own: for example of the router in
     /// front of it. Write tcp: before it if the router forwards TCP. May be given several times.
@@ -94,8 +94,8 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let request = InviteRequest {
         rights: arguments.rights,
         uses: arguments.uses,
-        open_for: arguments.open_for,
-        lasts: arguments.lasts.unwrap_or(Duration::NEVER),
+        open_for: arguments.valid_for,
+        lasts: arguments.rights_for.unwrap_or(Duration::NEVER),
         addresses,
         tcp_addresses,
     };

@@ -23,7 +23,7 @@ Examples:
   thalweg join thalweg… --config camera.toml --name camera
   ssh base thalweg invite | thalweg join - --config node.toml
 
-A missing configuration is created. The grant is saved beside the key (`state` under [fabric]) and takes effect at the
+A missing configuration is created. The grant is saved beside the key (`state_file` under [fabric]) and takes effect at the
 node's next start. A ticket that is damaged, forged, expired, used up or for another fabric is refused with the reason,
 and nothing is changed. If the inviter may have redeemed the ticket for a key created here, the key stays, for example
 when this machine's clock is wrong: run the same command again once the cause is fixed.";

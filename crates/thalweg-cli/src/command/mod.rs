@@ -16,6 +16,7 @@ mod node;
 mod plan;
 mod publish;
 mod receive;
+mod renamed;
 mod revoke;
 mod route;
 mod send;
@@ -96,11 +97,21 @@ impl Cli {
     fn parse_words<T: Into<OsString> + Clone>(
         words: impl IntoIterator<Item = T>,
     ) -> Result<Self, clap::Error> {
+        let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
         let mut command = Self::command().mut_subcommands(|command| {
             let text = command.get_after_help().map(ToString::to_string);
             command.after_help(flowing(&text.unwrap_or_default()))
         });
-        let mut matches = command.try_get_matches_from_mut(words)?;
+        let named = |word: &&OsString| {
+            command
+                .get_subcommands()
+                .any(|known| known.get_name() == *word)
+        };
+        let subcommand = words.iter().skip(1).find(named);
+        let subcommand = subcommand.and_then(|word| word.to_str()).map(str::to_owned);
+        let mut matches = command
+            .try_get_matches_from_mut(words)
+            .map_err(|mistake| renamed::explain(mistake, subcommand.as_deref()))?;
         Self::from_arg_matches_mut(&mut matches).map_err(|mistake| mistake.format(&mut command))
     }
 }
@@ -137,7 +148,10 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Id(arguments) => id::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
-        Command::Demo(arguments) => wait(demo::run(&arguments)),
+        Command::Demo(arguments) => {
+            crate::demo::raise_priority();
+            wait(demo::run(&arguments))
+        }
         Command::Node(arguments) => wait(node::run(&arguments)),
         Command::Invite(arguments) => wait(invite::run(&arguments)),
         Command::Join(arguments) => wait(join::run(&arguments)),

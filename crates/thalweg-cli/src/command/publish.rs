@@ -70,8 +70,9 @@ pub struct Arguments {
     repeat: bool,
 
     /// Playback speed: a multiple of real time, or `max`. Live sources are sent as they arrive.
-    #[arg(long, value_name = "RATE", default_value = "1")]
-    rate: Speed,
+    // Scripts in the field call it by its first name.
+    #[arg(long, value_name = "SPEED", default_value = "1", alias = "rate")]
+    speed: Speed,
 
     /// Drop an access unit after this long, such as `500 ms` [default: never].
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -149,7 +150,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     if arguments.repeat && !matches!(from, End::File(_)) {
         return fail(
             Code::BadInput,
-            format!("--loop needs a file, and {from} is none"),
+            format!("--loop needs a file, and {from} is not one"),
         );
     }
     let needs = needs(arguments);
@@ -171,6 +172,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let Some(rate) = rate else {
         return nothing(from, &feed);
     };
+    let rate = speed(arguments, &feed).rate(rate);
     let publication = publication(arguments, needs, arguments.bitrate.unwrap_or(rate));
     let waits = waits(arguments, &feed);
     let mut publisher = tokio::select! {
@@ -193,7 +195,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     if is_stopped {
         publisher.stop_reconnecting();
     }
-    let is_node_gone = publisher.absence();
+    let is_node_gone = publisher.node_gone_flag();
     // ADUs that the node has are waited for even after the source failed.
     let summary = tokio::select! {
         summary = publisher.finish() => summary,
@@ -203,7 +205,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
                 return fail(Code::Failed, "the node is gone, and what it had not sent on is lost");
             }
             let what = if arguments.hold.is_some() { "the held data" } else { "the data in flight" };
-            terminal::print_notice(&format!("published {}; the node goes on with {what}", progress.finish()));
+            terminal::print_notice(&format!("published {}; the node continues with {what}", progress.finish()));
             return Ok(Code::Done);
         }
     };
@@ -288,6 +290,15 @@ fn waits(arguments: &Arguments, feed: &Feed) -> bool {
     !arguments.no_wait && arguments.hold.is_none() && !feed.is_live()
 }
 
+/// Returns how fast the source is played; a live one is sent as it arrives.
+fn speed(arguments: &Arguments, feed: &Feed) -> Speed {
+    if feed.is_live() {
+        Speed::Max
+    } else {
+        arguments.speed
+    }
+}
+
 async fn wait(
     arguments: &Arguments,
     waits: bool,
@@ -327,12 +338,7 @@ async fn send(
     publisher: &mut LastingPublisher,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
-    let speed = if feed.is_live() {
-        Speed::Max
-    } else {
-        arguments.rate
-    };
-    let mut pacer = Pacer::new(speed);
+    let mut pacer = Pacer::new(speed(arguments, feed));
     let start = StdInstant::now();
     loop {
         let unit = tokio::select! {
@@ -384,13 +390,23 @@ fn print_summary(passed: &str, summary: &Value) {
     .filter(|(key, _)| *key == "sent" || count(key) > 0)
     .map(|(key, title)| format!("{title} {}", count(key)))
     .collect();
+    let ledger = &summary["ledger"];
+    // A copy that arrived twice is no loss.
+    let is_loss = |loss: &&Value| loss["cause"] != "duplicate";
+    let losses = ledger["losses"].as_array().into_iter().flatten();
+    let losses: Vec<String> = losses.filter(is_loss).map(loss).collect();
+    let is_delivered = ledger["delivered"].as_u64() >= ledger["published"].as_u64();
+    let is_whole = is_delivered && losses.is_empty() && ledger["pending"] == 0;
+    let resent = if is_whole && !dropped.is_empty() {
+        " (copies on this node; each ADU arrived)"
+    } else {
+        ""
+    };
     terminal::print_notice(&format!(
-        "published {passed}; {}, dropped: {}",
+        "published {passed}; {}, dropped: {}{resent}",
         counted.join(", "),
         progress::drops(&dropped)
     ));
-    let losses = summary["ledger"]["losses"].as_array();
-    let losses: Vec<String> = losses.into_iter().flatten().map(loss).collect();
     if !losses.is_empty() {
         terminal::print_notice(&format!("lost on the path: {}", losses.join(", ")));
     }

@@ -120,6 +120,9 @@ pub async fn run(arguments: &Arguments) -> Outcome {
                 }
             }
         } => received,
+        () = Sink::reader_gone(&arguments.to) => {
+            fail::<()>(Code::Failed, "cannot write to standard output: its reader is gone")
+        }
         () = shutdown.requested() => Ok(()),
     };
     let finished = sink.finish();

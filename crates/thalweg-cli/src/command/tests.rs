@@ -66,7 +66,7 @@ fn prose_flows_and_indented_lines_stay() {
 #[test]
 fn arguments_are_checked_before_start() {
     for line in [
-        "thalweg publish truck/cam1 --from clip.ts --rate max --deadline 2s --bitrate 2Mbit/s",
+        "thalweg publish truck/cam1 --from clip.ts --speed max --deadline 2s --bitrate 2Mbit/s",
         "thalweg publish cam --from - --reliability full --confidential --node /run/t.sock",
         "thalweg subscribe cam --to rtp://[::1]:5004",
         "thalweg demo --headless --json --seconds 20 --port 9000",
@@ -84,7 +84,7 @@ fn arguments_are_checked_before_start() {
         "thalweg publish a//b --from clip.ts",
         "thalweg publish a --from srt://h:1",
         "thalweg publish a --from clip.ts --deadline 300",
-        "thalweg publish a --from clip.ts --rate 0",
+        "thalweg publish a --from clip.ts --speed 0",
         "thalweg demo --seconds 0",
         "thalweg plan w.toml --planner best",
         "thalweg trace cam --count 0",
@@ -97,6 +97,33 @@ fn arguments_are_checked_before_start() {
         let error = parse(line).expect_err(line);
         assert_eq!(error.kind(), ErrorKind::ValueValidation, "{line}");
     }
+}
+
+#[test]
+fn former_options_name_their_successors() {
+    for (line, former, now) in [
+        ("thalweg invite --lasts 30d", "--lasts", "--rights-for"),
+        ("thalweg invite --open-for 2h", "--open-for", "--valid-for"),
+        (
+            "thalweg --log info receive --no-modes",
+            "--no-modes",
+            "--no-preserve",
+        ),
+        ("thalweg send a b --block 4096", "--block", "--block-size"),
+        (
+            "thalweg send a --code --open-for=2h",
+            "--open-for",
+            "--valid-for",
+        ),
+    ] {
+        let words = line.split_whitespace().map(str::to_owned);
+        let error = Cli::parse_words(words).expect_err(line).to_string();
+        let tip = format!("'{former}' has another name now: use '{now}'");
+        assert!(error.contains(&tip), "{error}");
+    }
+    let words = "thalweg demo --rate 2".split_whitespace();
+    let error = Cli::parse_words(words).expect_err("no such option");
+    assert!(!error.to_string().contains("another name"), "{error}");
 }
 
 #[test]

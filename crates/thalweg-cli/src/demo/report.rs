@@ -41,7 +41,7 @@ impl Result {
                     .score()
                     .metrics(side.fabric.link_bytes(), tap.all_sealed()),
             );
-            let behind_ms = side.screen.behind().as_secs_f64() * 1e3;
+            let behind_ms = side.screen.delay_max().as_secs_f64() * 1e3;
             machine.behind_ms = machine.behind_ms.max(behind_ms);
             machine.undecodable += side.screen.undecodable();
         }

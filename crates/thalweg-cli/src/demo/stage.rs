@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::PLAYOUT_DEFAULT;
-use super::camera::{self, Shot};
+use super::camera::{self, CapturedFrame};
 use super::console::{self, LinkState, Live};
 use super::fabric::{Fabric, Wiretap};
 use super::picture::Kind;
@@ -49,15 +49,15 @@ pub struct Side {
     pub fabric: Arc<Fabric>,
     /// The viewer's screen.
     pub screen: Arc<Screen>,
-    frames: mpsc::Sender<Arc<Shot>>,
+    frames: mpsc::Sender<Arc<CapturedFrame>>,
     tasks: [JoinHandle<()>; 2],
 }
 
 /// The camera's outputs in one fabric: the sender and the viewer.
 pub struct FrameOutput {
     screen: Arc<Screen>,
-    frames: mpsc::Sender<Arc<Shot>>,
-    viewer: thread_mpsc::Sender<Arc<Shot>>,
+    frames: mpsc::Sender<Arc<CapturedFrame>>,
+    viewer: thread_mpsc::Sender<Arc<CapturedFrame>>,
 }
 
 impl Stage {
@@ -203,7 +203,7 @@ impl Side {
 
 impl FrameOutput {
     /// Takes a frame; never waits.
-    pub fn take(&self, shot: &Arc<Shot>) {
+    pub fn take(&self, shot: &Arc<CapturedFrame>) {
         self.screen.captured(shot.capture);
         // A full queue loses the frame: the viewer counts it as late.
         let _ = self.frames.try_send(Arc::clone(shot));
@@ -214,7 +214,7 @@ impl FrameOutput {
 
 async fn send(
     mut publisher: Publisher,
-    mut queue: mpsc::Receiver<Arc<Shot>>,
+    mut queue: mpsc::Receiver<Arc<CapturedFrame>>,
     policy: AdaptationPolicy,
 ) {
     while let Some(shot) = queue.recv().await {

@@ -27,7 +27,7 @@ use thalweg_net::error::NoHost;
 use thalweg_net::{NoPlace, Place};
 
 pub use sink::Sink;
-pub use source::{Seen, Source};
+pub use source::{ReceivedInput, Source};
 
 /// Options of ffmpeg's `udp://` that affect only how ffmpeg reads and sends. They are ignored.
 const IGNORED_OPTIONS: &[&str] = &[

@@ -6,11 +6,15 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use thalweg_media::rtp::{PACKETS_PER_DATAGRAM, Packetizer};
 use thalweg_media::ts::PACKET_BYTES;
 use tokio::net::UdpSocket;
 
 use super::End;
+
+/// How often standard output is checked for a reader.
+const READER_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Where transport packets are written.
 pub enum Sink {
@@ -86,6 +90,22 @@ impl Sink {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Waits until nothing reads standard output any more: a pipe reports that only to a writer, and
+    /// there may be nothing to write for hours. Never ends for other outputs.
+    pub async fn reader_gone(end: &End) {
+        if *end != End::Standard {
+            return std::future::pending().await;
+        }
+        let stdout = io::stdout();
+        let mut pipe = [PollFd::new(&stdout, PollFlags::empty())];
+        let gone = PollFlags::ERR | PollFlags::HUP;
+        while poll(&mut pipe, Some(&Timespec::default())).is_err()
+            || !pipe[0].revents().intersects(gone)
+        {
+            tokio::time::sleep(READER_INTERVAL).await;
         }
     }
 

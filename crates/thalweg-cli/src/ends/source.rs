@@ -30,12 +30,12 @@ const HEAD_BYTES: usize = 16;
 /// An input of transport stream bytes, with counts.
 pub struct Source {
     input: Input,
-    seen: Seen,
+    seen: ReceivedInput,
 }
 
 /// What arrived from a source, MPEG-TS or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ReceivedInput {
     /// Bytes, RTP headers included.
     pub bytes: u64,
     /// The first bytes.
@@ -73,7 +73,7 @@ impl Source {
         };
         Ok(Self {
             input,
-            seen: Seen::default(),
+            seen: ReceivedInput::default(),
         })
     }
 
@@ -109,11 +109,11 @@ impl Source {
     }
 
     /// Returns what arrived so far.
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> ReceivedInput {
         match &self.input {
             Input::Datagrams(datagrams) => {
                 let port = datagrams.port.counts();
-                Seen {
+                ReceivedInput {
                     bytes: port.bytes,
                     head: datagrams.head.clone(),
                     port: Some(port),

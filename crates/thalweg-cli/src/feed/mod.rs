@@ -7,8 +7,8 @@
 //!
 //! *What it does not do.* It does not pace (`pace`) and knows no node.
 
-mod eye;
-mod looks;
+mod guess;
+mod monitor;
 mod trouble;
 mod watch;
 
@@ -22,10 +22,10 @@ use thalweg_base::units::{Bitrate, DataSize};
 use thalweg_media::Marks;
 use thalweg_media::ts::{Lack, Publisher};
 
-pub use self::eye::{Monitor, nothing, stopped};
+pub use self::monitor::{Monitor, nothing, stopped};
 pub use self::trouble::Trouble;
 use self::watch::Snapshot;
-use crate::ends::{Seen, Source};
+use crate::ends::{ReceivedInput, Source};
 use crate::pace::JUMP;
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ impl Feed {
         Trouble {
             counts: self.publisher.counts(),
             port: self.source.seen().port.unwrap_or_default(),
-            missing_maps: self.publisher.missing_maps().collect(),
+            missing_pmts: self.publisher.missing_pmts().collect(),
             early_units: self.early,
             unwanted_units: self.unwanted,
         }
@@ -139,7 +139,7 @@ impl Feed {
     }
 
     /// Returns what arrived from the source, MPEG-TS or not.
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> ReceivedInput {
         self.source.seen()
     }
 
@@ -263,7 +263,7 @@ impl Feed {
     async fn next_pass(&mut self) -> io::Result<()> {
         let is_usable = self.lack().is_none();
         if self.repeat && is_usable && self.source.rewind().await? {
-            self.publisher.begin_again();
+            self.publisher.restart_input();
             self.stage = Stage::Reading;
         } else {
             self.stage = Stage::Ended;

@@ -15,7 +15,7 @@ pub struct Trouble {
     /// Counts of the UDP port, if the source is one.
     pub port: PortCounts,
     /// Programmes that the PAT lists and whose PMT never came: number and PID of the PMT.
-    pub missing_maps: Vec<(u16, u16)>,
+    pub missing_pmts: Vec<(u16, u16)>,
     /// Units dropped because they came before any programme was known.
     pub early_units: u64,
     /// Units dropped because they came before the stream had a subscriber.
@@ -38,7 +38,7 @@ impl Trouble {
                 self.port.foreign_type.unwrap_or_default()
             ));
         }
-        parts.extend(self.missing_maps.iter().map(|(number, pid)| {
+        parts.extend(self.missing_pmts.iter().map(|(number, pid)| {
             format!("no stream table (PMT, PID {pid:#x}) came for programme {number}")
         }));
         (!parts.is_empty()).then(|| parts.join(", "))
@@ -128,7 +128,7 @@ impl Trouble {
             .collect();
         all.insert("early_units".into(), self.early_units.into());
         all.insert("unwanted_units".into(), self.unwanted_units.into());
-        let missing = self.missing_maps.iter().map(|(number, _)| *number);
+        let missing = self.missing_pmts.iter().map(|(number, _)| *number);
         all.insert("programmes_without_pmt".into(), missing.collect());
         if self.port.datagrams > 0 {
             let rtp = self.port.rtp;

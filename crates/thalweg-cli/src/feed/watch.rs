@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use thalweg_media::ts::Lack;
 
-use super::looks::guess_format;
+use super::guess::guess_format;
 use super::trouble::Trouble;
-use crate::ends::Seen;
+use crate::ends::ReceivedInput;
 
 /// Silence before the first report: a person wonders after three seconds. Each silence that ended
 /// doubles it, since a source may be sparse by nature.
@@ -31,7 +31,7 @@ const PATIENCE_MAX: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// What arrived.
-    pub seen: Seen,
+    pub seen: ReceivedInput,
     /// What was wrong with it.
     pub trouble: Trouble,
     /// What is missing before any unit is usable.

@@ -176,7 +176,7 @@ impl LastingPublisher {
     }
 
     /// Returns whether the node is gone, as it changes.
-    pub fn absence(&self) -> Arc<AtomicBool> {
+    pub fn node_gone_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.origin.is_gone)
     }
 

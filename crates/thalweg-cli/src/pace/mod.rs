@@ -17,6 +17,7 @@ use std::str::FromStr;
 
 use thalweg_base::adu::MediaTime;
 use thalweg_base::time::{Duration, Instant};
+use thalweg_base::units::Bitrate;
 
 #[cfg(test)]
 mod tests;
@@ -68,6 +69,21 @@ impl FromStr for Speed {
             Ok(Self::Times(times))
         } else {
             Err(bad())
+        }
+    }
+}
+
+impl Speed {
+    /// Returns the rate of a source of this rate that is played at this speed; at `max` its own, for
+    /// nothing says how fast the node accepts it.
+    pub fn rate(self, real_time: Bitrate) -> Bitrate {
+        match self {
+            Self::Times(times) => {
+                let bps = real_time.as_bps() as f64 * times;
+                // At least 1 bit/s: a stream without a rate has no plan.
+                Bitrate::from_bps((bps as u64).max(1))
+            }
+            Self::Max => real_time,
         }
     }
 }

@@ -49,6 +49,16 @@ fn speed_divides_the_wait() {
 }
 
 #[test]
+fn speed_scales_the_rate() {
+    let rate = Bitrate::from_kbps(2_000);
+    assert_eq!(Speed::Times(4.0).rate(rate), Bitrate::from_kbps(8_000));
+    assert_eq!(Speed::Times(0.5).rate(rate), Bitrate::from_kbps(1_000));
+    assert_eq!(Speed::Times(1e-9).rate(rate), Bitrate::from_bps(1));
+    assert_eq!(Speed::Times(1e300).rate(rate), Bitrate::from_bps(u64::MAX));
+    assert_eq!(Speed::Max.rate(rate), rate);
+}
+
+#[test]
 fn jump_resets_the_anchor() {
     let mut pacer = Pacer::new(Speed::Times(1.0));
     pacer.wait(at(0), 1, media(0));

@@ -26,7 +26,7 @@ impl Drop for Running {
 fn write_config(folder: &Path, name: &str, more: &str) {
     let text = format!(
         "name = \"{name}\"\nkey_file = \"{name}.key\"\nlisten = [\"127.0.0.1:0\"]\nsocket = \"{name}.sock\"\n\
-         [api]\nenabled = false\n[fabric]\nstate = \"{name}.json\"\n{more}"
+         [api]\nenabled = false\n[fabric]\nstate_file = \"{name}.json\"\n{more}"
     );
     std::fs::write(folder.join(format!("{name}.toml")), text).expect("room");
 }
@@ -82,7 +82,7 @@ fn node_is_invited_joins_and_is_revoked() {
         "invite",
         "--rights",
         "publish,relay",
-        "--lasts",
+        "--rights-for",
         "7d",
         "--json",
     ];
@@ -166,9 +166,10 @@ fn foreign_grant_is_left_alone() {
         (2, &["check", "other.toml"]),
         (1, &["join", &invite(), "--config", "other.toml"]),
     ] {
-        run(folder, command)
-            .exits(code)
-            .says(&["other.json holds the grant of the node ", "another `state`"]);
+        run(folder, command).exits(code).says(&[
+            "other.json holds the grant of the node ",
+            "another `state_file`",
+        ]);
     }
     let left = std::fs::read(folder.join("other.json")).expect("it stays");
     assert_eq!(left, kept);
@@ -210,7 +211,7 @@ fn unwritable_key_keeps_the_ticket() {
     let _base = start(folder, "base");
     let ticket = at(folder, "base", &["invite"]).exits(0).out();
     // No file can be created there, as on a full disk.
-    let text = "name = \"a\"\nkey_file = \"/proc/a.key\"\n[fabric]\nstate = \"a.json\"\n";
+    let text = "name = \"a\"\nkey_file = \"/proc/a.key\"\n[fabric]\nstate_file = \"a.json\"\n";
     std::fs::write(folder.join("a.toml"), text).expect("room");
     for command in [
         &["join", &ticket, "--config", "a.toml"][..],
@@ -273,7 +274,7 @@ fn bad_ticket_and_no_node_exit_apart() {
     let folder = folder.path();
     run(folder, &["join", "hello"])
         .exits(2)
-        .says(&["is no ticket"]);
+        .says(&["is not a ticket"]);
     run(folder, &["join", "thalwegaaaa"])
         .exits(2)
         .says(&["damaged"]);
@@ -283,8 +284,8 @@ fn bad_ticket_and_no_node_exit_apart() {
     for bad in [
         &["invite", "--rights", "all"][..],
         &["invite", "--uses", "0"],
-        &["invite", "--open-for", "soon"],
-        &["invite", "--lasts", "99999999d"],
+        &["invite", "--valid-for", "soon"],
+        &["invite", "--rights-for", "99999999d"],
         &["join"],
         &["revoke"],
     ] {

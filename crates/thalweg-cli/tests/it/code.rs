@@ -119,7 +119,7 @@ fn interrupted_receiver_reuses_phrase() {
     assert!(other.err().contains("used already"), "{}", other.err());
     let received = end(receive(&fabric, "base", &phrase), 0);
     assert!(
-        received.err().contains("were here before"),
+        received.err().contains("were already here"),
         "{}",
         received.err()
     );
@@ -143,7 +143,7 @@ fn phrase_has_limited_uses_and_time() {
     for node in ["base", "viewer"] {
         assert!(there(&fabric, node, "map") == bytes, "{node}");
     }
-    let (sending, _) = send(&fabric, &["map", "--open-for", "1s"]);
+    let (sending, _) = send(&fabric, &["map", "--valid-for", "1s"]);
     let sent = end(sending, 1);
     assert!(sent.err().contains("before it expired"), "{}", sent.err());
     let run = fabric.run(&["send", "map"], "camera").exits(2);

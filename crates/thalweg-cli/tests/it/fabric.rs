@@ -293,7 +293,7 @@ fn clip_crosses_four_processes_sealed() {
         "bikes",
         "--from",
         "clip.ts",
-        "--rate",
+        "--speed",
         "4",
         "--confidential",
         "--json",
@@ -377,7 +377,7 @@ fn second_request_ends_waiting_publisher() {
     let mut said = publish.0.stderr.take().expect("it is piped");
     said.read_to_string(&mut err).expect("text");
     assert!(
-        err.contains("the node goes on with the data in flight"),
+        err.contains("the node continues with the data in flight"),
         "{err}"
     );
     fabric.signal("base", "CONT");
@@ -388,7 +388,7 @@ fn full_disk_at_the_target_is_reported() {
     let fabric = Fabric::start();
     make_clip(fabric.path());
     let subscribe = fabric.spawn(&["subscribe", "bikes", "--to", "/dev/full"], "viewer");
-    let publish = ["publish", "bikes", "--from", "clip.ts", "--rate", "max"];
+    let publish = ["publish", "bikes", "--from", "clip.ts", "--speed", "max"];
     fabric.run(&publish, "camera").exits(0);
     let received = Run(subscribe.wait_with_output().expect("it ends")).exits(1);
     assert!(

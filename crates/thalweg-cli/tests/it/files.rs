@@ -112,7 +112,7 @@ fn vanished_offer_delays_no_other() {
     let key = status["node"]["key"].as_str().expect("it has one");
     // Announced as a transfer to this node, but without one.
     let name = format!("files/{}/{}", "0".repeat(32), &key[..8]);
-    let publish = ["publish", &name, "--from", "clip.ts", "--rate", "max"];
+    let publish = ["publish", &name, "--from", "clip.ts", "--speed", "max"];
     fabric.run(&publish, "camera").exits(0);
     let send = fabric.spawn(&["send", "file", "base"], "camera");
     let whole = || fs::read(into.join("file")).is_ok_and(|came| came == sent);
@@ -170,7 +170,7 @@ fn transfer_survives_each_kill() {
     let bytes = write(&fabric, "survey.tif", 3_000_000);
     let send = ["send", "survey.tif", "base", "--limit", "2 Mbit/s"];
     // The second sender cuts other blocks, as after a change of path.
-    let again = [&send[..], &["--block", "4096"]].concat();
+    let again = [&send[..], &["--block-size", "4096"]].concat();
     let receive = ["receive", "--to", "in"];
     let sending = fabric.spawn(&send, "camera");
     let receiving = fabric.spawn(&receive, "base");
@@ -188,7 +188,7 @@ fn transfer_survives_each_kill() {
     end(sending, 0);
     let received = end(receiving, 0);
     assert!(
-        received.err().contains("were here before"),
+        received.err().contains("were already here"),
         "{}",
         received.err()
     );
@@ -206,7 +206,7 @@ fn one_command_sends_to_many() {
             fabric.spawn(&["receive", "--to", &format!("in-{node}")], node)
         })
         .collect();
-    let send = ["send", "map", "relay", "--block", "4096"];
+    let send = ["send", "map", "relay", "--block-size", "4096"];
     let also = ["--also", "base", "--also", "viewer"];
     fabric.run(&[&send[..], &also].concat(), "camera").exits(0);
     // 98 blocks, the manifest, and an offer now and then: once, for three receivers behind one link.
@@ -232,7 +232,15 @@ fn stopped_receiver_delays_no_other() {
         (into, receive)
     });
     // Too many blocks for the queues on the path.
-    let send = ["send", "map", "base", "--also", "viewer", "--block", "1024"];
+    let send = [
+        "send",
+        "map",
+        "base",
+        "--also",
+        "viewer",
+        "--block-size",
+        "1024",
+    ];
     let sending = fabric.spawn(&send, "camera");
     let [(at_base, base), (at_viewer, viewer)] = &mut receivers;
     wait_for_parts(at_viewer, 100_000);
@@ -429,7 +437,7 @@ fn full_disk_pauses_a_transfer() {
     fabric.run(&send, "camera").exits(0);
     let received = end(receiving, 0);
     assert!(
-        received.err().contains("were here before"),
+        received.err().contains("were already here"),
         "{}",
         received.err()
     );

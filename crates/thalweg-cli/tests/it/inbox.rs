@@ -44,9 +44,9 @@ fn stopped_sender_makes_room() {
     let said = end(stay, 0).err();
     for sentence in [
         "camera stopped sending",
-        "taking what viewer sends instead",
+        "receiving from viewer instead",
         "survey\" from camera",
-        "were here before",
+        "were already here",
     ] {
         assert!(said.contains(sentence), "{said}");
     }
@@ -192,7 +192,7 @@ fn receiver_stopped_when_done_says_so() {
             "send",
             "note",
             "base",
-            "--block",
+            "--block-size",
             "1024",
             "--limit",
             "400 kbit/s",
@@ -231,7 +231,7 @@ fn sender_stopped_when_done_says_so() {
     let last = fabric.spawn(&["receive", "--to", "base"], "base");
     let first = fabric.spawn(&["receive", "--to", "viewer"], "viewer");
     let send = ["send", "note", "base", "--also", "viewer", "--json"];
-    let slow = ["--block", "1024", "--limit", "400 kbit/s"];
+    let slow = ["--block-size", "1024", "--limit", "400 kbit/s"];
     let mut sending = fabric.spawn(&[&send[..], &slow].concat(), "camera");
     // One receiver is frozen until the sender is; so the sender gets the last confirmation while
     // its node is frozen, and would wait for the end of the stream for ever.

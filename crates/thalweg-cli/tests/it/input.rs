@@ -50,7 +50,7 @@ fn good_files_pass_the_check() {
 #[test]
 fn bad_named_file_is_reported() {
     let text = "name = \"a\"\nkey_file = \"a.key\"\n[reach]\nrelay_ca = \"ca.pem\"\n\
-                [fabric]\nstate = \"fabric.json\"\n";
+                [fabric]\nstate_file = \"fabric.json\"\n";
     let folder = folder_with("node.toml", text);
     let refused = |file: &str, why: &str| {
         let said = run(folder.path(), &["check", "node.toml"]).exits(2).err();
@@ -280,11 +280,14 @@ fn pipe_for_a_file_fails_at_once() {
             &["the key file a.key is not a regular file", "`key_file`"],
         );
     }
-    let state = pipe("a.json", "name = \"a\"\n[fabric]\nstate = \"a.json\"\n");
+    let state = pipe(
+        "a.json",
+        "name = \"a\"\n[fabric]\nstate_file = \"a.json\"\n",
+    );
     assert_says(
         &state,
         &["check", "node.toml"],
-        &["a.json is not a regular file", "`state`"],
+        &["a.json is not a regular file", "`state_file`"],
     );
     let relays = "name = \"a\"\n[reach]\nrelay_ca = \"ca.pem\"\n";
     assert_says(

@@ -127,7 +127,7 @@ fn silent_sink_frees_the_name() {
         "--from",
         "clip.ts",
         "--no-wait",
-        "--rate",
+        "--speed",
         "max",
     ];
     let run = show.fabric.run(&again, "camera").exits(0);

@@ -63,6 +63,18 @@ fn mute_command_keeps_its_code() {
 }
 
 #[test]
+fn subscriber_ends_with_its_reader() {
+    let lone = Lone::start(|_| {});
+    let mut command = lone.command(&["subscribe", "never", "--to", "-"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program was built");
+    drop(child.stdout.take());
+    assert_eq!(ended(&mut child).code(), Some(1));
+    let said = std::io::read_to_string(child.stderr.take().expect("piped")).expect("text");
+    assert!(said.contains("its reader is gone"), "{said}");
+}
+
+#[test]
 fn mute_receivers_end_in_good_order() {
     let lone = Lone::start(|_| {});
     for dead_end in dead_ends() {

@@ -1,4 +1,5 @@
-//! Proves that two nodes never run with one key or one `state`, and that reading these files needs no lock.
+//! Proves that two nodes never run with one key or one `state_file`, and that reading these files needs no
+//! lock.
 //!
 //! *How.* A node runs as a process; a second one is started with a configuration that names one of the
 //! first one's files. The first is killed, and must leave nothing behind that keeps the next from starting.
@@ -15,7 +16,7 @@ use crate::program::{Run, run};
 fn write_config(folder: &Path, name: &str, [key, state]: [&str; 2], owner: &str) {
     let text = format!(
         "name = \"{name}\"\nkey_file = \"{key}\"\nlisten = [\"127.0.0.1:0\"]\nsocket = \"{name}.sock\"\n\
-         [api]\nenabled = false\n[fabric]\nstate = \"{state}\"\n{owner}"
+         [api]\nenabled = false\n[fabric]\nstate_file = \"{state}\"\n{owner}"
     );
     std::fs::write(folder.join(format!("{name}.toml")), text).expect("room");
 }
@@ -77,7 +78,7 @@ fn one_state_runs_one_node() {
     try_start(folder, "two").exits(1).says(&[
         "node `two` cannot start",
         "another node runs with same.json",
-        "another `state` under [fabric]",
+        "another `state_file` under [fabric]",
     ]);
     kill(one);
     kill(start(folder, "two"));

@@ -145,7 +145,10 @@ fn bad_values_name_the_expected_kind() {
             "not a whole number\n",
         ),
         (&["plan", "w.toml", "--planner", "x"], "`x`"),
-        (&["send", "a", "b", "--block", "1k"], "not a whole number\n"),
+        (
+            &["send", "a", "b", "--block-size", "1k"],
+            "not a whole number\n",
+        ),
         (&["invite", "--rights", "publish,fly"], "`fly`"),
         (&["publish", "a", "--from", "x.ts", "--weight", "0"], byte),
         (&["publish", "a", "--from", "x.ts", "--weight", "256"], byte),

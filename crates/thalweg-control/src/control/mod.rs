@@ -1,4 +1,4 @@
-//! The control plane of a node: one sans-IO state machine that owns the decisions.
+//! The control plane of a node: one sans-IO state machine, a router between the owners of its decisions.
 //!
 //! *The idea.* Frames from neighbours, link events and requests of local programs go into a
 //! [`Controller`], which handles each of them completely. Frames to send, parts of plans to install
@@ -12,29 +12,38 @@
 //!  handle_timeout                     ─┘                  └─► Active, Found, Notice → programs
 //! ```
 //!
-//! | file | what it decides |
+//! A [`Controller`] decides nothing itself. What a node knows and decides has owners with private
+//! fields, each in a room of this crate; an input is handed to one of them, with a view of what it
+//! reads of others. Its decision comes back as effects, which the controller carries out in order,
+//! each with all that follows from it, until only outputs are left.
+//!
+//! ```text
+//!  input ─► act(owner) ─► Send, Route, Flood, Note, Output ──────────► mail ─► outputs
+//!              ▲      └─► Ask: another owner acts, Announce, Changed ─┐
+//!              └───────────────────── carry_out, settle ◄────────────┘
+//! ```
+//!
+//! | room | what its owner decides |
 //! |---|---|
-//! | `neighbour`, `stream_id` | this node's record, which records are accepted; ids of streams |
-//! | `flood` | when records go on to other neighbours |
-//! | `meeting` | what a new neighbour is sent of the directory |
-//! | `admission` | rights: grants, revocations |
-//! | `routed` | signed envelopes along a route |
-//! | `source`, `publication` | published streams, their sinks and sessions |
-//! | `source::serve`, `source::drain` | subscriptions and what sessions ask for; the end of a publisher |
-//! | `deploy` | from a wanted plan to its `Prepare` messages |
-//! | `graft` | plans that are fed by copies of another plan's ADUs |
-//! | `sink` | wanted streams: finding the source, subscribing |
-//! | `sink::sequel` | what follows the end of a wanted stream |
-//! | `part` | which parts of other nodes' plans are installed here, and their leases |
-//! | `account`, `accounts` | reports of what became of ADUs, node by node towards the source |
-//! | `continuity`, `suspects`, `avoid` | silent neighbours and links, which plans avoid them |
-//! | `withhold`, `producer` | nodes that pass nothing on; producers that are silent |
-//! | `receipt` | what sinks have, and what sources need not keep |
-//! | `leave`, `rekey`, `configure` | orderly departure, stream keys, changed configuration |
-//! | `map`, `planning` | from the directory to the planner's input and back |
-//! | `trace` | what hops cost: the nodes that ask, the stamps of sinks |
-//! | `route` | which path a stream would take |
-//! | `keys`, `note` | what it needs of cryptography; events for logs and programs |
+//! | `records` | this node's record, which others are accepted, what a neighbour lacks |
+//! | `membership` | grants, revocations, the roll |
+//! | `parts` | which parts of plans are installed here, their leases; the way of reports |
+//! | `accounting` | what became of ADUs, node by node towards the source |
+//! | `health` | silent links and nodes, nodes that withhold; what plans avoid |
+//! | `sinks` | wanted streams: producers, subscriptions, receipts, sequels |
+//! | `sources` | published streams: sinks, sessions, plans, keys |
+//! | `tracing` | what hops cost: the nodes that ask, the stamps of sinks |
+//! | `mail` | the way out: order, batches of records, envelopes |
+//!
+//! They share `facts` (what all may read), `effect` (what each may ask for) and `planning` (the
+//! planner's input and result). In this room:
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `ground` | settings, links, records and membership, lent to all as facts |
+//! | `owners` | what one owner asks of others |
+//! | `programs` | inputs of local programs and of the data path |
+//! | `settle` | the effects of an input, carried out |
 //!
 //! Two outputs need an answer: [`Output::Install`] is answered by [`Controller::handle_installed`]
 //! and [`Output::Plan`] by [`Controller::handle_solved`]. Messages of a node to itself (a source
@@ -44,312 +53,54 @@
 //!
 //! *Sources.* design.md, "Control plane"; docs/reference/protocol.md §4–6.
 
-mod account;
-mod accounts;
-mod admission;
-mod avoid;
-mod configure;
-mod continuity;
-mod deploy;
-mod flood;
-mod graft;
-mod keys;
-mod leave;
-mod map;
-mod meeting;
-mod neighbour;
-mod note;
-mod part;
-mod planning;
-mod producer;
-mod publication;
-mod receipt;
-mod rekey;
-mod route;
-mod routed;
-mod sink;
-mod source;
-mod stream_id;
-mod suspects;
+mod ground;
+mod owners;
+mod programs;
+mod settle;
 #[cfg(test)]
 mod tests;
-mod trace;
-mod withhold;
 
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
-use thalweg_base::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
-use thalweg_base::seen::Held;
-use thalweg_base::time::{Due, Duration, Instant};
-use thalweg_base::trace::{Marking, Traced};
-use thalweg_base::units::Bitrate;
-use thalweg_base::wire::control::{self as wire, Body, Message};
-use thalweg_link::gauge::Gauge;
-use thalweg_planner::model::{NodeName, Weights};
+use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::wire::admission::Credential;
+use thalweg_base::wire::control::{self as wire, Message};
+use thalweg_link::gauge::Sample;
+use thalweg_link::pulse::Hearing;
 
-use crate::admission::{Rights, Roll};
+use crate::admission::{Rights, Roll, Unfit};
+use crate::effect::Effect;
 use crate::ledger::Reading;
-use crate::routing::Directory;
-use crate::session::{Feed, Given, Sinkward};
+use crate::mail::Mail;
+use crate::routing::cadence::Urgency;
+use crate::routing::{Directory, Signed};
+use crate::sources::{View, route};
+use ground::Ground;
+use owners::Owners;
 
-pub use admission::{AdmissionChange, CLOCK_TOLERANCE, NotIssued};
-pub use keys::{KeyContext, Keys, KeysError};
-pub use note::{Note, Notice};
-pub use planning::{Planning, Solved, Words};
-pub use publication::{Publication, PublishError};
-pub use route::{Alternative, HopState, Paths};
-pub use sink::{EndCause, Sequel, Subscription};
-pub use source::{PlanState, SinkPlan, Source};
+pub use crate::accounting::Accounting;
+pub use crate::effect::{Note, Notice, Output};
+pub use crate::facts::{KeyContext, Keys, KeysError, Links, Peer, Settings};
+pub use crate::membership::{AdmissionChange, CLOCK_TOLERANCE, Membership, NotIssued};
+pub use crate::parts::Parts;
+pub use crate::planning::{Planning, Publication, PublishError, Solved, Words};
+pub use crate::sinks::{EndCause, Sequel, Subscription};
+pub use crate::sources::route::{Alternative, HopState, Paths};
+pub use crate::sources::{PlanState, SinkPlan, Source};
 pub use thalweg_base::part::{Installation, KeyContent, Secrets};
-
-use accounts::Accounts;
-use continuity::Continuity;
-use flood::Flood;
-use meeting::Meetings;
-use neighbour::OwnRecord;
-use part::{Part, Pending};
-use sink::Wanted;
-use trace::Traces;
-
-/// The configuration of a node.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Its public key.
-    pub id: NodeId,
-    /// Its name, for display.
-    pub name: NodeName,
-    /// How many adapters plans may run here for each stream.
-    pub slots: u32,
-    /// The nodes that the configuration names.
-    pub peers: Vec<Peer>,
-    /// The weights of the planner's cost.
-    pub weights: Weights,
-    /// Wall-clock time at [`Instant::ZERO`], since 1970. Sequence numbers derived from it keep
-    /// growing across restarts.
-    pub since_1970: Duration,
-}
-
-/// A node that the configuration names.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Peer {
-    /// Its public key.
-    pub key: NodeId,
-    /// Its name, for display.
-    pub name: NodeName,
-    /// Whether it may see the plaintext of confidential streams.
-    pub trusted: bool,
-    /// The configured rate of the link to it, if any.
-    pub rate: Option<Bitrate>,
-    /// Whether the path to it is safe from eavesdroppers.
-    pub secure: bool,
-}
-
-/// An action for the driver.
-#[derive(Clone, Debug)]
-pub enum Output {
-    /// Send a control frame to a neighbour, after those before it. The link is up, or was a moment ago.
-    Send {
-        /// The neighbour.
-        to: NodeId,
-        /// The frame.
-        frame: Bytes,
-    },
-    /// Solve a planning and hand the result to [`Controller::handle_solved`].
-    Plan(Planning),
-    /// Install a part of a plan, replacing the one before, and report the outcome to
-    /// [`Controller::handle_installed`].
-    Install {
-        /// The part.
-        installation: Installation,
-        /// Key and random bits for its adapters.
-        secrets: Secrets,
-    },
-    /// Remove a part of a plan.
-    Remove {
-        /// The stream.
-        stream: StreamId,
-        /// The plan.
-        epoch: Epoch,
-    },
-    /// Start or stop copying what arrives for a base into the plan that is grafted on it here.
-    Cast {
-        /// The stream.
-        stream: StreamId,
-        /// The grafted plan.
-        epoch: Epoch,
-        /// What to copy. Repeating a feed that is already running has no effect.
-        feed: Feed,
-    },
-    /// Send the stored part of a published stream under this plan, at once and before anything new:
-    /// its opening, or everything since its newest key ADU.
-    Replay {
-        /// The stream.
-        stream: StreamId,
-        /// The sink.
-        sink: NodeId,
-        /// The plan, now in force for a sink that had none before.
-        to: Epoch,
-        /// Whether the sink waited for the stream: then it gets the opening, otherwise everything
-        /// since the newest key ADU.
-        has_waited: bool,
-    },
-    /// From now on the publisher sends each ADU under these plans, and drops it if there are none.
-    Active {
-        /// The stream.
-        stream: StreamId,
-        /// The plans, each with the plans in force that it feeds.
-        given: Vec<Given>,
-    },
-    /// A held stream now has these sinks, with these plans in force.
-    Holding {
-        /// The stream.
-        stream: StreamId,
-        /// All its sinks, ordered by key.
-        sinks: Vec<Sinkward>,
-    },
-    /// Resend what was sent under these plans and is still kept, at once and before anything new,
-    /// and discard what still waits under them for a link of this node.
-    Resend {
-        /// The stream.
-        stream: StreamId,
-        /// The sink of these plans.
-        sink: NodeId,
-        /// The plans with broken paths.
-        from: Vec<Epoch>,
-        /// The plan in force for the sink.
-        to: Epoch,
-        /// The plan to send under: `to`, or the root that it is grafted on.
-        under: Epoch,
-    },
-    /// Nothing more arrives of what a wanted stream lacks below a sequence.
-    GivenUp {
-        /// The stream.
-        stream: StreamId,
-        /// The first sequence that may still arrive.
-        below: Sequence,
-    },
-    /// A receipt of a published stream's sink arrived; what it names need not be kept.
-    Acknowledged {
-        /// The stream.
-        stream: StreamId,
-        /// The sink.
-        sink: NodeId,
-        /// All plans for that sink.
-        epochs: Vec<Epoch>,
-        /// The plan in force, if its ADUs arrive in order and none may be left out. The driver then
-        /// reports how many of them the sink lacks ([`Controller::handle_missing`]).
-        in_order: Option<Epoch>,
-        /// What the sink has.
-        held: Held,
-    },
-    /// A wanted stream is published. Either it is new, and its sequences start at zero, or it was
-    /// out of reach and is known again, and programs that have begun with it go on.
-    Found {
-        /// The stream's name.
-        name: StreamName,
-        /// The stream.
-        stream: StreamId,
-    },
-    /// A notice for the programs that want a stream.
-    Notice {
-        /// The stream's name.
-        name: StreamName,
-        /// The notice.
-        notice: Notice,
-    },
-    /// What follows a stream that has ended here is now known, for every reader that was told
-    /// [`Sequel::Unsure`].
-    Sequel {
-        /// The stream's name.
-        name: StreamName,
-        /// Whether it goes on, with the stream of another producer.
-        goes_on: bool,
-    },
-    /// The programs that want a stream from now on start without what has arrived of it before,
-    /// though receipts still name that ([`Seen::begin_anew`](thalweg_base::seen::Seen::begin_anew)).
-    BegunAnew {
-        /// The stream.
-        stream: StreamId,
-        /// The last plan made for the programs that left, if it may still bring something: that is
-        /// not for the new ones.
-        former: Option<Epoch>,
-    },
-    /// What was held to belong to programs that have left belongs to those that want the stream
-    /// now: its source never learned that any left.
-    GoesOn {
-        /// The stream.
-        stream: StreamId,
-    },
-    /// Discard what is remembered of the ADUs received of a stream that ended here.
-    Forgotten {
-        /// The stream.
-        stream: StreamId,
-    },
-    /// A stream that this node published is over.
-    Closed {
-        /// The stream.
-        stream: StreamId,
-        /// Its name.
-        name: StreamName,
-        /// The final account of its ADUs.
-        reading: Reading,
-    },
-    /// Mark ADUs of a published stream for tracing from now on.
-    Trace {
-        /// The stream.
-        stream: StreamId,
-        /// How often, and until when.
-        marking: Marking,
-    },
-    /// The source of a stream answered this node's request to trace it.
-    Tracing {
-        /// The stream.
-        stream: StreamId,
-        /// How many sinks it has, or why it is not traced.
-        answer: Result<u32, String>,
-    },
-    /// The trace of one ADU, with the nodes of its path.
-    Traced(Traced),
-    /// An event for the log.
-    Note(Note),
-}
 
 /// The control plane of one node.
 #[derive(Debug)]
 pub struct Controller {
-    settings: Settings,
-    peers: BTreeMap<NodeId, Peer>,
-    links: BTreeMap<NodeId, Gauge>,
-    /// When the first gauge of a link is due.
-    gauges_due: Due,
-    directory: Directory,
-    roll: Roll,
-    admissions: VecDeque<AdmissionChange>,
-    own_record: OwnRecord,
-    flood: Flood,
+    ground: Ground,
+    owners: Owners,
+    mail: Mail,
+    /// What owners asked for and is not yet done.
+    effects: Vec<Effect>,
     /// The map or the set of published streams has changed; sources and sinks are updated by `settle`.
     is_changed: bool,
-    sources: BTreeMap<StreamId, Source>,
-    wanted: BTreeMap<StreamName, Wanted>,
-    parts: BTreeMap<(StreamId, Epoch), Part>,
-    /// When the first lease of a part ends.
-    leases_due: Due,
-    pending: BTreeMap<(StreamId, Epoch), Pending>,
-    /// The accounts of all plans with a part here.
-    accounts: Accounts,
-    /// When a report was last sent; a node with many accounts reports in rounds.
-    last_round: Instant,
-    continuity: Continuity,
-    meetings: Meetings,
-    traces: Traces,
-    /// This node has announced that it leaves.
-    is_leaving: bool,
-    /// Messages of this node to itself, with the route that they would have taken.
-    to_self: VecDeque<(Vec<NodeId>, Body)>,
-    outputs: VecDeque<Output>,
 }
 
 impl Controller {
@@ -358,186 +109,399 @@ impl Controller {
         Self::in_fabric(settings, Roll::open(), now, keys)
     }
 
-    fn empty(settings: Settings) -> Self {
-        let peers = settings.peers.iter();
-        Self {
-            peers: peers.map(|peer| (peer.key, peer.clone())).collect(),
-            settings,
-            links: BTreeMap::new(),
-            gauges_due: Due::default(),
-            directory: Directory::default(),
-            roll: Roll::open(),
-            admissions: VecDeque::new(),
-            own_record: OwnRecord::default(),
-            flood: Flood::default(),
+    /// Returns the control plane of a node of a fabric, with the members that it knows.
+    pub fn in_fabric(settings: Settings, roll: Roll, now: Instant, keys: &mut dyn Keys) -> Self {
+        let mut controller = Self {
+            owners: Owners::new(settings.id),
+            ground: Ground::new(settings, roll),
+            mail: Mail::default(),
+            effects: [Effect::Announce].into(),
             is_changed: false,
-            sources: BTreeMap::new(),
-            wanted: BTreeMap::new(),
-            parts: BTreeMap::new(),
-            leases_due: Due::default(),
-            pending: BTreeMap::new(),
-            accounts: Accounts::default(),
-            last_round: Instant::ZERO,
-            continuity: Continuity::default(),
-            meetings: Meetings::default(),
-            traces: Traces::default(),
-            is_leaving: false,
-            to_self: VecDeque::new(),
-            outputs: VecDeque::new(),
-        }
+        };
+        controller.settle(now, keys);
+        controller
     }
 
     /// Returns the node's key.
     pub const fn id(&self) -> NodeId {
-        self.settings.id
+        self.ground.id()
     }
 
     /// Returns the directory of all known nodes.
     pub const fn directory(&self) -> &Directory {
-        &self.directory
+        self.ground.facts().directory
     }
 
-    /// Returns the neighbours that are linked, each with the gauge of its link.
-    pub fn links(&self) -> impl Iterator<Item = (NodeId, &Gauge)> {
-        self.links.iter().map(|(peer, gauge)| (*peer, gauge))
+    /// Returns the links to neighbours.
+    pub const fn links(&self) -> &Links {
+        &self.ground.links
     }
 
-    /// Returns the gauge of the link to a neighbour.
-    pub fn link(&self, peer: NodeId) -> Option<&Gauge> {
-        self.links.get(&peer)
+    /// Returns the roll of members.
+    pub const fn roll(&self) -> &Roll {
+        self.ground.membership.roll()
+    }
+
+    /// Returns the membership of this node's fabric: the roll, and what this node may grant.
+    pub const fn membership(&self) -> &Membership {
+        &self.ground.membership
+    }
+
+    /// Returns the parts of plans that are installed here.
+    pub const fn parts(&self) -> &Parts {
+        &self.owners.parts
+    }
+
+    /// Returns the accounts of the plans with a part here.
+    pub const fn accounting(&self) -> &Accounting {
+        &self.owners.accounting
+    }
+
+    /// Returns the streams that this node publishes, ordered by their bytes on the wire.
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.owners.sources.all()
+    }
+
+    /// Returns the published stream with these bytes.
+    pub fn source(&self, stream: StreamId) -> Option<&Source> {
+        self.owners.sources.get(stream)
+    }
+
+    /// Returns what became of the ADUs of a stream that this node publishes.
+    ///
+    /// Cost    O(counters of its plans)
+    pub fn reading(&self, stream: StreamId) -> Option<Reading> {
+        let accounting = &self.owners.accounting;
+        self.owners.sources.reading(stream, self.id(), accounting)
+    }
+
+    /// Returns the state of a wanted stream, `None` if it is not wanted.
+    pub fn subscription(&self, name: &StreamName) -> Option<Subscription> {
+        self.owners.sinks.subscription(name)
     }
 
     /// Returns whether a node may see the plaintext of this node's streams: by its grant, or by
     /// this node's configuration in a fabric without an owner.
     pub fn trusts(&self, node: NodeId) -> bool {
-        let configured = || self.peers.get(&node).is_some_and(|peer| peer.trusted);
-        node == self.id()
-            || match self.roll.fabric() {
-                Some(_) => self.roll.may(node, Rights::SEE_PLAINTEXT),
-                None => configured(),
-            }
+        self.ground.facts().trusts(node)
     }
 
     /// Returns the display name of a node.
     pub fn name_of(&self, node: NodeId) -> String {
-        if node == self.id() {
-            return self.settings.name.to_string();
-        }
-        let configured = self.peers.get(&node).map(|peer| peer.name.to_string());
-        let recorded = || {
-            let record = self.directory.record(node);
-            record.map(|record| record.name.clone())
+        self.ground.facts().name_of(node)
+    }
+
+    /// Plans between two nodes of the map, for an announced stream or for an assumed one.
+    ///
+    /// Cost    a plan for each link of the best path, and one explanation
+    /// Fails   a sentence that names a node that is not on the map, or a stream that is not announced
+    pub fn paths(
+        &self,
+        from: NodeId,
+        to: NodeId,
+        stream: Option<&StreamName>,
+    ) -> Result<Paths, String> {
+        let view = View {
+            facts: &self.ground.facts(),
+            health: &self.owners.health,
         };
-        configured.or_else(recorded).unwrap_or_else(|| node.short())
+        route::paths(&view, &self.owners.sources, [from, to], stream)
     }
 
-    /// Handles a control frame of a neighbour.
-    pub fn handle_frame(&mut self, from: NodeId, frame: &[u8], now: Instant, keys: &mut dyn Keys) {
-        match wire::decode(frame) {
-            Ok(Message::Record { record, signature }) => {
-                self.handle_record(from, record, signature, now, keys);
-            }
-            Ok(Message::Routed(routed)) => self.handle_routed(from, routed, now, keys),
-            Ok(Message::Account(report)) => self.handle_report(from, &report, now),
-            Ok(Message::Grant(credential)) => {
-                self.handle_grant_frame(from, credential, now, keys);
-            }
-            Ok(Message::Revocation(warrant)) => {
-                self.handle_revocation_frame(from, warrant, now, keys);
-            }
-            Ok(Message::Receipt(receipt)) => self.handle_receipt(from, receipt),
-            Ok(Message::Advice(advice)) => self.handle_advice(from, advice, now),
-            Ok(Message::Branch(branch)) => self.handle_branch(from, branch, now),
-            Ok(Message::Summary(summary)) => self.handle_summary(from, &summary),
-            Ok(Message::Lack(lack)) => self.handle_lack(from, &lack),
-            Ok(Message::Silence(silence)) => self.handle_source_silent(from, silence, now),
-            Err(error) => self.note(Note::FrameRefused { from, error }),
-        }
-        self.settle(now, keys);
+    /// Returns the next action for the driver.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.mail.poll_output()
     }
 
-    /// Handles everything that is due: leases that end, records and subscriptions to renew, plans
-    /// to resend.
-    pub fn handle_timeout(&mut self, now: Instant, keys: &mut dyn Keys) {
-        self.expire_parts(now);
-        self.expire_grants(now);
-        self.handle_accounts(now);
-        self.handle_continuity_timeout(now);
-        self.handle_meeting_timeout(now);
-        self.handle_flood_timeout(now);
-        if self.refresh_at() <= now {
-            self.announce(now, keys);
-        }
-        self.handle_gauge_timeout(now, keys);
-        self.is_changed |= self.directory.handle_timeout(self.id(), now);
-        self.handle_probe_timeout(now, keys);
-        self.renew_wanted(now, keys);
-        self.settle(now, keys);
+    /// Returns the next change of admission for the driver.
+    pub fn poll_admission(&mut self) -> Option<AdmissionChange> {
+        self.ground.membership.poll_change()
     }
 
     /// Returns when [`Controller::handle_timeout`] has something to do.
     ///
     /// Cost    O(streams published or wanted here)
     pub fn poll_timeout(&self) -> Instant {
-        debug_assert!(
-            self.gauges_due
-                .holds(self.links.values().map(Gauge::poll_timeout))
-                && self
-                    .leases_due
-                    .holds(self.parts.values().map(|part| part.expiry)),
-            "every change of a timer updates its `Due`"
-        );
-        let sessions = self.sources.values().map(|s| s.session.poll_timeout());
-        let asks = self.wanted.values().map(Wanted::poll_timeout);
-        let due = sessions.chain(asks).min();
-        due.unwrap_or(Instant::NEVER)
-            .min(self.leases_due.at())
-            .min(self.accounts_timeout())
-            .min(self.refresh_at())
-            .min(self.directory.poll_timeout())
-            .min(self.gauges_timeout())
-            .min(self.grants_timeout())
-            .min(self.continuity.poll_timeout())
-            .min(self.meetings.poll_timeout())
-            .min(self.flood.poll_timeout())
+        self.ground
+            .poll_timeout()
+            .min(self.mail.poll_timeout())
+            .min(self.owners.poll_timeout())
     }
 
-    /// Returns the next action for the driver.
-    pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+    /// Handles everything that is due: leases that end, records and subscriptions to renew, plans
+    /// to resend.
+    pub fn handle_timeout(&mut self, now: Instant, keys: &mut dyn Keys) {
+        self.act(now, |owners, _, turn| owners.parts.handle_timeout(turn));
+        self.carry_out(now, keys);
+        self.learn(now, |ground, turn| ground.membership.handle_timeout(turn));
+        self.carry_out(now, keys);
+        self.act(now, Owners::handle_accounts);
+        self.carry_out(now, keys);
+        self.handle_health(now, keys);
+        self.learn(now, |ground, turn| ground.records().0.handle_meetings(turn));
+        self.carry_out(now, keys);
+        self.mail.handle_timeout(&self.ground.links, now);
+        self.learn(now, |ground, turn| ground.handle_refresh(turn));
+        self.carry_out(now, keys);
+        self.learn(now, Ground::handle_gauges);
+        self.carry_out(now, keys);
+        self.learn(now, Ground::handle_timeout);
+        for name in self.owners.sinks.probes_due(now) {
+            self.act(now, |owners, facts, turn| {
+                let (sinks, view) = owners.sinks(facts);
+                sinks.advance_probe(turn, &view, &name);
+            });
+            self.carry_out(now, keys);
+        }
+        self.renew_wanted(now, keys);
+        self.settle(now, keys);
     }
 
-    /// Handles the consequences of an input until only outputs are left.
-    fn settle(&mut self, now: Instant, keys: &mut dyn Keys) {
-        loop {
-            if core::mem::take(&mut self.is_changed) {
-                let directory = &self.directory;
-                for source in self.sources.values_mut() {
-                    let is_joined = |from, to| directory.is_joined(from, to);
-                    source.session.handle_change(is_joined, now);
+    /// Handles a control frame of a neighbour.
+    pub fn handle_frame(&mut self, from: NodeId, frame: &[u8], now: Instant, keys: &mut dyn Keys) {
+        match wire::decode(frame) {
+            Ok(Message::Routed(routed)) => {
+                let local = self.ground.local();
+                if let Some(letter) = self.mail.handle_routed(from, routed, &local, keys) {
+                    self.handle_letter(letter, now, keys);
                 }
-                self.resolve_wanted(now, keys);
             }
-            while let Some((route, body)) = self.to_self.pop_front() {
-                self.handle_body(self.id(), &route, body, now, keys);
+            Ok(Message::Record { record, signature }) => {
+                let signed = Signed { record, signature };
+                self.learn(now, |ground, turn| {
+                    let (records, local) = ground.records();
+                    records.handle_record(turn, &local, from, signed, keys);
+                });
             }
-            self.handle_sources(now, keys);
-            if !self.is_changed && self.to_self.is_empty() {
-                return;
-            }
+            Ok(Message::Summary(summary)) => self.learn(now, |ground, turn| {
+                ground.records().0.handle_summary(turn, from, &summary);
+            }),
+            Ok(Message::Lack(lack)) => self.learn(now, |ground, turn| {
+                ground.records().0.handle_lack(turn, from, &lack);
+            }),
+            Ok(Message::Grant(credential)) => self.learn(now, |ground, turn| {
+                let membership = &mut ground.membership;
+                membership.handle_grant_frame(turn, from, credential, keys);
+            }),
+            Ok(Message::Revocation(warrant)) => self.learn(now, |ground, turn| {
+                let membership = &mut ground.membership;
+                membership.handle_revocation_frame(turn, from, warrant, keys);
+            }),
+            Ok(report) => self.act(now, |owners, facts, turn| {
+                owners.handle_message(turn, facts, from, report);
+            }),
+            Err(error) => self
+                .mail
+                .push(Output::Note(Note::FrameRefused { from, error })),
+        }
+        self.settle(now, keys);
+    }
+
+    /// Handles a new link: the neighbour is sent the grants and records that it lacks.
+    pub fn handle_link_up(
+        &mut self,
+        peer: NodeId,
+        sample: Sample,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        self.mail.handle_linked(peer);
+        self.learn(now, |ground, turn| {
+            ground.handle_link_up(turn, peer, sample);
+        });
+        self.act(now, |owners, _, turn| {
+            let parts = &owners.parts;
+            owners.accounting.handle_link_up(parts, peer, turn.now);
+        });
+        self.settle(now, keys);
+    }
+
+    /// Handles the loss of a link.
+    pub fn handle_link_down(&mut self, peer: NodeId, now: Instant, keys: &mut dyn Keys) {
+        self.owners.handle_answer(peer, now);
+        if self.learn(now, |ground, turn| ground.handle_link_down(turn, peer)) {
+            self.settle(now, keys);
         }
     }
 
-    fn send(&mut self, to: NodeId, message: &Message) {
-        if self.links.contains_key(&to) {
-            // The message may rest on records that still wait: they go first.
-            self.flush_to(to);
-            let frame = wire::encode(message).into();
-            self.outputs.push_back(Output::Send { to, frame });
+    /// Handles a reading of a link's counters, which the driver takes every
+    /// [`gauge::SAMPLE_EVERY`](thalweg_link::gauge::SAMPLE_EVERY) while the link carries
+    /// anything. A change that matters is announced in a new record.
+    ///
+    /// `at` is when the reading was taken; rates are computed from it, as the driver may deliver it
+    /// a moment later.
+    pub fn handle_link_sample(
+        &mut self,
+        peer: NodeId,
+        (at, sample): (Instant, Sample),
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        if !self.ground.links.handle_sample(peer, sample, at) {
+            return;
+        }
+        // Which use of the link waits for its measurements.
+        let urgency = if self.owners.parts.leading_to(peer).next().is_some() {
+            Urgency::Stream
+        } else if self.ground.links.count() > 1 || !self.owners.sources.is_empty() {
+            Urgency::Planner
+        } else {
+            Urgency::Nobody
+        };
+        self.learn(now, |ground, turn| {
+            ground.records().0.handle_measured(turn, urgency);
+        });
+        self.settle(now, keys);
+    }
+
+    /// Handles a change of what a neighbour's replies show ([`Hearing`]).
+    pub fn handle_hearing(
+        &mut self,
+        peer: NodeId,
+        hearing: Hearing,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let is_linked = self.ground.links.has(peer);
+        let is_news = match hearing {
+            Hearing::Doubtful => {
+                is_linked
+                    && self.act(now, |owners, _, turn| {
+                        owners.health.handle_doubt(turn, &owners.parts, peer)
+                    })
+            }
+            Hearing::Silent if is_linked => {
+                self.ground.links.handle_silence(peer);
+                self.act(now, |owners, _, turn| owners.handle_silence(turn, peer));
+                true
+            }
+            Hearing::Silent | Hearing::Answering => {
+                self.owners.handle_answer(peer, now);
+                false
+            }
+        };
+        if is_news {
+            self.settle(now, keys);
         }
     }
 
-    fn note(&mut self, note: Note) {
-        self.outputs.push_back(Output::Note(note));
+    /// Handles what is due of silent neighbours and nodes, and the due receipts.
+    fn handle_health(&mut self, now: Instant, keys: &mut dyn Keys) {
+        let silent = self.act(now, |owners, _, turn| owners.health.handle_timeout(turn));
+        for peer in silent {
+            self.act(now, |owners, _, turn| owners.report_again(turn, peer));
+            self.carry_out(now, keys);
+        }
+        let looks = self.act(now, |owners, _, turn| {
+            owners.sinks.expire_silences(turn);
+            owners.health.handle_look(turn)
+        });
+        let plans = looks.then(|| self.owners.sources.plans_in_force());
+        for (plan, patience) in plans.unwrap_or_default() {
+            self.act(now, |owners, facts, turn| {
+                owners.look_through(turn, facts, plan, &patience);
+            });
+            self.carry_out(now, keys);
+        }
+        self.act(now, |owners, facts, turn| {
+            let around = (&facts.local, &owners.parts);
+            owners.sinks.handle_receipts(turn, around);
+        });
+        self.carry_out(now, keys);
+    }
+
+    /// Handles the configuration of a new or changed peer: its name, trust, the rate of its link.
+    ///
+    /// It admits no node and dials none: the driver does.
+    pub fn handle_peer(&mut self, peer: Peer, now: Instant, keys: &mut dyn Keys) {
+        self.learn(now, |ground, turn| ground.handle_peer(turn, peer));
+        self.settle(now, keys);
+    }
+
+    /// Handles the removal of a peer from the configuration.
+    pub fn handle_peer_gone(&mut self, peer: NodeId, now: Instant, keys: &mut dyn Keys) {
+        if self.learn(now, |ground, turn| ground.handle_peer_gone(turn, peer)) {
+            self.settle(now, keys);
+        }
+    }
+
+    /// Handles a credential that came by other means than a link.
+    ///
+    /// Fails   an invalid credential, with the reason
+    pub fn handle_credential(
+        &mut self,
+        credential: Credential,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) -> Result<(), Unfit> {
+        self.learn(now, |ground, turn| {
+            let membership = &mut ground.membership;
+            membership.handle_credential(turn, None, credential, keys)
+        })?;
+        self.settle(now, keys);
+        Ok(())
+    }
+
+    /// Makes a grant, applies and floods it.
+    pub fn grant(
+        &mut self,
+        node: NodeId,
+        rights: Rights,
+        lasts: Duration,
+        serial: u64,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) -> Result<Credential, NotIssued> {
+        let granted = self.learn(now, |ground, turn| {
+            let terms = (rights, lasts, serial);
+            ground.membership.grant(turn, node, terms, keys)
+        })?;
+        self.settle(now, keys);
+        Ok(granted)
+    }
+
+    /// Revokes all grants of a node that this node may revoke, and floods the revocation.
+    pub fn revoke(
+        &mut self,
+        node: NodeId,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) -> Result<(), NotIssued> {
+        let name = self.name_of(node);
+        self.learn(now, |ground, turn| {
+            ground.membership.revoke(turn, node, &name, keys)
+        })?;
+        self.settle(now, keys);
+        Ok(())
+    }
+
+    /// Handles the outcome of an [`Output::Install`]; a failure is reported to the source.
+    pub fn handle_installed(
+        &mut self,
+        stream: StreamId,
+        epoch: Epoch,
+        result: Result<(), String>,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let is_wanted = self.act(now, |owners, _, turn| {
+            owners.parts.handle_installed(turn, (stream, epoch), result)
+        });
+        if is_wanted {
+            self.settle(now, keys);
+        } else {
+            self.carry_out(now, keys);
+        }
+    }
+
+    /// Handles the result of an [`Output::Plan`].
+    pub fn handle_solved(&mut self, solved: Solved, now: Instant, keys: &mut dyn Keys) {
+        let is_wanted = self.act(now, |owners, facts, turn| {
+            let (sources, view) = owners.sources(facts);
+            sources.handle_solved(turn, &view, solved)
+        });
+        if is_wanted {
+            self.settle(now, keys);
+        }
     }
 }

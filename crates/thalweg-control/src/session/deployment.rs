@@ -1,25 +1,27 @@
 //! One plan of a session on its way into force: which nodes have their parts, and where it is fed from.
 //!
+//! *The idea.* A [`Stage`] tells how far it is, a [`Takeover`] whether it may come into force, a
+//! [`Feed`] what its caster copies, and its [`Path`] how sound its path is. What is awaited belongs to
+//! the stage in which it is, so that no plan can be fed and still wait for parts.
+//!
 //! *What it does not do.* It knows no other plan; the session knows whether its base is in force.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use thalweg_base::id::{Epoch, NodeId};
 use thalweg_base::time::Instant;
 
-use super::Feed;
-use super::{DEPLOY_MAX, Output, Part, RENEW, RENEW_GRID, RESEND};
-
-/// Epochs to renew, by the route to their node.
-pub(super) type Renewals = BTreeMap<Vec<NodeId>, Vec<Epoch>>;
+use super::output::{Outputs, Renewals};
+use super::path::Path;
+use super::{DEPLOY_MAX, Feed, Output, Part, RENEW, RENEW_GRID, RESEND};
 
 /// How far the deployment is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Nodes install their parts.
-    Installing,
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    /// These nodes have not installed their parts yet.
+    Installing(BTreeSet<NodeId>),
     /// All nodes have; the caster is to start copying.
     StartingFeed,
     /// The caster is copying, or the plan is not grafted.
@@ -47,63 +49,101 @@ pub struct Graft {
     pub at: usize,
 }
 
-/// A plan with parts that are being sent to its nodes, or are installed.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and any four of them may meet"
-)]
-#[derive(Clone, Debug)]
-pub(super) struct Deployment {
-    pub(super) epoch: Epoch,
+/// A plan that was found for a sink.
+#[derive(Debug)]
+pub(super) struct Found {
     pub(super) parts: Vec<Part>,
     pub(super) graft: Option<Graft>,
-    pub(super) stage: Stage,
-    pub(super) waiting_for: BTreeSet<NodeId>,
-    pub(super) send_next: Instant,
-    pub(super) give_up: Instant,
-    /// How many hops from the source the map has shown intact ever since all nodes had their parts.
-    /// A node behind them may have restarted.
-    pub(super) whole_hops: usize,
-    /// Until when some node on its path is suspected to be silent.
-    pub(super) suspect_until: Instant,
-    /// ADUs sent under it are to be resent, or have been.
-    pub(super) is_broken: bool,
-    /// A node on its path waits to leave.
-    pub(super) has_leaver: bool,
-    /// Its sink starts with it, and has received nothing yet.
-    pub(super) begins: bool,
+    pub(super) takeover: Takeover,
+}
+
+impl Found {
+    /// Returns the position on its path of the first node with a part of it.
+    pub(super) fn start(&self) -> usize {
+        self.graft.map_or(0, |graft| graft.at)
+    }
+
+    pub(super) fn stands_by(&self) -> bool {
+        self.takeover != Takeover::WhenReady
+    }
+}
+
+/// A plan with parts that are being sent to its nodes, or are installed.
+#[derive(Clone, Debug)]
+pub(super) struct Deployment {
+    epoch: Epoch,
+    graft: Option<Graft>,
+    path: Path,
+    stage: Stage,
+    takeover: Takeover,
+    /// What its caster copies. [`Feed::Replay`] until it has been in force, if its sink starts with
+    /// it; [`Feed::Off`] or [`Feed::Until`] once it is no longer its sink's plan.
+    feed: Feed,
     /// ADUs may have been sent by it that its nodes must report on: it has been in force, or was to
     /// be copied.
-    pub(super) has_carried: bool,
-    pub(super) takeover: Takeover,
-    /// What its caster still copies, once it is no longer its sink's plan.
-    final_feed: Option<Feed>,
+    has_carried: bool,
+    send_next: Instant,
+    give_up: Instant,
     /// The node that last lost its part and was sent it again, and when.
     restored: Option<(NodeId, Instant)>,
 }
 
 impl Deployment {
-    pub(super) fn new(epoch: Epoch, parts: Vec<Part>, graft: Option<Graft>, now: Instant) -> Self {
+    /// Starts to deploy a plan; `begins` if its sink starts with it.
+    pub(super) fn new(epoch: Epoch, found: Found, begins: bool, now: Instant) -> Self {
         let mut deployment = Self {
             epoch,
-            parts,
-            graft,
-            stage: Stage::Installing,
-            waiting_for: BTreeSet::new(),
+            graft: found.graft,
+            path: Path::new(found.parts),
+            stage: Stage::Fed,
+            takeover: found.takeover,
+            feed: if begins { Feed::Replay } else { Feed::Live },
+            has_carried: false,
             send_next: now,
             give_up: now,
-            whole_hops: usize::MAX,
-            suspect_until: Instant::ZERO,
-            is_broken: false,
-            has_leaver: false,
-            begins: false,
-            has_carried: false,
-            takeover: Takeover::WhenReady,
-            final_feed: None,
             restored: None,
         };
         deployment.begin(now);
         deployment
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    pub(super) fn graft(&self) -> Option<Graft> {
+        self.graft
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn path_mut(&mut self) -> &mut Path {
+        &mut self.path
+    }
+
+    pub(super) fn has_carried(&self) -> bool {
+        self.has_carried
+    }
+
+    /// Returns when it has a message to send.
+    pub(super) fn send_next(&self) -> Instant {
+        self.send_next
+    }
+
+    /// Returns when it fails, if it is pending and waits for something.
+    pub(super) fn give_up(&self) -> Instant {
+        if self.is_idle_standby() {
+            Instant::NEVER
+        } else {
+            self.give_up
+        }
+    }
+
+    /// Returns whether what it is fed from is among these plans.
+    pub(super) fn is_fed_by(&self, plans: &BTreeSet<Epoch>) -> bool {
+        self.graft.is_none_or(|graft| plans.contains(&graft.base))
     }
 
     /// Returns the position on its path of the first node with a part of it.
@@ -114,20 +154,19 @@ impl Deployment {
     /// Returns the node where it is grafted.
     pub(super) fn caster(&self) -> Option<NodeId> {
         let graft = self.graft?;
-        self.parts.get(graft.at).map(|part| part.node)
+        self.path.parts().get(graft.at).map(|part| part.node)
     }
 
     pub(super) fn runs_on(&self, node: NodeId) -> bool {
-        let mut own = self.parts[self.start()..].iter();
+        let mut own = self.path.parts()[self.start()..].iter();
         own.any(|part| part.node == node)
     }
 
     /// Starts to send every node its part, and waits for all answers.
     pub(super) fn begin(&mut self, now: Instant) {
-        let own = self.parts[self.start()..].iter();
-        self.waiting_for = own.map(|part| part.node).collect();
-        self.stage = Stage::Installing;
-        self.whole_hops = usize::MAX;
+        let own = self.path.parts()[self.start()..].iter();
+        self.stage = Stage::Installing(own.map(|part| part.node).collect());
+        self.path.renew();
         self.send_next = now;
         self.give_up = now + DEPLOY_MAX;
     }
@@ -135,10 +174,13 @@ impl Deployment {
     /// Handles a node that has its part; returns whether that makes the plan ready.
     pub(super) fn handle_ready(&mut self, from: NodeId, now: Instant) -> bool {
         // A renewal is answered in the same way, and no answer to it is awaited.
-        if !self.waiting_for.remove(&from) || !self.waiting_for.is_empty() {
+        let Stage::Installing(waiting_for) = &mut self.stage else {
+            return false;
+        };
+        if !waiting_for.remove(&from) || !waiting_for.is_empty() {
             return false;
         }
-        let must_start_feed = self.graft.is_some() && self.stage == Stage::Installing;
+        let must_start_feed = self.graft.is_some();
         if must_start_feed {
             self.stage = Stage::StartingFeed;
             self.send_next = if self.is_unfed() {
@@ -194,69 +236,62 @@ impl Deployment {
 
     /// Returns whether all its nodes are ready for its ADUs.
     pub(super) fn is_ready(&self) -> bool {
-        self.waiting_for.is_empty() && self.stage == Stage::Fed
+        self.stage == Stage::Fed
     }
 
-    /// Returns whether its path contains this hop.
-    pub(super) fn leads(&self, from: NodeId, to: NodeId) -> bool {
-        let is_it = |pair: &[Part]| (pair[0].node, pair[1].node) == (from, to);
-        self.parts.windows(2).any(is_it)
+    /// Brings it into force; returns whether its sink starts with it.
+    pub(super) fn take_over(&mut self) -> bool {
+        self.has_carried = true;
+        core::mem::replace(&mut self.feed, Feed::Live) == Feed::Replay
     }
 
-    /// Handles a change of the links.
-    pub(super) fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool) {
-        let mut hops = self.parts.windows(2);
-        let broken = hops.position(|pair| !is_joined(pair[0].node, pair[1].node));
-        self.whole_hops = self.whole_hops.min(broken.unwrap_or(usize::MAX));
-    }
-
-    /// Returns whether the map has shown its path broken since all its nodes had their parts.
-    pub(super) fn is_doubted(&self) -> bool {
-        self.whole_hops < self.parts.len()
+    /// Lets its sink start with it, as that has lost everything.
+    pub(super) fn start_over(&mut self) {
+        self.feed = Feed::Replay;
     }
 
     /// Sends what is due: first parts to the nodes that have not answered, then renewals to all.
     pub(super) fn send_due(
         &mut self,
         now: Instant,
-        outputs: &mut VecDeque<Output>,
+        outputs: &mut Outputs,
         renewals: &mut Renewals,
     ) {
         if self.send_next > now {
             return;
         }
-        // A pending plan fails at that time. One in force stays, even if a node answers late.
-        if self.give_up <= now {
-            self.waiting_for.clear();
-        }
-        if self.stage == Stage::StartingFeed && !self.is_unfed() {
-            self.send_next = now + RESEND;
-            // The caster starts long before its answer arrives, if that arrives at all.
-            self.has_carried = true;
-            return self.cast(outputs);
-        }
-        let own = self.start()..self.parts.len();
-        if self.waiting_for.is_empty() {
-            self.send_next = renewal_after(now);
-            for position in own {
-                let of_node = renewals.entry(self.route_to(position)).or_default();
-                of_node.push(self.epoch);
+        let own = self.start()..self.path.parts().len();
+        match &self.stage {
+            Stage::Installing(waiting_for) => {
+                self.send_next = now + RESEND;
+                for position in own {
+                    if waiting_for.contains(&self.path.parts()[position].node) {
+                        outputs.push(self.prepare(position));
+                    }
+                }
             }
-            return;
-        }
-        self.send_next = now + RESEND;
-        for position in own {
-            if self.waiting_for.contains(&self.parts[position].node) {
-                outputs.push_back(self.prepare(position));
+            Stage::StartingFeed if !self.is_unfed() => {
+                self.send_next = now + RESEND;
+                // The caster starts long before its answer arrives, if that arrives at all.
+                self.has_carried = true;
+                self.cast(outputs);
+            }
+            Stage::StartingFeed | Stage::Fed => {
+                self.send_next = renewal_after(now);
+                for position in own {
+                    let of_node = renewals.entry(self.path.route_to(position)).or_default();
+                    of_node.push(self.epoch);
+                }
             }
         }
     }
 
     /// Sends a node that lacks its part that part again, and the cast if it is the caster, at most
     /// once in [`RESEND`].
-    pub(super) fn restore(&mut self, node: NodeId, now: Instant, outputs: &mut VecDeque<Output>) {
-        let mut own = self.start()..self.parts.len();
-        let Some(position) = own.find(|position| self.parts[*position].node == node) else {
+    pub(super) fn restore(&mut self, node: NodeId, now: Instant, outputs: &mut Outputs) {
+        let parts = self.path.parts();
+        let mut own = self.start()..parts.len();
+        let Some(position) = own.find(|position| parts[*position].node == node) else {
             return;
         };
         let is_recent = |(of, at)| of == node && now < at + RESEND;
@@ -264,7 +299,7 @@ impl Deployment {
             return;
         }
         self.restored = Some((node, now));
-        outputs.push_back(self.prepare(position));
+        outputs.push(self.prepare(position));
         if self.stage == Stage::Fed && self.caster() == Some(node) {
             self.cast(outputs);
         }
@@ -275,75 +310,71 @@ impl Deployment {
         let base = self.graft.filter(|graft| graft.at == position);
         Output::Prepare {
             epoch: self.epoch,
-            route: self.route_to(position),
-            next: self.parts.get(position + 1).map(|next| next.node),
-            part: self.parts[position].clone(),
+            route: self.path.route_to(position),
+            next: self.path.parts().get(position + 1).map(|next| next.node),
+            part: self.path.parts()[position].clone(),
             base: base.map(|graft| graft.base),
         }
     }
 
-    fn feed(&self) -> Feed {
-        let present = if self.begins {
-            Feed::Replay
-        } else {
-            Feed::Live
-        };
-        self.final_feed.unwrap_or(present)
-    }
-
     /// Stops awaiting answers: the retiring plan is renewed where it is installed.
     pub(super) fn stop_installing(&mut self) {
-        self.waiting_for.clear();
         self.stage = Stage::Fed;
     }
 
     /// Returns whether its caster copies everything that arrives for its base.
     pub(super) const fn is_fed_fully(&self) -> bool {
-        self.graft.is_some() && self.final_feed.is_none()
+        self.graft.is_some() && self.feed.begins()
     }
 
     /// Limits what its caster copies from now on, unless it is limited already.
-    pub(super) fn limit_feed(&mut self, final_feed: Feed, outputs: &mut VecDeque<Output>) {
-        if self.final_feed.is_none() {
-            self.final_feed = Some(final_feed);
+    pub(super) fn limit_feed(&mut self, final_feed: Feed, outputs: &mut Outputs) {
+        if self.feed.begins() {
+            self.feed = final_feed;
             self.cast(outputs);
         }
     }
 
     /// Sends its caster what to copy.
-    fn cast(&self, outputs: &mut VecDeque<Output>) {
-        outputs.extend(self.graft.map(|graft| Output::Cast {
-            epoch: self.epoch,
-            route: self.route_to(graft.at),
-            feed: self.feed(),
-        }));
+    fn cast(&self, outputs: &mut Outputs) {
+        if let Some(graft) = self.graft {
+            outputs.push(Output::Cast {
+                epoch: self.epoch,
+                route: self.path.route_to(graft.at),
+                feed: self.feed,
+            });
+        }
     }
 
     /// Releases it on its nodes, and at the source even if that has no part of it.
-    pub(super) fn release(&self, outputs: &mut VecDeque<Output>) {
+    pub(super) fn release(&self, outputs: &mut Outputs) {
         let source = (self.start() > 0).then_some(0);
-        let positions = source.into_iter().chain(self.start()..self.parts.len());
-        outputs.extend(positions.map(|position| Output::Release {
-            epoch: self.epoch,
-            route: self.route_to(position),
-        }));
+        let positions = source
+            .into_iter()
+            .chain(self.start()..self.path.parts().len());
+        for position in positions {
+            outputs.push(Output::Release {
+                epoch: self.epoch,
+                route: self.path.route_to(position),
+            });
+        }
     }
 
-    /// Returns why it failed.
-    pub(super) fn failure_reason(&self) -> String {
-        if let (Stage::StartingFeed, Some(caster)) = (self.stage, self.caster()) {
-            return alloc::format!("{} did not start to copy its base", caster.short());
-        }
-        if self.waiting_for.is_empty() {
-            return String::from("its base plan did not come into force");
-        }
-        let silent: Vec<String> = self.waiting_for.iter().map(NodeId::short).collect();
-        alloc::format!("no answer from {} within {DEPLOY_MAX}", silent.join(", "))
-    }
-
-    fn route_to(&self, position: usize) -> Vec<NodeId> {
-        let nodes = self.parts[..=position].iter();
-        nodes.map(|part| part.node).collect()
+    /// Returns why it failed, and the nodes that were sent their parts and did not answer.
+    pub(super) fn failure(&self) -> (String, Vec<NodeId>) {
+        let reason = match (&self.stage, self.caster()) {
+            (Stage::Installing(waiting_for), _) => {
+                let silent: Vec<String> = waiting_for.iter().map(NodeId::short).collect();
+                let reason =
+                    alloc::format!("no answer from {} within {DEPLOY_MAX}", silent.join(", "));
+                return (reason, waiting_for.iter().copied().collect());
+            }
+            (Stage::StartingFeed, Some(caster)) => {
+                alloc::format!("{} did not start to copy its base", caster.short())
+            }
+            _ => String::from("its base plan did not come into force"),
+        };
+        (reason, Vec::new())
     }
 }
 

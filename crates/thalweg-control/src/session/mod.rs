@@ -9,6 +9,10 @@
 //!                    └────── after RETRY ◄─────┘                      it is released
 //! ```
 //!
+//! Each part of it has an owner: the `sinks` with their plans in force and pending, the former plans
+//! (`retiring`), the `standby` doubts, the next key (`rekey`), the pace of replanning (`look`). The
+//! session joins them: what one reports concerns another, or becomes an [`Output`].
+//!
 //! Every deployed plan has a number of its own, the epoch, which its ADUs carry. So old and new
 //! plan coexist during a switch, and no ADU meets half of each. Everything installed has a lease
 //! that is renewed: what a dead source leaves behind expires.
@@ -22,34 +26,37 @@
 //! *Sources.* spec PA-20…PA-29 (planning protocol, switch-over) and 1(d) "Planning protocol as
 //! message sequence".
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::string::String;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use thalweg_base::id::{Epoch, NodeId};
+use thalweg_base::id::{Epoch, NodeId, Sequence};
 use thalweg_base::limits::KEEP_AGE_MAX;
 use thalweg_base::time::{Duration, Instant};
 
-mod absence;
 mod deployment;
 mod graft;
-mod leave;
 mod look;
 mod output;
+mod path;
 mod rekey;
 mod retiring;
+mod sinks;
 mod standby;
 #[cfg(test)]
 mod tests;
 
 pub use deployment::Graft;
-use deployment::{Deployment, Renewals};
+use deployment::{Deployment, Found, Takeover};
+use graft::Grafts;
 use look::ReplanPace;
 pub use look::{LOOK_PACE, SINKS_FEW};
 pub use output::{Output, Part};
+use output::{Outputs, Renewals};
 pub use rekey::REKEY_MIN;
 use rekey::Rekey;
-use retiring::Retiring;
+use retiring::{Fate, FormerPlans};
+use sinks::{Failure, Sink, Sinks, Verdict};
+use standby::Doubts;
 pub use thalweg_base::feed::{Feed, Given, Sinkward};
 
 /// Lifetime of what is installed on a node without a renewal.
@@ -76,65 +83,20 @@ pub const DEPLOY_MAX: Duration = Duration::from_secs(10);
 /// Time from a failed deployment to the next request for a plan.
 pub const RETRY: Duration = Duration::from_secs(2);
 
-/// A lease is still valid at its last instant and has lapsed one nanosecond later.
-const PAST_LEASE: Duration = Duration::from_nanos(1);
-
 /// The sinks of one stream, at its source.
 #[derive(Debug, Default)]
 pub struct Session {
     epoch_last: u32,
-    sinks: BTreeMap<NodeId, Sink>,
-    retiring: Vec<Retiring>,
-    /// Nodes reported silent, and until when that counts.
-    silent: BTreeMap<NodeId, Instant>,
-    /// Until when the path of some plan in force is doubted: so long, no plan replaces a healthy one.
-    doubt_until: Instant,
+    sinks: Sinks,
+    former: FormerPlans,
+    doubts: Doubts,
     replan: ReplanPace,
-    /// The next timeout, cached since the last input.
-    due: Option<Instant>,
-    outputs: VecDeque<Output>,
+    rekey: Rekey,
+    outputs: Outputs,
     /// Whether plans may be grafted on others.
     is_recast: bool,
-    /// How long a replaced plan stays on a node that wants to leave, so that ADUs in flight drain;
-    /// zero if none waits.
-    drain_time: Duration,
-    /// How long ADUs that cannot be sent are held; zero if they are not.
-    hold: Duration,
-    /// How long an unreachable sink stays subscribed beyond its lease.
-    absence: Duration,
-    rekey: Rekey,
-}
-
-#[derive(Debug, Default)]
-struct Sink {
-    lease: Instant,
-    /// Since when its lease has lapsed while it is unreachable.
-    absent_since: Option<Instant>,
-    active: Option<Deployment>,
-    pending: Option<Deployment>,
-    /// When to request a plan again; `None` while one is requested, pending or active.
-    retry: Option<Instant>,
-    /// Former plans with broken paths: what is not acknowledged of them is to be resent.
-    broken: Vec<Epoch>,
-    /// A plan has been in force for it, so it has the start of the stream and goes on from there.
-    has_begun: bool,
-}
-
-impl Sink {
-    /// Returns the plan that its ADUs will be sent under.
-    fn next_plan(&self) -> Option<&Deployment> {
-        self.pending.as_ref().or(self.active.as_ref())
-    }
-
-    fn plans_mut(&mut self) -> impl Iterator<Item = &mut Deployment> {
-        self.active.iter_mut().chain(&mut self.pending)
-    }
-
-    /// Returns whether it has a plan, and none with a broken path.
-    fn is_healthy(&self) -> bool {
-        let mut plans = self.pending.iter().chain(&self.active);
-        self.next_plan().is_some() && self.broken.is_empty() && !plans.any(Deployment::is_doubted)
-    }
+    /// The next timeout, cached since the last input.
+    due: Option<Instant>,
 }
 
 impl Session {
@@ -142,7 +104,7 @@ impl Session {
     pub fn recast(deadline: Duration) -> Self {
         Self {
             is_recast: true,
-            drain_time: deadline.min(RENEW),
+            former: FormerPlans::draining(deadline.min(RENEW)),
             ..Self::default()
         }
     }
@@ -150,53 +112,50 @@ impl Session {
     /// Returns a session with sinks that may be unreachable for this long, while their ADUs are held.
     pub fn holding(hold: Duration) -> Self {
         Self {
-            hold,
+            sinks: Sinks::holding(hold),
             ..Self::default()
         }
     }
 
+    /// Returns the session with sinks that stay subscribed this long beyond their lease while they
+    /// are unreachable.
+    #[must_use]
+    pub fn with_absence(mut self, absence: Duration) -> Self {
+        self.sinks.set_absence(absence);
+        self
+    }
+
     /// Handles a subscription or its renewal.
     pub fn handle_subscribe(&mut self, node: NodeId, now: Instant) {
-        let known = self.sinks.contains_key(&node);
-        let sink = self.sinks.entry(node).or_default();
-        sink.lease = now + LEASE + self.hold;
-        sink.absent_since = None;
-        if !known {
+        if self.sinks.handle_subscribe(node, now) {
             self.due = None;
-            self.outputs.push_back(Output::PlanWanted { sink: node });
+            self.outputs.push(Output::PlanWanted { sink: node });
         }
     }
 
     /// Handles the end of a subscription.
     pub fn handle_unsubscribe(&mut self, node: NodeId, now: Instant) {
         self.due = None;
-        self.leave(node, ([now + RENEW; 2], false), now);
-        self.request_orphans();
+        if let Some(plans) = self.sinks.remove(node) {
+            for plan in plans {
+                self.former.abandon(plan, Fate::Arrives, now);
+            }
+            self.outputs.push(Output::Gone { sink: node });
+        }
+        self.outputs.request(self.sinks.orphans());
     }
 
     /// Handles the end of the stream: ADUs in flight are still copied.
     pub fn handle_close(&mut self, now: Instant) {
         self.due = None;
-        self.rekey.due = None;
-        while let Some((node, _)) = self.sinks.first_key_value() {
-            self.leave(*node, ([now + RENEW, now + LEASE], true), now);
+        self.rekey.handle_close();
+        let nodes: Vec<NodeId> = self.sinks.nodes().collect();
+        for node in nodes {
+            for plan in self.sinks.remove(node).into_iter().flatten() {
+                self.former.close(plan, now);
+            }
+            self.outputs.push(Output::Gone { sink: node });
         }
-    }
-
-    fn leave(&mut self, node: NodeId, (stay, is_wanted): ([Instant; 2], bool), now: Instant) {
-        let Some(sink) = self.sinks.remove(&node) else {
-            return;
-        };
-        for deployment in sink.active.into_iter().chain(sink.pending) {
-            // A plan that carried nothing has nothing to report.
-            let stay = if deployment.has_carried {
-                stay
-            } else {
-                [now; 2]
-            };
-            self.retire(deployment, stay, is_wanted);
-        }
-        self.outputs.push_back(Output::Gone { sink: node });
     }
 
     /// Handles a plan for a sink, source first and sink last, and starts to deploy it; returns its epoch.
@@ -205,56 +164,69 @@ impl Session {
     /// can be grafted nearer to its sink, it has lost its base, or the stream has another key.
     pub fn handle_plan(&mut self, node: NodeId, parts: Vec<Part>, now: Instant) -> Option<Epoch> {
         self.due = None;
-        let is_standby = self.must_stand_by(node, now);
+        let (first, live) = (self.rekey.first(), self.sinks.live());
+        // While a link is doubted, what would replace a healthy plan stands by.
+        let is_sound = |sink: &Sink| sink.is_sound(first, &live, now);
+        let is_standby = self.doubts.is_open(now) && self.sinks.get(node).is_some_and(is_sound);
         let graft = self.graft_for(node, &parts, is_standby, now);
-        let start = graft.map_or(0, |graft| graft.at);
-        let live = self.live();
-        let takeover = self.takeover(is_standby, graft);
-        let first = self.rekey.first;
-        let sink = self.sinks.get_mut(&node)?;
-        sink.retry = None;
-        // A restarted node has lost its part and its ADUs, and shows only as a brief gap in the map. So a
-        // plan with a broken path is deployed again under a new epoch, even if it is equal.
-        let is_renewed = !sink.broken.is_empty();
-        let is_fed = |plan: &Deployment| plan.graft.is_none_or(|graft| live.contains(&graft.base));
-        let is_same = |plan: &Deployment| {
-            let is_sealed_so = plan.epoch >= first;
-            plan.parts == parts && is_sealed_so && is_fed(plan) && plan.start() >= start
+        let found = Found {
+            parts,
+            graft,
+            takeover: self.takeover(is_standby, graft),
         };
-        let is_kept = |active: &Deployment| is_same(active) && !active.is_doubted();
-        if sink.active.as_ref().is_some_and(is_kept) && !is_renewed {
-            if let Some(pending) = sink.pending.take() {
-                self.abandon(pending, now);
-                self.request_orphans();
+        let sink = self.sinks.get_mut(node)?;
+        match sink.weigh(&found, (first, &live), now) {
+            Verdict::Stay(pending) => {
+                if let Some(pending) = pending {
+                    self.former.abandon(pending, Fate::Arrives, now);
+                    self.outputs.request(self.sinks.orphans());
+                }
+                None
             }
-            return None;
-        }
-        if let Some(pending) = sink.pending.as_mut().filter(|plan| is_same(plan)) {
-            let is_taken_up = pending.stands_by() && !is_standby;
-            if is_taken_up {
-                pending.activate(now);
-            }
-            let is_doubted = pending.is_doubted();
-            if is_doubted {
-                pending.begin(now);
-            }
-            if is_taken_up || is_doubted {
+            Verdict::GoOn => {
                 self.switch(now);
                 self.send_due(now);
+                None
             }
+            Verdict::Wait => None,
+            Verdict::Deploy => {
+                self.epoch_last += 1;
+                let epoch = Epoch(self.epoch_last);
+                if let Some(before) = sink.deploy(epoch, found, now) {
+                    self.former.abandon(before, Fate::Arrives, now);
+                }
+                self.outputs.request(self.sinks.orphans());
+                self.send_due(now);
+                Some(epoch)
+            }
+        }
+    }
+
+    /// Returns the best graft for a sink's plan, if there is a base.
+    ///
+    /// Cost    O(sinks · nodes of a path)
+    fn graft_for(
+        &self,
+        node: NodeId,
+        parts: &[Part],
+        is_standby: bool,
+        now: Instant,
+    ) -> Option<Graft> {
+        if !self.is_recast {
             return None;
         }
-        self.epoch_last += 1;
-        let epoch = Epoch(self.epoch_last);
-        let mut deployment = Deployment::new(epoch, parts, graft, now);
-        deployment.begins = !sink.has_begun;
-        deployment.takeover = takeover;
-        if let Some(before) = sink.pending.replace(deployment) {
-            self.abandon(before, now);
+        let bases = self.sinks.bases_for(node, is_standby, self.rekey.first());
+        graft::best(&bases, parts, |parts| self.doubts.is_silent(parts, now))
+    }
+
+    /// Returns when a plan takes over. A standby plan is cast only if its caster gets no ADUs for
+    /// it before it is activated.
+    fn takeover(&self, is_standby: bool, graft: Option<Graft>) -> Takeover {
+        match graft {
+            _ if !is_standby => Takeover::WhenReady,
+            Some(graft) if !self.sinks.stands_by(graft) => Takeover::Unfed,
+            _ => Takeover::Standby,
         }
-        self.request_orphans();
-        self.send_due(now);
-        Some(epoch)
     }
 
     /// Handles a failed planning; another is requested after [`RETRY`].
@@ -263,17 +235,9 @@ impl Session {
     /// former key.
     pub fn handle_no_plan(&mut self, node: NodeId, now: Instant) {
         self.due = None;
-        let first = self.rekey.first;
-        let Some(sink) = self.sinks.get_mut(&node) else {
-            return;
-        };
-        sink.retry = Some(now + RETRY);
-        let is_held = self.hold > Duration::ZERO;
-        let is_lost = |plan: &mut Deployment| (is_held && plan.is_doubted()) || plan.epoch < first;
-        if let Some(mut lost) = sink.active.take_if(is_lost) {
-            lost.is_broken = true;
-            sink.broken.push(lost.epoch);
-            self.abandon(lost, now);
+        let first = self.rekey.first();
+        if let Some(lost) = self.sinks.handle_no_plan(node, first, now) {
+            self.former.abandon(lost, Fate::IsResent, now);
         }
     }
 
@@ -281,30 +245,86 @@ impl Session {
     /// hop are replanned.
     pub fn handle_suspect(&mut self, from: NodeId, to: NodeId, until: Instant) {
         self.due = None;
-        self.silent.insert(to, until);
-        let mut affected = BTreeSet::new();
-        for (node, sink) in &mut self.sinks {
-            for deployment in sink.plans_mut() {
-                if deployment.leads(from, to) {
-                    deployment.suspect_until = until;
-                    affected.insert(*node);
-                }
+        self.doubts.handle_suspect(to, until);
+        let mut affected = self.sinks.handle_suspect(from, to, until);
+        for (sink, epoch) in self.former.handle_suspect(from, to) {
+            if self.sinks.handle_broken(sink, epoch) {
+                affected.insert(sink);
             }
         }
-        for Retiring { deployment, .. } in &mut self.retiring {
-            if deployment.leads(from, to) && mark_broken(&mut self.sinks, deployment) {
-                affected.extend(deployment.parts.last().map(|part| part.node));
-            }
+        self.outputs.request_around(to, &affected);
+    }
+
+    /// Handles a doubt, valid until then, that `to` answers `from`: standby plans are requested for
+    /// the sinks with this hop in their plan in force.
+    pub fn handle_doubt(&mut self, from: NodeId, to: NodeId, until: Instant) {
+        self.due = None;
+        self.doubts.handle_doubt(until);
+        let leads = |plan: &Deployment| plan.path().leads(from, to);
+        let is_affected =
+            |sink: &Sink| sink.pending().is_none() && sink.active().is_some_and(leads);
+        let affected: BTreeSet<NodeId> = self.sinks.such(is_affected).collect();
+        if !affected.is_empty() {
+            self.doubts.handle_doubtful(to, until);
+            self.outputs.request_around(to, &affected);
         }
-        self.request_around(to, &affected);
+    }
+
+    /// Handles a node that is about to leave: requests other plans for the sinks behind it.
+    ///
+    /// This is a planned move: what is in flight by the old plan arrives, so nothing is resent. Only
+    /// the old plan stays installed no longer than its ADUs are in flight, because a node waits to
+    /// leave.
+    pub fn handle_leave(&mut self, node: NodeId, now: Instant) {
+        self.due = None;
+        let affected = self.sinks.handle_leave(node);
+        self.former.handle_leave(node, now);
+        self.outputs.request(affected.into_iter());
+    }
+
+    /// Handles a change of the map. Plans with a broken hop are doubted. Sinks that are not healthy
+    /// are replanned at once, the others at the pace of [`LOOK_PACE`].
+    pub fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool, now: Instant) {
+        self.due = None;
+        self.sinks.handle_change(&is_joined);
+        for (sink, epoch) in self.former.handle_change(&is_joined) {
+            self.sinks.handle_broken(sink, epoch);
+        }
+        let is_for_all = self.replan.handle_change(self.sinks.len(), now);
+        let wanted = self.sinks.such(|sink| is_for_all || !sink.is_healthy());
+        self.outputs.request(wanted);
+    }
+
+    /// Handles the exposure of the key to a node without the right to it: another is requested.
+    pub fn handle_exposed(&mut self, now: Instant) {
+        self.due = None;
+        self.rekey.handle_exposed(now);
+    }
+
+    /// Handles a new key: every sink is replanned. Returns the first plan that uses it.
+    pub fn handle_key(&mut self, now: Instant) -> Epoch {
+        self.due = None;
+        let first = Epoch(self.epoch_last + 1);
+        self.rekey.handle_key(first, now);
+        self.outputs.request(self.sinks.nodes());
+        first
+    }
+
+    /// Handles a sequence above everything that was sent before the plans in force took over: their
+    /// predecessors are fed what is below, as soon as no live plan depends on them.
+    ///
+    /// Cost    O(retiring plans)
+    pub fn handle_next(&mut self, next: Sequence) {
+        self.due = None;
+        self.former.handle_next(next);
     }
 
     /// Handles a node that has installed its part.
     pub fn handle_ready(&mut self, from: NodeId, epoch: Epoch, now: Instant) {
         self.due = None;
-        if let Some(deployment) = self.find(epoch) {
+        if let Some(deployment) = self.sinks.find(epoch) {
             let is_ready = deployment.handle_ready(from, now);
-            let is_due = deployment.send_next <= now;
+            let is_due = deployment.send_next() <= now;
             if is_ready {
                 self.switch(now);
             } else if is_due {
@@ -316,155 +336,97 @@ impl Session {
     /// Handles a node that lacks parts that were to be renewed: they are sent again.
     pub fn handle_lacking(&mut self, from: NodeId, epochs: &[Epoch], now: Instant) {
         self.due = None;
-        let plans = self.sinks.values_mut().flat_map(Sink::plans_mut);
-        let former = self.retiring.iter_mut();
-        let former = former.map(|retiring| &mut retiring.deployment);
-        for plan in plans.chain(former) {
-            if epochs.contains(&plan.epoch) {
-                plan.restore(from, now, &mut self.outputs);
-            }
-        }
+        let outputs = &mut self.outputs;
+        self.sinks.handle_lacking(from, epochs, now, outputs);
+        self.former.handle_lacking(from, epochs, now, outputs);
     }
 
     /// Handles a node that has started to copy a plan that is grafted there.
     pub fn handle_casting(&mut self, from: NodeId, epoch: Epoch, now: Instant) {
         self.due = None;
-        if let Some(deployment) = self.find(epoch)
+        if let Some(deployment) = self.sinks.find(epoch)
             && deployment.handle_casting(from, now)
         {
             self.switch(now);
         }
     }
 
-    fn find(&mut self, epoch: Epoch) -> Option<&mut Deployment> {
-        let mut plans = self.sinks.values_mut().flat_map(Sink::plans_mut);
-        plans.find(|plan| plan.epoch == epoch)
-    }
-
-    /// Brings into force each pending plan that is ready and has its base in force.
-    fn switch(&mut self, now: Instant) {
-        let in_force: BTreeSet<Epoch> = self.active().map(|(_, epoch)| epoch).collect();
-        let is_due = |plan: &Deployment| {
-            let is_fed = plan
-                .graft
-                .is_none_or(|graft| in_force.contains(&graft.base));
-            plan.is_ready() && is_fed && !plan.stands_by()
-        };
-        let mut sinks = self.sinks.iter_mut();
-        let due = sinks.find_map(|(node, sink)| {
-            let pending = sink.pending.take_if(|plan| is_due(plan))?;
-            Some((*node, pending, sink))
-        });
-        let Some((node, mut pending, sink)) = due else {
-            return;
-        };
-        let epoch = pending.epoch;
-        let begins = core::mem::take(&mut pending.begins);
-        pending.has_carried = true;
-        let is_replayed = begins && pending.graft.is_none();
-        sink.has_begun = true;
-        let before = sink.active.replace(pending);
-        if let Some(mut before) = before {
-            // ADUs in flight through a leaver may be late for it; a stream without grafts resends
-            // to be safe.
-            let is_at_risk = before.has_leaver && !self.is_recast;
-            if before.is_doubted() || before.suspect_until > now || is_at_risk {
-                before.is_broken = true;
-                sink.broken.push(before.epoch);
-            }
-            let from = core::mem::take(&mut sink.broken);
-            self.retire_replaced(before, now);
-            self.switched(node, epoch, from);
-        } else {
-            let from = core::mem::take(&mut sink.broken);
-            self.switched(node, epoch, from);
-        }
-        if is_replayed {
-            let replay = Output::Replay {
-                sink: node,
-                to: epoch,
-            };
-            self.outputs.push_back(replay);
-        }
-        self.activate_followers(epoch, now);
-        // Grafts on it may be waiting for it.
-        self.switch(now);
-        self.request_orphans();
-    }
-
-    fn switched(&mut self, sink: NodeId, epoch: Epoch, from: Vec<Epoch>) {
-        self.outputs.push_back(Output::Switched { sink, epoch });
-        if !from.is_empty() {
-            let (to, under) = (epoch, self.root(epoch));
-            self.outputs.push_back(Output::Resend {
-                sink,
-                from,
-                to,
-                under,
-            });
-        }
-    }
-
     /// Handles a node that refuses its part; a refusal from outside the plan is ignored.
     pub fn handle_refuse(&mut self, from: NodeId, epoch: Epoch, reason: &str, now: Instant) {
         self.due = None;
-        let affected = self.sinks.iter().find(|(_, sink)| {
-            let deployments = sink.pending.iter().chain(&sink.active);
-            deployments
-                .into_iter()
-                .any(|deployment| deployment.epoch == epoch && deployment.runs_on(from))
-        });
-        if let Some((&sink, _)) = affected {
-            let reason = alloc::format!("{} refused: {reason}", from.short());
-            self.fail((sink, epoch), reason, Vec::new(), now);
+        if let Some(sink) = self.sinks.served_through(from, epoch) {
+            let failure = Failure {
+                sink,
+                epoch,
+                reason: alloc::format!("{} refused: {reason}", from.short()),
+                unanswered: Vec::new(),
+            };
+            self.fail(failure, now);
         }
     }
 
     /// Handles a sink that restarted and lost everything: it starts again.
     pub fn handle_restarted(&mut self, node: NodeId) {
-        if let Some(sink) = self.sinks.get_mut(&node) {
-            sink.has_begun = false;
-            if let Some(pending) = &mut sink.pending {
-                pending.begins = true;
+        self.sinks.handle_restarted(node);
+    }
+
+    /// Brings into force each pending plan that is ready and has its base in force.
+    fn switch(&mut self, now: Instant) {
+        // A stream without grafts resends to be safe.
+        let must_resend = !self.is_recast;
+        let mut has_switched = false;
+        // Grafts may be waiting for the plan that has just come into force.
+        while let Some((sink, switched)) = self.sinks.switch_next(must_resend, now) {
+            has_switched = true;
+            let (epoch, from) = (switched.epoch, switched.from);
+            if let Some((before, fate)) = switched.before {
+                self.former.replace(before, fate, now);
             }
+            self.outputs.push(Output::Switched { sink, epoch });
+            if !from.is_empty() {
+                let (to, under) = (epoch, self.root(epoch));
+                self.outputs.push(Output::Resend {
+                    sink,
+                    from,
+                    to,
+                    under,
+                });
+            }
+            if switched.is_replayed {
+                self.outputs.push(Output::Replay { sink, to: epoch });
+            }
+            self.sinks.activate_followers(epoch, now);
+        }
+        if has_switched {
+            self.outputs.request(self.sinks.orphans());
         }
     }
 
     /// Abandons a sink's deployment, pending or active, and requests another plan later.
     ///
     /// If the plan with the present key fails, one with a former key does not go on.
-    fn fail(
-        &mut self,
-        (node, epoch): (NodeId, Epoch),
-        reason: String,
-        unanswered: Vec<NodeId>,
-        now: Instant,
-    ) {
-        let first = self.rekey.first;
-        let Some(sink) = self.sinks.get_mut(&node) else {
+    fn fail(&mut self, failure: Failure, now: Instant) {
+        let Failure {
+            sink,
+            epoch,
+            reason,
+            unanswered,
+        } = failure;
+        let Some(ended) = self.sinks.fail(sink, epoch, self.rekey.first(), now) else {
             return;
         };
-        let is_it = |deployment: &mut Deployment| deployment.epoch == epoch;
-        let pending = sink.pending.take_if(is_it);
-        let is_over =
-            |plan: &mut Deployment| is_it(plan) || pending.is_some() && plan.epoch < first;
-        let mut active = sink.active.take_if(is_over);
-        if let Some(deployment) = &mut active {
-            deployment.is_broken = true;
-            sink.broken.push(deployment.epoch);
+        for (plan, fate) in ended {
+            self.former.abandon(plan, fate, now);
         }
-        sink.retry = Some(now + RETRY);
-        for deployment in pending.into_iter().chain(active) {
-            self.abandon(deployment, now);
-        }
-        self.doubt_grafts_on(epoch);
-        self.outputs.push_back(Output::Failed {
-            sink: node,
+        let grafts = self.grafts();
+        self.sinks.doubt_grafts_on(epoch, &grafts);
+        self.outputs.push(Output::Failed {
+            sink,
             epoch,
             reason,
             unanswered,
         });
-        self.request_orphans();
+        self.outputs.request(self.sinks.orphans());
     }
 
     /// Handles what is due: resends, renewals, failures, retries, releases, leases. `is_in_flight` tells
@@ -477,61 +439,46 @@ impl Session {
             self.due = Some(due);
             return;
         }
-        self.silent.retain(|_, until| *until > now);
-        self.handle_rekey_timeout(now);
-        self.handle_doubt_timeout(now);
-        if self.replan.handle_timeout(now) {
-            self.request_plans(|_, _| true);
+        if self.rekey.handle_timeout(now) {
+            self.outputs.push(Output::KeyWanted);
         }
-        self.handle_lease_timeout(now);
+        if self.doubts.handle_timeout(now) {
+            self.outputs.request(self.sinks.such(Sink::stands_by));
+        }
+        if self.replan.handle_timeout(now) {
+            self.outputs.request(self.sinks.nodes());
+        }
+        for node in self.sinks.lapsed(now) {
+            self.handle_unsubscribe(node, now);
+        }
         let mut renewals = Renewals::new();
         self.handle_plan_timeout(now, &mut renewals);
-        self.extend_in_flight(is_in_flight, now);
-        self.handle_retiring_timeout(now, &mut renewals);
-        self.renew(renewals);
+        let live = || self.sinks.live();
+        self.former.extend_in_flight(is_in_flight, live, now);
+        let bases = self.bases();
+        self.former
+            .handle_timeout(&bases, now, &mut self.outputs, &mut renewals);
+        self.outputs.renew(renewals);
         self.due = Some(self.find_due());
     }
 
-    /// Sends the due messages of all plans.
+    /// Sends the due messages of all plans in force and pending.
     fn send_due(&mut self, now: Instant) {
         let mut renewals = Renewals::new();
         self.handle_plan_timeout(now, &mut renewals);
-        self.renew(renewals);
+        self.outputs.renew(renewals);
     }
 
-    fn renew(&mut self, renewals: Renewals) {
-        let renewals = renewals.into_iter();
-        self.outputs
-            .extend(renewals.map(|(route, epochs)| Output::Renew { epochs, route }));
-    }
-
-    /// Sends the due messages of plans in force and pending, and fails those that have waited too long.
+    /// Sends the due messages of the same, and fails those that have waited too long.
     fn handle_plan_timeout(&mut self, now: Instant, renewals: &mut Renewals) {
-        let mut failed = Vec::new();
-        for (node, sink) in &mut self.sinks {
-            if sink.retry.take_if(|retry| *retry <= now).is_some() {
-                self.outputs.push_back(Output::PlanWanted { sink: *node });
-            }
-            match &mut sink.pending {
-                Some(pending) if pending.give_up <= now && !pending.is_idle_standby() => {
-                    let unanswered = pending.waiting_for.iter().copied().collect();
-                    failed.push((*node, pending.epoch, pending.failure_reason(), unanswered));
-                }
-                Some(pending) => pending.send_due(now, &mut self.outputs, renewals),
-                None => {}
-            }
-            if let Some(active) = &mut sink.active {
-                active.send_due(now, &mut self.outputs, renewals);
-            }
-        }
-        for (node, epoch, reason, unanswered) in failed {
-            self.fail((node, epoch), reason, unanswered, now);
+        for failure in self.sinks.send_due(now, &mut self.outputs, renewals) {
+            self.fail(failure, now);
         }
     }
 
     /// Returns the next action for the driver.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.outputs.pop()
     }
 
     /// Returns when [`Session::handle_timeout`] has something to do.
@@ -544,56 +491,80 @@ impl Session {
     }
 
     fn find_due(&self) -> Instant {
-        let of_sink = |sink: &Sink| {
-            let deployments = sink.pending.iter().chain(&sink.active);
-            let sends = deployments
-                .map(|d| d.send_next)
-                .min()
-                .unwrap_or(Instant::NEVER);
-            let pending = sink.pending.as_ref().filter(|d| !d.is_idle_standby());
-            let give_up = pending.map_or(Instant::NEVER, |d| d.give_up);
-            sends
-                .min(give_up)
-                .min(sink.lease + PAST_LEASE)
-                .min(sink.retry.unwrap_or(Instant::NEVER))
-        };
-        let bases = self.bases();
-        let retiring = self.retiring.iter();
-        let retiring =
-            retiring.map(|retiring| retiring.due(bases.contains(&retiring.deployment.epoch)));
-        self.sinks
-            .values()
-            .map(of_sink)
-            .chain(retiring)
-            .chain(self.rekey.due)
-            .chain([self.replan.poll_timeout()])
-            .chain(self.doubt_due())
-            .min()
-            .unwrap_or(Instant::NEVER)
+        let stands_by = || self.sinks.such(Sink::stands_by).next().is_some();
+        let doubts = self.doubts.due().filter(|_| stands_by());
+        let parts = [self.sinks.due(), self.former.due(&self.bases())];
+        let due = parts.into_iter().chain(self.rekey.due()).chain(doubts);
+        due.fold(self.replan.poll_timeout(), Instant::min)
+    }
+
+    /// Returns all plans that are installed somewhere: in force, pending, or former.
+    fn plans(&self) -> impl Iterator<Item = &Deployment> {
+        self.sinks.plans().chain(self.former.plans())
+    }
+
+    fn grafts(&self) -> Grafts {
+        Grafts::of(self.plans())
+    }
+
+    /// Returns the plans that others, in force or pending, are grafted on, directly or indirectly.
+    ///
+    /// Cost    O(sinks · depth), with a logarithm
+    fn bases(&self) -> BTreeSet<Epoch> {
+        let direct = self
+            .sinks
+            .plans()
+            .filter_map(|plan| Some(plan.graft()?.base));
+        let mut bases: BTreeSet<Epoch> = direct.collect();
+        if self.former.is_empty() {
+            // Intermediate plans are in force too, so their bases are already in the set.
+            return bases;
+        }
+        let grafts = self.grafts();
+        for base in bases.clone() {
+            bases.extend(grafts.with_bases(base));
+        }
+        bases
+    }
+
+    /// Returns the plan that the source sends under for the ADUs of a plan.
+    pub fn root(&self, epoch: Epoch) -> Epoch {
+        graft::root(epoch, |plan| Some(self.graft(plan)?.base))
+    }
+
+    /// Returns where a plan is grafted, if it is.
+    pub fn graft(&self, epoch: Epoch) -> Option<Graft> {
+        self.plans().find(|plan| plan.epoch() == epoch)?.graft()
+    }
+
+    /// Returns the plans that the source sends ADUs under, each with the plans that it feeds.
+    ///
+    /// Cost    O(sinks · depth), with a logarithm
+    pub fn given(&self) -> Vec<Given> {
+        self.grafts().given(self.active().map(|(_, epoch)| epoch))
     }
 
     /// Returns the plan in force of each served sink.
     pub fn active(&self) -> impl Iterator<Item = (NodeId, Epoch)> {
-        self.sinks
-            .iter()
-            .filter_map(|(node, sink)| Some((*node, sink.active.as_ref()?.epoch)))
+        self.sinks.active()
     }
 
     /// Returns the subscribed nodes, served or not.
     pub fn sinks(&self) -> impl Iterator<Item = NodeId> {
-        self.sinks.keys().copied()
+        self.sinks.nodes()
     }
-}
 
-/// Marks the path of a former plan as broken; returns whether that is news.
-fn mark_broken(sinks: &mut BTreeMap<NodeId, Sink>, former: &mut Deployment) -> bool {
-    let sink = former
-        .parts
-        .last()
-        .and_then(|part| sinks.get_mut(&part.node));
-    let is_news = !core::mem::replace(&mut former.is_broken, true);
-    if let Some(sink) = sink.filter(|_| is_news) {
-        sink.broken.push(former.epoch);
+    /// Returns whether a sink has a plan in force and none pending.
+    pub fn is_settled(&self, node: NodeId) -> bool {
+        let sink = self.sinks.get(node);
+        sink.is_some_and(|sink| sink.active().is_some() && sink.pending().is_none())
     }
-    is_news
+
+    /// Returns whether a sink receives ADUs as far as is known here: its plan is in force, its path
+    /// neither broken nor silent.
+    pub fn is_served(&self, node: NodeId, now: Instant) -> bool {
+        let plan = self.sinks.get(node).and_then(Sink::active);
+        let path = plan.map(Deployment::path);
+        path.is_some_and(|path| !path.is_doubted() && !path.is_suspect(now))
+    }
 }

@@ -1,7 +1,8 @@
-//! The actions that a session requests from its driver.
+//! The actions that a session requests from its driver, and their queue.
 //!
 //! *What it does not do.* It does not decide when: the session does.
 
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -109,4 +110,47 @@ pub enum Output {
         /// The sink.
         sink: NodeId,
     },
+}
+
+/// Epochs to renew, by the route to their node.
+pub(super) type Renewals = BTreeMap<Vec<NodeId>, Vec<Epoch>>;
+
+/// The actions that the driver has not taken yet.
+#[derive(Debug, Default)]
+pub(super) struct Outputs(VecDeque<Output>);
+
+impl Outputs {
+    pub(super) fn push(&mut self, output: Output) {
+        self.0.push_back(output);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Output> {
+        self.0.pop_front()
+    }
+
+    /// Requests plans for these sinks, unless they are requested already.
+    pub(super) fn request(&mut self, sinks: impl Iterator<Item = NodeId>) {
+        let requested = self.0.iter().filter_map(|output| match output {
+            Output::PlanWanted { sink } => Some(*sink),
+            _ => None,
+        });
+        let requested: BTreeSet<NodeId> = requested.collect();
+        let wanted = sinks.filter(|sink| !requested.contains(sink));
+        self.0
+            .extend(wanted.map(|sink| Output::PlanWanted { sink }));
+    }
+
+    /// Requests plans for these sinks, that of the silent node last: if it is alive after all, it
+    /// is grafted on the new plans of the others.
+    pub(super) fn request_around(&mut self, silent: NodeId, sinks: &BTreeSet<NodeId>) {
+        let others = sinks.iter().filter(|sink| **sink != silent);
+        self.request(others.copied());
+        self.request(sinks.get(&silent).copied().into_iter());
+    }
+
+    pub(super) fn renew(&mut self, renewals: Renewals) {
+        let renewals = renewals.into_iter();
+        self.0
+            .extend(renewals.map(|(route, epochs)| Output::Renew { epochs, route }));
+    }
 }

@@ -9,7 +9,7 @@
 use thalweg_base::id::Epoch;
 use thalweg_base::time::{Duration, Instant};
 
-use super::{Output, RETRY, Session};
+use super::RETRY;
 
 /// Minimum interval between two keys of a stream. Revocations in between wait for the next, so that
 /// a hundred at once cause two rounds of plans instead of a hundred.
@@ -19,36 +19,47 @@ pub const REKEY_MIN: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct Rekey {
     /// When the next key is to be drawn, if it is.
-    pub(super) due: Option<Instant>,
+    due: Option<Instant>,
     /// The earliest time of the next key.
     next: Instant,
     /// The first plan with the present key.
-    pub(super) first: Epoch,
+    first: Epoch,
 }
 
-impl Session {
-    /// Handles the exposure of the key to a node without the right to it: another is requested.
-    pub fn handle_exposed(&mut self, now: Instant) {
-        self.due = None;
-        let due = self.rekey.next.max(now);
-        self.rekey.due.get_or_insert(due);
+impl Rekey {
+    /// Handles the exposure of the key to a node without the right to it.
+    pub(super) fn handle_exposed(&mut self, now: Instant) {
+        let due = self.next.max(now);
+        self.due.get_or_insert(due);
     }
 
-    /// Handles a new key: every sink is replanned. Returns the first plan that uses it.
-    pub fn handle_key(&mut self, now: Instant) -> Epoch {
-        self.due = None;
-        self.rekey.due = None;
-        self.rekey.next = now + REKEY_MIN;
-        self.rekey.first = Epoch(self.epoch_last + 1);
-        self.request_plans(|_, _| true);
-        self.rekey.first
+    /// Handles a new key, which all plans from this one on use.
+    pub(super) fn handle_key(&mut self, first: Epoch, now: Instant) {
+        *self = Self {
+            due: None,
+            next: now + REKEY_MIN,
+            first,
+        };
     }
 
-    /// Requests a key that is due, and again after [`RETRY`] if it could not be drawn.
-    pub(super) fn handle_rekey_timeout(&mut self, now: Instant) {
-        if let Some(due) = self.rekey.due.as_mut().filter(|due| **due <= now) {
-            *due = now + RETRY;
-            self.outputs.push_back(Output::KeyWanted);
-        }
+    /// Handles the end of the stream: no key is drawn any more.
+    pub(super) fn handle_close(&mut self) {
+        self.due = None;
+    }
+
+    /// Returns whether to request a key now; it is due again after [`RETRY`] if it could not be drawn.
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
+        let due = self.due.as_mut().filter(|due| **due <= now);
+        due.map(|due| *due = now + RETRY).is_some()
+    }
+
+    /// Returns when the next key is to be drawn, if it is.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Returns the first plan with the present key.
+    pub(super) fn first(&self) -> Epoch {
+        self.first
     }
 }

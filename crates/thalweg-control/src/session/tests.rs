@@ -8,6 +8,7 @@ use thalweg_base::id::{Epoch, NodeId};
 use thalweg_base::time::{Duration, Instant};
 
 use super::look::{LOOK_PACE, SINKS_FEW};
+use super::path::Path;
 use super::{DEPLOY_MAX, Feed, LEASE, Output, Part, RENEW, RENEW_GRID, RESEND, RETRY, Session};
 
 /// No plan has ADUs in flight.
@@ -567,4 +568,20 @@ fn healthy_sinks_replan_at_limited_pace() {
         session.handle_timeout(NOTHING, due + Duration::from_nanos(1));
         assert_eq!(wanted(&mut session), [], "once for all changes");
     }
+}
+
+#[test]
+fn broken_hop_outlasts_suspicion() {
+    let mut path = Path::new(parts("null"));
+    assert!(!path.handle_leave(SINK), "nothing leads on from a sink");
+    assert!(path.handle_leave(RELAY) && path.has_leaver());
+    let until = Instant::ZERO + RENEW;
+    assert!(!path.handle_suspect(SINK, RELAY, until), "no such hop");
+    assert!(path.handle_suspect(RELAY, SINK, until));
+    assert!(path.is_suspect(Instant::ZERO) && !path.is_suspect(until));
+    path.handle_change(|from, _| from != RELAY);
+    path.handle_change(|_, _| true);
+    assert!(path.is_doubted() && path.is_whole_to(1) && !path.is_whole_to(2));
+    path.renew();
+    assert!(!path.is_doubted());
 }

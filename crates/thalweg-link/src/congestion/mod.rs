@@ -19,6 +19,10 @@
 //! such a flow sees the queue empty now and then, it treats delay as jitter (`phase`). Where
 //! packets overtake each other, every flow can measure the jitter (`order`).
 //!
+//! The controller joins the owners of what it knows: the path (`measured`), what limited the sender
+//! (`rounds`), what the drains found (`rivals`), an outage to come back from (`outage`), and the
+//! losses. Only the phase and its window are its own.
+//!
 //! *What it does not do.* It detects no losses, sends nothing and paces nothing: the transport
 //! does, by [`Controller::window`] and [`Controller::pacing_rate`].
 //!
@@ -33,27 +37,31 @@ mod drain;
 mod estimate;
 mod ledger;
 mod losses;
+mod measured;
 mod memory;
 mod order;
 mod outage;
 mod phase;
+mod rivals;
+mod rounds;
 mod serial;
 #[cfg(test)]
 mod tests;
 
 pub use self::algorithm::{Algorithm, UnknownAlgorithm};
 use self::cubic::Cubic;
-use self::delay::Delay;
-use self::drain::Floors;
-use self::estimate::{ROUNDS, Rates, Reported};
+use self::estimate::Reported;
 use self::ledger::SentPackets;
 use self::losses::Losses;
+use self::measured::Measured;
 pub use self::memory::{Carried, Memory};
+use self::outage::Outage;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::{Bitrate, DataSize};
 
 use self::phase::Phase;
-use self::serial::Serial;
+use self::rivals::Rivals;
+use self::rounds::Rounds;
 
 /// Initial window, in packets: RFC 9002 §7.2.
 const PACKETS_START: u64 = 10;
@@ -64,25 +72,12 @@ const PACKETS_MIN: u64 = 2;
 /// The largest window: 1 Gbit/s over half a second.
 pub const WINDOW_MAX: DataSize = DataSize::from_kib(64 << 10);
 
-/// Packet sizes in bytes: from the minimum of RFC 9000 §14 to what a UDP datagram carries.
-const PACKET_BYTES: core::ops::RangeInclusive<u64> = 1_200..=65_527;
-
 /// Largest pacing rate: above it timers are coarser than packets.
 const PACING_MAX: Bitrate = Bitrate::from_kbps(400_000_000);
 
 /// Base round trip up to which nothing is paced: QUIC sends such a window in one burst on a fast
 /// line anyway.
 const UNPACED: Duration = Duration::from_millis(2);
-
-/// How long a receiver may delay the acknowledgement of a single packet (`max_ack_delay`): RFC 9000
-/// §13.2.1.
-const ACK_DELAY_MAX: Duration = Duration::from_millis(25);
-
-/// One round trip in this many may be filled with probes.
-const PROBE_ROUNDS: u64 = 4;
-
-/// Rounds after an app-limited round in which the flow still counts as app-limited.
-const APP_LIMITED_ROUNDS: u64 = 24;
 
 /// Minimum unused window for a round to count as app-limited: packets, and a share of the window. A
 /// sender that is woken late may leave a few packets unused without being app-limited.
@@ -129,93 +124,48 @@ pub enum CongestionEvent {
 /// The congestion controller of one path.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    packet: u64,
     window: f64,
     phase: Phase,
     sent_packets: SentPackets,
-    delay: Delay,
-    serial: Serial,
-    rates: Rates,
-    reported: Reported,
+    path: Measured,
+    rounds: Rounds,
     losses: Losses,
-    floors: Floors,
-    /// Drains out of `Quiet` in a row that found no competing flow.
-    alone_drains: u32,
-    /// The rate at which a slow line delivered when a drain found no competing flow; zero if
-    /// unknown.
-    rate_alone: Bitrate,
-    /// The greatest recent rate when three or more drains in a row had found no competing flow;
-    /// zero otherwise.
-    rate_uncontended: Bitrate,
-    /// Drains in a row that left `Compete` although other flows were still there.
-    wrong_exits: u32,
-    /// Drains in a row that took out too little to decide.
-    unclear: u32,
-    /// When `Compete` was last left, and the window then, in bytes.
-    compete_exit: Option<(Instant, f64)>,
-    rounds: u64,
-    /// The last round in which the window limited the sender.
-    cwnd_limited_round: Option<u64>,
-    /// The last round in which the sender was app-limited.
-    app_limited_round: Option<u64>,
-    /// The round in which the start phase ended.
-    started: u64,
+    rivals: Rivals,
+    outage: Outage,
     /// The largest window that sufficed (was not filled) since a queue was last seen, in bytes.
     ample_window: f64,
-    /// The peak of bytes in flight, in this round and the one before.
-    peaks: [u64; 2],
     /// Losses of packets sent up to then belong to a reduction that was already made.
     recovery: Option<Instant>,
-    /// What the path carried before an outage, until a round trip shows whether it is still the
-    /// same path.
-    before_outage: Option<Carried>,
     /// Window and CUBIC state before the last reduction, in case its losses turn out to be
     /// spurious.
     undo: Option<(f64, Option<Cubic>)>,
+    reported: Reported,
     reported_mode: Mode,
     sendable_event: Option<Bitrate>,
     /// Packets acknowledged in this batch.
     batch: u32,
-    /// How long the last acknowledgement may have been delayed for a second packet: zero for a
-    /// batch of several, `NEVER` for a single packet that left nothing in flight: its delay is
-    /// then unknown.
-    ack_delay: Duration,
 }
 
 impl Controller {
     /// Returns the controller of a new path with this packet size.
     pub fn new(packet: DataSize) -> Self {
-        let packet = packet_bytes(packet);
+        let path = Measured::new(packet);
         Self {
-            packet,
-            window: (PACKETS_START * packet) as f64,
+            window: (PACKETS_START * path.packet()) as f64,
             phase: Phase::Start,
             sent_packets: SentPackets::default(),
-            delay: Delay::default(),
-            serial: Serial::default(),
-            rates: Rates::default(),
-            reported: Reported::default(),
+            path,
+            rounds: Rounds::default(),
             losses: Losses::default(),
-            floors: Floors::default(),
-            alone_drains: 0,
-            rate_alone: Bitrate::ZERO,
-            rate_uncontended: Bitrate::ZERO,
-            wrong_exits: 0,
-            unclear: 0,
-            compete_exit: None,
-            rounds: 0,
-            cwnd_limited_round: None,
-            app_limited_round: None,
-            started: 0,
+            rivals: Rivals::default(),
+            outage: Outage::default(),
             ample_window: 0.0,
-            peaks: [0; 2],
             recovery: None,
-            before_outage: None,
             undo: None,
+            reported: Reported::default(),
             reported_mode: Mode::Start,
             sendable_event: None,
             batch: 0,
-            ack_delay: Duration::ZERO,
         }
     }
 
@@ -233,13 +183,13 @@ impl Controller {
     /// Handles an ack-eliciting packet that was sent.
     pub fn handle_sent(&mut self, now: Instant, number: u64, size: DataSize) {
         self.sent_packets.handle_sent(now, number, size);
-        self.peaks[0] = self.peaks[0].max(self.sent_packets.in_flight());
+        self.rounds.handle_in_flight(self.sent_packets.in_flight());
     }
 
     /// Handles that the sender is cwnd-limited: the window, and nothing else, keeps it from
     /// sending.
     pub fn handle_full(&mut self) {
-        self.cwnd_limited_round = Some(self.rounds);
+        self.rounds.handle_full();
     }
 
     /// Handles the acknowledgement of one packet; [`Controller::handle_acks_end`] follows the last
@@ -255,51 +205,35 @@ impl Controller {
     pub fn handle_acks_end(&mut self, now: Instant, in_flight: DataSize, app_limited: bool) {
         self.sent_packets.handle_in_flight(in_flight);
         let sample = self.sent_packets.end_batch(now);
-        // A receiver acknowledges every second packet at once; a single one may have waited (RFC
-        // 9000 §13.2.1).
-        self.ack_delay = match core::mem::take(&mut self.batch) {
-            1 if self.sent_packets.in_flight() == 0 => Duration::NEVER,
-            1 => ACK_DELAY_MAX,
-            _ => Duration::ZERO,
-        };
+        let acks = core::mem::take(&mut self.batch);
+        self.path.handle_batch(acks, self.sent_packets.in_flight());
         if app_limited {
             self.sent_packets.handle_app_limited();
         }
         let Some(sample) = sample else {
             return;
         };
-        self.delay.handle_sample(now, sample.rtt, sample.rtt_max);
-        self.delay.handle_late(self.sent_packets.late());
+        let (late, was_full) = (self.sent_packets.late(), self.rounds.was_full());
+        self.path.handle_sample(now, &sample, late, was_full);
         // Bytes in flight before this batch: the window's use is judged by those.
         let before = self
             .sent_packets
             .in_flight()
             .saturating_add(sample.acked.as_bytes());
-        let least = (GAP_PACKETS * self.packet) as f64;
+        let least = (GAP_PACKETS * self.path.packet()) as f64;
         // While draining, the small window leaves room by intent.
         let is_draining = self.mode() == Mode::Drain;
         if app_limited
             && !is_draining
             && self.window - before as f64 >= least.max(self.window * GAP_SHARE)
         {
-            self.app_limited_round = Some(self.rounds);
-        }
-        // Once the window was full, packets wait for each other and their round trips say nothing
-        // of serialization.
-        if self.cwnd_limited_round.is_none() {
-            self.serial.handle_sample(sample.rtt_max, sample.size);
-        }
-        if let Some(rate) = sample.rate {
-            self.rates.handle_sample(rate, sample.app_limited);
-            self.serial.handle_rate(rate);
+            self.rounds.handle_app_limited();
         }
         self.advance(now, &sample);
         if sample.ends_round {
-            self.rounds += 1;
-            self.rates.handle_round();
+            self.rounds.handle_round(self.sent_packets.in_flight());
+            self.path.handle_round();
             self.losses.handle_round();
-            self.delay.handle_round();
-            self.peaks = [self.sent_packets.in_flight(), self.peaks[0]];
         }
         if let Some(rate) = self
             .reported
@@ -347,7 +281,7 @@ impl Controller {
 
     /// Handles a change of the packet size.
     pub fn handle_packet_size(&mut self, packet: DataSize) {
-        self.packet = packet_bytes(packet);
+        self.path.handle_packet_size(packet);
         self.set_window(self.window);
     }
 
@@ -362,9 +296,9 @@ impl Controller {
     /// unused on average, and then sends one packet for two acknowledged ones. A drain counts in
     /// bytes, so it keeps to the window.
     pub fn brim(&self) -> DataSize {
-        let is_small = self.window < (OVERRUN_PACKETS * self.packet) as f64;
+        let is_small = self.window < (OVERRUN_PACKETS * self.path.packet()) as f64;
         if is_small && self.mode() == Mode::Quiet {
-            DataSize::from_bytes(self.packet - 1)
+            DataSize::from_bytes(self.path.packet() - 1)
         } else {
             DataSize::ZERO
         }
@@ -376,10 +310,10 @@ impl Controller {
     /// Units   bit/s, at least one packet a second
     /// Source  docs/concepts/congestion.md "Short paths"
     pub fn pacing_rate(&self) -> Option<Bitrate> {
-        if !self.delay.is_known() {
+        if !self.path.delay().is_known() {
             return None;
         }
-        if self.delay.base() <= UNPACED {
+        if self.path.delay().base() <= UNPACED {
             // A window leaves within such a short round trip. Longer samples come from busy
             // machines, and are no reason to send each packet by itself.
             return Some(PACING_MAX);
@@ -390,7 +324,7 @@ impl Controller {
             return None;
         }
         let rate = self.window * 8.0 * self.pacing_gain() / self.pacing_time().as_secs_f64();
-        let least = DataSize::from_bytes(self.packet) / Duration::from_secs(1);
+        let least = DataSize::from_bytes(self.path.packet()) / Duration::from_secs(1);
         Some(Bitrate::from_bps(rate as u64).clamp(least, PACING_MAX))
     }
 
@@ -400,12 +334,13 @@ impl Controller {
     /// The window per round trip, bounded by the measured delivery rate. A flow that was never
     /// cwnd-limited has no delivery rate of the path, only the first.
     pub fn sendable(&self) -> Bitrate {
-        if !self.delay.is_known() {
+        if !self.path.delay().is_known() {
             return Bitrate::ZERO;
         }
-        let window = DataSize::from_bytes(self.window_after_drain() as u64) / self.delay.standing();
-        match self.rates.over(ROUNDS) {
-            rate if rate > Bitrate::ZERO && self.cwnd_limited_round.is_some() => window.min(rate),
+        let window =
+            DataSize::from_bytes(self.window_after_drain() as u64) / self.path.delay().standing();
+        match self.path.rate() {
+            rate if rate > Bitrate::ZERO && self.rounds.was_full() => window.min(rate),
             _ => window,
         }
     }
@@ -416,11 +351,10 @@ impl Controller {
     /// window itself, while a queue stands, or after a loss. Fill it with something useful:
     /// redundancy, ADUs of low importance.
     pub fn probe_size(&self) -> DataSize {
-        let is_probing_round = self.rounds.is_multiple_of(PROBE_ROUNDS);
         let is_uncongested = matches!(self.phase, Phase::Start | Phase::Quiet(_))
-            && self.delay.queueing() <= self.quiet_limit()
+            && self.path.delay().queueing() <= self.path.quiet_limit()
             && !self.losses.is_recent();
-        if self.delay.is_known() && is_probing_round && is_uncongested {
+        if self.path.delay().is_known() && self.rounds.is_for_probes() && is_uncongested {
             self.window() - DataSize::from_bytes(self.sent_packets.in_flight())
         } else {
             DataSize::ZERO
@@ -429,7 +363,7 @@ impl Controller {
 
     /// Returns the standing queueing delay.
     pub fn queueing(&self) -> Duration {
-        self.delay.queueing()
+        self.path.delay().queueing()
     }
 
     /// Returns the current phase.
@@ -446,31 +380,46 @@ impl Controller {
         self.sendable_event.take().map(CongestionEvent::Sendable)
     }
 
+    /// Returns what the path carries, or carried before an outage that is not over; `None` before
+    /// the first sample.
+    ///
+    /// In competition a part of the window lies in a queue that will be gone, so there the bytes
+    /// delivered in a round trip count.
+    pub fn to_keep(&self) -> Option<Carried> {
+        if !self.path.delay().is_known() {
+            return None;
+        }
+        let rtt = self.path.delay().base();
+        if let Some(before) = self.outage.remembered(rtt, &self.path) {
+            return Some(before);
+        }
+        let validated_window = DataSize::from_bytes(self.validated_window() as u64);
+        let window = match self.mode() {
+            // Nothing has contradicted it yet: a link that is lost again and again while idle
+            // forgets nothing.
+            Mode::Start => self.window(),
+            Mode::Quiet | Mode::Drain => validated_window,
+            // The rest of the window lies in a queue that will be gone.
+            Mode::Compete => validated_window.min(self.path.rate() * rtt),
+        };
+        Some(Carried { window, rtt })
+    }
+
+    /// Handles what an earlier connection measured of possibly the same path; ignored once this one
+    /// has left its start.
+    pub fn handle_kept(&mut self, carried: Carried) {
+        // Losses so far do not count: this connection was dialled while the line was out.
+        if self.mode() == Mode::Start && self.outage.recall(carried, &self.path) {
+            // The base may be known already, and show that the path is as long as before.
+            if self.path.delay().is_known() {
+                self.resume(self.path.delay().base());
+            }
+        }
+    }
+
     fn set_window(&mut self, bytes: f64) {
-        let least = (PACKETS_MIN * self.packet) as f64;
+        let least = (PACKETS_MIN * self.path.packet()) as f64;
         // `max` first: it turns NaN into the minimum.
         self.window = bytes.max(least).min(WINDOW_MAX.as_bytes() as f64);
     }
-
-    /// Returns whether the sender was cwnd-limited in this round or the last.
-    fn is_cwnd_limited(&self) -> bool {
-        self.cwnd_limited_round
-            .is_some_and(|round| round.saturating_add(1) >= self.rounds)
-    }
-
-    /// Returns whether the sender was app-limited in the last rounds.
-    fn is_app_limited(&self) -> bool {
-        self.app_limited_round
-            .is_some_and(|round| round.saturating_add(APP_LIMITED_ROUNDS) > self.rounds)
-    }
-
-    /// Returns the peak of bytes in flight over the last two rounds.
-    fn peak_in_flight(&self) -> f64 {
-        self.peaks[0].max(self.peaks[1]) as f64
-    }
-}
-
-fn packet_bytes(packet: DataSize) -> u64 {
-    let bytes = packet.as_bytes();
-    bytes.clamp(*PACKET_BYTES.start(), *PACKET_BYTES.end())
 }

@@ -19,44 +19,62 @@
 use thalweg_base::time::Duration;
 use thalweg_base::units::DataSize;
 
-use super::{ACK_DELAY_MAX, Carried, Controller};
+use super::measured::Measured;
+use super::memory::Carried;
 
-impl Controller {
-    /// Remembers the window of a path in persistent congestion.
-    pub(super) fn remember(&mut self) {
-        let before = self
-            .before_outage
-            .map_or(DataSize::ZERO, |before| before.window);
+/// Most packets that a new connection restores: what a video of 1.5 Mbit/s has in flight on a line
+/// of 300 ms. On a line that came back with 1 Mbit/s they are a queue of half a second at most,
+/// once.
+const RESUMED_PACKETS_MAX: u64 = 40;
+
+/// What the path carried before an outage, or for an earlier connection, until a round trip shows
+/// whether it is still the same path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outage {
+    before: Option<Carried>,
+}
+
+impl Outage {
+    /// Handles persistent congestion on a path with this validated window, in bytes.
+    pub(super) fn begin(&mut self, window: f64, path: &Measured) {
+        let before = self.before.map_or(DataSize::ZERO, |before| before.window);
         // The larger of both: repeated timeouts within one outage must not shrink the memory.
-        self.before_outage = Some(Carried {
-            window: DataSize::from_bytes(self.validated_window() as u64).max(before),
-            rtt: self.delay.base(),
+        self.before = Some(Carried {
+            window: DataSize::from_bytes(window as u64).max(before),
+            rtt: path.delay().base(),
         });
     }
 
-    /// Restores the remembered window, if this round trip shows the same path without a queue.
-    pub(super) fn resume(&mut self, rtt: Duration) {
-        if let Some(before) = self
-            .before_outage
-            .filter(|before| self.is_as_long(before, rtt))
-        {
-            self.before_outage = None;
-            self.set_window(self.window.max(before.window.as_bytes() as f64));
+    /// Handles what an earlier connection measured; ignored if there was an outage since. Returns
+    /// whether it is remembered.
+    pub(super) fn recall(&mut self, carried: Carried, path: &Measured) -> bool {
+        if self.before.is_some() {
+            return false;
         }
+        let most = DataSize::from_bytes(RESUMED_PACKETS_MAX * path.packet());
+        self.before = Some(Carried {
+            window: carried.window.min(most),
+            ..carried
+        });
+        true
     }
 
-    /// Returns whether this round trip may be that of the remembered path, without a queue.
-    pub(super) fn is_as_long(&self, before: &Carried, rtt: Duration) -> bool {
-        let usual = before.rtt + self.delay.slack() + self.ack_delay.min(ACK_DELAY_MAX);
-        let limit = self.quiet_limit();
-        // A shorter path is another path, too.
-        rtt.saturating_sub(usual) <= limit && before.rtt.saturating_sub(rtt) <= limit
+    /// Handles a window that this connection has found itself.
+    pub(super) fn forget(&mut self) {
+        self.before = None;
     }
 
-    /// Returns the window as far as it was validated by bytes in flight, half of it at least (cf.
-    /// RFC 7661).
-    pub(super) fn validated_window(&self) -> f64 {
-        let window = self.window_after_drain();
-        self.peak_in_flight().max(window / 2.0).min(window)
+    /// Returns the remembered window in bytes, once, if this round trip shows the same path without
+    /// a queue.
+    pub(super) fn resume(&mut self, rtt: Duration, path: &Measured) -> Option<f64> {
+        let before = self.remembered(rtt, path)?;
+        self.before = None;
+        Some(before.window.as_bytes() as f64)
+    }
+
+    /// Returns what is remembered, if this round trip may be that of the remembered path.
+    pub(super) fn remembered(&self, rtt: Duration, path: &Measured) -> Option<Carried> {
+        self.before
+            .filter(|before| path.is_as_long(before.rtt, rtt))
     }
 }

@@ -26,13 +26,13 @@
 use thalweg_base::time::Duration;
 use thalweg_base::units::{Bitrate, DataSize};
 
-use super::copa::DELTA;
-use super::{Controller, PACKET_BYTES};
-
 /// Least extra delay of a large packet for which an estimate is given.
 const SLOW_MIN: Duration = Duration::from_millis(50);
 
-/// A packet of at most this part of the minimum packet size is small.
+/// The minimum packet size in bytes (RFC 9000 §14), above which a packet is large.
+const PACKET_BYTES_MIN: u64 = 1_200;
+
+/// A packet of at most this part of it is small.
 const SMALL_PART: u64 = 3;
 
 /// An estimate is refuted by a delivery rate above this multiple of it: the large packet may have
@@ -52,9 +52,9 @@ impl Serial {
         let size = size.as_bytes();
         // Sizes between small and large are ambiguous: a handshake's packets are answered by others
         // as large.
-        let kept = if size > *PACKET_BYTES.start() {
+        let kept = if size > PACKET_BYTES_MIN {
             &mut self.large
-        } else if size <= *PACKET_BYTES.start() / SMALL_PART {
+        } else if size <= PACKET_BYTES_MIN / SMALL_PART {
             &mut self.small
         } else {
             return;
@@ -79,23 +79,5 @@ impl Serial {
         let ((short, small), (long, large)) = (self.small?, self.large?);
         let time = long.saturating_sub(short);
         (time >= SLOW_MIN).then(|| DataSize::from_bytes(large - small) / time)
-    }
-}
-
-impl Controller {
-    /// Returns the window for a line that is known to be slow and was never full: its
-    /// bandwidth-delay product and Copa's queue, in bytes.
-    pub(super) fn known_window(&self) -> Option<f64> {
-        let rate = self.serial.rate()?;
-        Some(self.bdp(rate) + self.packet as f64 / DELTA)
-    }
-
-    /// Returns the rate of a slow line for a flow alone: as drains measured it, or as estimated
-    /// before the window was full; zero if unknown.
-    pub(super) fn known_rate(&self) -> Bitrate {
-        match self.rate_alone {
-            Bitrate::ZERO => self.serial.rate().unwrap_or(Bitrate::ZERO),
-            rate => rate,
-        }
     }
 }

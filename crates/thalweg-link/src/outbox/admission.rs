@@ -9,7 +9,7 @@
 //! *Sources.* RFC 8290 §4.1 for dropping from the longest queue.
 
 use thalweg_base::event::DropCause;
-use thalweg_base::time::{Duration, Instant};
+use thalweg_base::time::Instant;
 use thalweg_base::units::DataSize;
 
 use super::slab::{Slot, State};
@@ -29,14 +29,11 @@ impl Outbox {
             return Err(Refused::Expired { late });
         }
         let size = DataSize::from_bytes(entry.bytes as u64);
-        if let Some(ceiling) = self.ceiling
-            && !entry.deadline.is_never()
+        // Late even alone on the fastest path that may be expected.
+        if let Some(carried) = self.promise.carried_until(entry.deadline, now)
+            && size > carried
         {
-            let carried = ceiling * entry.deadline.saturating_since(now);
-            // Late even alone on the fastest path that may be expected.
-            if size > carried {
-                return Err(Refused::Oversized { size, carried });
-            }
+            return Err(Refused::Oversized { size, carried });
         }
         self.check_base(flow, entry)?;
         let overflow = Refused::Overflow {
@@ -47,12 +44,12 @@ impl Outbox {
         let bytes = u32::try_from(entry.bytes).map_err(|_| overflow)?;
         let slot = Slot {
             flow,
-            flow_generation: self.flows[flow as usize].generation,
+            flow_generation: self.flows[flow].generation,
             importance: entry.importance.0,
             bytes,
             available: u32::try_from(entry.available_bytes).map_or(bytes, |b| b.min(bytes)),
             deadline: entry.deadline,
-            send_by: self.send_by(now, entry.deadline),
+            send_by: self.promise.send_by(now, entry.deadline),
             sequence: entry.sequence.0,
             base: entry.depends_on.map(|base| base.0),
             ..Slot::default()
@@ -65,18 +62,9 @@ impl Outbox {
         Ok(slot)
     }
 
-    fn send_by(&self, now: Instant, deadline: Instant) -> Instant {
-        if deadline.is_never() {
-            return deadline;
-        }
-        // The transit time is half a round trip; an asymmetric path may have less in this direction.
-        let quarter = Duration::from_nanos(deadline.saturating_since(now).as_nanos() / 4);
-        deadline - self.transit.min(quarter)
-    }
-
     fn check_base(&self, flow: u32, entry: &Entry) -> Result<(), Refused> {
         match entry.depends_on {
-            Some(base) if self.flows[flow as usize].lost.contains(base.0) => {
+            Some(base) if self.flows[flow].lost.contains(base.0) => {
                 Err(Refused::Dependant { base })
             }
             _ => Ok(()),
@@ -97,8 +85,8 @@ impl Outbox {
                 // Dropped ADUs that are not yet polled keep their slots, which are bounded as well.
                 return self.slab.used() < 2 * self.settings.adus_max;
             }
-            let victim = self.largest_flow(slot.flow, bytes, is_full);
-            let flow = &mut self.flows[victim as usize];
+            let victim = self.flows.largest(slot.flow, bytes, is_full);
+            let flow = &mut self.flows[victim];
             let Some((key, last)) = flow.queue.last(&self.slab) else {
                 return false;
             };
@@ -110,31 +98,6 @@ impl Outbox {
         }
     }
 
-    /// Returns the flow that would hold most for its weight, counting the new ADU; in a tie, that
-    /// ADU's own flow.
-    fn largest_flow(&self, arriving: u32, bytes: u64, by_number: bool) -> u32 {
-        let held = |index: u32| {
-            let flow = &self.flows[index as usize];
-            let comes = u64::from(index == arriving);
-            let held = if by_number {
-                flow.queue.len() as u64 + comes
-            } else {
-                flow.bytes + comes * bytes
-            };
-            (held, u64::from(flow.weight.get()))
-        };
-        let mut largest_flow = (arriving, held(arriving));
-        for index in 0..self.flows.len() as u32 {
-            let (held, weight) = held(index);
-            let (most, its_weight) = largest_flow.1;
-            // held / weight > most / its_weight, without a division.
-            if u128::from(held) * u128::from(its_weight) > u128::from(most) * u128::from(weight) {
-                largest_flow = (index, (held, weight));
-            }
-        }
-        largest_flow.0
-    }
-
     pub(super) fn insert(&mut self, mut slot: Slot) -> Ticket {
         let (flow_index, sequence, base) = (slot.flow, slot.sequence, slot.base);
         slot.state = State::Queued;
@@ -142,7 +105,7 @@ impl Outbox {
         slot.arrival = self.version;
         self.live += 1;
         self.queued_bytes += u64::from(slot.bytes);
-        let flow = &mut self.flows[flow_index as usize];
+        let flow = &mut self.flows[flow_index];
         flow.bytes += u64::from(slot.bytes);
         // Another copy of a lost ADU: its dependants are useful again.
         flow.lost.remove(sequence);

@@ -5,7 +5,7 @@
 //! with what the driver knows besides.
 //!
 //! *What it does not do.* It knows no age: a slot does not store when it was filled. The first
-//! deadline is [`Outbox::poll_timeout`].
+//! deadline is [`Outbox::poll_timeout`](super::Outbox::poll_timeout).
 //!
 //! *Sources.* docs/concepts/outbox.md §5.
 
@@ -19,8 +19,9 @@ use thalweg_base::histogram::Percentiles;
 use thalweg_base::id::{Epoch, StreamId};
 use thalweg_base::units::{Bitrate, DataSize};
 
-use super::slab::State;
-use super::{FlowId, Outbox};
+use super::FlowId;
+use super::flows::Flows;
+use super::slab::{Slab, State};
 
 /// Number of bands of importance.
 pub const BANDS: usize = 8;
@@ -107,17 +108,13 @@ impl AddAssign for Waiting {
     }
 }
 
-impl Outbox {
-    /// Counts what is queued now.
-    ///
-    /// ADUs handed over whole and not acknowledged are not counted, though they are in [`Outbox::len`].
-    ///
-    /// Cost    O(slots) for as many as were ever in use at once, 3 ns each; two allocations for the flows
-    pub fn census(&self) -> Census {
-        let mut census = Census::default();
-        let mut by_flow = alloc::vec![Waiting::default(); self.flows.len()];
-        for index in self.slab.live() {
-            let slot = &self.slab[index];
+impl Census {
+    /// Counts what is queued in these slots, of these flows.
+    pub(super) fn of(slab: &Slab, flows: &Flows) -> Self {
+        let mut census = Self::default();
+        let mut by_flow = alloc::vec![Waiting::default(); flows.iter().count()];
+        for index in slab.live() {
+            let slot = &slab[index];
             // Departed ADUs wait for an acknowledgement, not for the path.
             if slot.state != State::Queued {
                 continue;
@@ -130,11 +127,11 @@ impl Outbox {
             census.by_importance[band(Importance(slot.importance))] += waiting;
             by_flow[slot.flow as usize] += waiting;
         }
-        let flows = self.flows.iter().zip(by_flow).enumerate();
-        let open = flows.filter(|(_, (flow, _))| flow.is_open);
+        let all = flows.iter().zip(by_flow).enumerate();
+        let open = all.filter(|(_, (flow, _))| flow.is_open());
         census.flows = open
             .map(|(index, (flow, waiting))| FlowCensus {
-                flow: self.flow_id(index as u32),
+                flow: flows.id(index as u32),
                 weight: flow.weight,
                 waiting,
             })

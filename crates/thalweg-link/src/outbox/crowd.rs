@@ -16,54 +16,63 @@
 use thalweg_base::event::DropCause;
 use thalweg_base::units::DataSize;
 
-use super::slab::State;
-use super::{Outbox, Refused};
+use super::Refused;
+use super::family::Lost;
+use super::slab::{Slot, State};
 
 /// Bytes crowded out, and the present lack of credit.
 #[derive(Debug, Default)]
 pub(super) struct CrowdedOut {
-    /// Bytes since the last call of [`Outbox::take_crowded_out`].
+    /// Bytes since the last call of [`CrowdedOut::take`].
     bytes: u64,
     /// Whether the last poll for a chunk found one and no credit for it.
-    pub(super) lacks_credit: bool,
+    lacks_credit: bool,
 }
 
-impl Outbox {
-    /// Returns how many bytes were dropped since the last call that a faster path would have carried.
-    pub fn take_crowded_out(&mut self) -> DataSize {
-        DataSize::from_bytes(core::mem::take(&mut self.crowd.bytes))
+impl CrowdedOut {
+    /// Handles a poll for a chunk: whether it found one, and no credit for it.
+    pub(super) fn handle_poll(&mut self, lacks_credit: bool) {
+        self.lacks_credit = lacks_credit;
     }
 
-    /// Counts an ADU that is about to be dropped.
-    pub(super) fn crowd_out(&mut self, index: u32, cause: DropCause) {
-        let slot = &self.slab[index];
+    /// Handles that there is no chunk.
+    pub(super) fn handle_idle(&mut self) {
+        self.lacks_credit = false;
+    }
+
+    /// Returns how many bytes were dropped since the last call that a faster path would have carried.
+    pub(super) fn take(&mut self) -> DataSize {
+        DataSize::from_bytes(core::mem::take(&mut self.bytes))
+    }
+
+    /// Counts an ADU that is about to be dropped, of a flow that has lost these.
+    pub(super) fn count_dropped(&mut self, slot: &Slot, lost: &mut Lost, cause: DropCause) {
         // An ADU handed over whole may have arrived.
         if slot.state == State::Queued {
             let left = u64::from(slot.bytes - slot.sent);
-            self.count_crowded(slot.flow, cause, left, slot.sendable().is_some());
+            self.count(lost, cause, left, slot.sendable().is_some());
         }
     }
 
     /// Counts an ADU that is refused.
-    pub(super) fn crowd_out_refused(&mut self, flow: u32, refused: &Refused, bytes: usize) {
+    pub(super) fn count_refused(&mut self, refused: &Refused, lost: &mut Lost, bytes: usize) {
         // An ADU that arrives after its deadline was late before this hop.
         let could_go = !matches!(refused, Refused::Expired { .. });
-        self.count_crowded(flow, refused.drop_cause(), bytes as u64, could_go);
+        self.count(lost, refused.drop_cause(), bytes as u64, could_go);
     }
 
-    fn count_crowded(&mut self, flow: u32, cause: DropCause, bytes: u64, could_go: bool) {
-        let lost = &mut self.flows[flow as usize].lost;
+    fn count(&mut self, lost: &mut Lost, cause: DropCause, bytes: u64, could_go: bool) {
         // A dependant shares the fate of its base; the flow remembers only the last base's.
         lost.was_crowded_out = match cause {
             DropCause::Dependant => lost.was_crowded_out,
             DropCause::Expired
             | DropCause::Preempted
             | DropCause::Oversized
-            | DropCause::Overflow => could_go && self.crowd.lacks_credit,
+            | DropCause::Overflow => could_go && self.lacks_credit,
             _ => false,
         };
         if lost.was_crowded_out {
-            self.crowd.bytes = self.crowd.bytes.saturating_add(bytes);
+            self.bytes = self.bytes.saturating_add(bytes);
         }
     }
 }

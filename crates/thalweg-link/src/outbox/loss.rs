@@ -35,7 +35,7 @@ impl Outbox {
         if self.families.has_adu(flow, sequence) {
             return;
         }
-        self.flows[flow as usize].lost.add(sequence);
+        self.flows[flow].lost.add(sequence);
         let before = self.slab.dropped_last();
         self.discard_children(flow, sequence);
         self.drop_dependants(self.slab.dropped_after(before));
@@ -47,7 +47,7 @@ impl Outbox {
         // A work list instead of a recursion: dependants are appended to the list that is being walked.
         while from != NONE {
             let slot = &self.slab[from];
-            if slot.is_lost {
+            if matches!(slot.state, State::Dropped { is_lost: true, .. }) {
                 self.discard_children(slot.flow, slot.sequence);
             }
             from = self.slab.dropped_after(from);
@@ -65,26 +65,28 @@ impl Outbox {
     }
 
     fn discard(&mut self, index: u32, cause: DropCause) {
-        // Before the state changes: what counts depends on it.
-        self.crowd_out(index, cause);
         let slot = &mut self.slab[index];
+        // Before the state changes: what counts depends on it.
+        let lost = &mut self.flows[slot.flow].lost;
+        self.crowd.count_dropped(slot, lost, cause);
         let (flow_index, sequence, bytes) = (slot.flow, slot.sequence, u64::from(slot.bytes));
         let was_queued = slot.state == State::Queued;
         // An ADU handed over whole may have arrived.
-        slot.is_lost = was_queued && slot.is_known;
-        if slot.is_lost {
-            self.flows[flow_index as usize].lost.add(sequence);
+        let is_lost = was_queued && slot.is_known;
+        if is_lost {
+            self.flows[flow_index].lost.add(sequence);
         }
         if was_queued {
-            let flow = &mut self.flows[flow_index as usize];
+            let flow = &mut self.flows[flow_index];
             flow.queue.remove(&mut self.slab, index);
             flow.bytes -= bytes;
             self.queued_bytes -= bytes;
             // It may have blocked those behind it.
-            self.join(flow_index);
+            self.flows
+                .join(flow_index, &self.slab, self.promise.chunk_bytes());
         }
         self.forget(index);
-        self.slab[index].state = State::Dropped(cause);
+        self.slab[index].state = State::Dropped { cause, is_lost };
         self.slab.append_dropped(index);
         self.drops.add(cause);
     }

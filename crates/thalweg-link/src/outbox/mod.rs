@@ -24,6 +24,7 @@
 //! | `loss` | drops, with their dependants |
 //! | `crowd` | drops because the path is too slow |
 //! | `promise` | what can be in time, and what is worth finishing |
+//! | `flows` | the flows with their turns |
 //! | `turns` | which flow has the turn: deficit round robin |
 //! | `queue`, `spread` | the order within a flow, and deadlines |
 //! | `family` | dependants |
@@ -41,6 +42,7 @@ pub mod census;
 mod crowd;
 mod entry;
 mod family;
+mod flows;
 pub mod gate;
 mod loss;
 mod promise;
@@ -51,7 +53,6 @@ mod spread;
 mod tests;
 mod turns;
 
-use alloc::vec::Vec;
 use core::num::NonZeroU8;
 
 pub use entry::{Chunk, Dropped, Entry, FlowId, Refused, Ticket};
@@ -62,11 +63,13 @@ use thalweg_base::id::Sequence;
 use thalweg_base::limits::{OUTBOX_ADUS_MAX, OUTBOX_BYTES_MAX, OUTBOX_FLOWS_MAX};
 use thalweg_base::needs::Order;
 
+use self::census::Census;
 use self::crowd::CrowdedOut;
 use self::family::Families;
+use self::flows::Flows;
+use self::promise::Promise;
 use self::queue::Deadlines;
 use self::slab::{Slab, Slot, State};
-use self::turns::{Flow, Turns};
 pub use thalweg_base::needs::WEIGHT_USUAL;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::{Bitrate, DataSize};
@@ -83,10 +86,6 @@ pub const CHUNK_BYTES_MAX: u32 = 64 << 10;
 
 /// The chunk on a path of unknown rate: [`CHUNK_TIME`] at 64 Mbit/s.
 pub const CHUNK_BYTES_UNKNOWN: u32 = 16 << 10;
-
-/// Most bytes of a packet that are not payload: 13 of header, 15 of frame, 16 of AEAD tag, and a
-/// frame's own header.
-const PACKET_OVERHEAD_BYTES: u64 = 48;
 
 /// Charged for the first chunk of an ADU besides its bytes, so that empty ADUs are not free.
 const CHUNK_OVERHEAD_BYTES: u32 = thalweg_base::limits::ADU_HEADER_BYTES_MAX as u32;
@@ -111,18 +110,9 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Outbox {
     settings: Settings,
-    rate: Option<Bitrate>,
-    /// How long a chunk occupies the path.
-    chunk_time: Duration,
-    ceiling: Option<Bitrate>,
-    transit: Duration,
-    chunk_bytes: u32,
-    /// The payload of a packet.
-    chunk_least: u32,
+    promise: Promise,
     slab: Slab,
-    flows: Vec<Flow>,
-    free_flows: Vec<u32>,
-    turns: Turns,
+    flows: Flows,
     deadlines: Deadlines,
     families: Families,
     /// ADUs that have not ended.
@@ -149,16 +139,9 @@ impl Outbox {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            rate: None,
-            chunk_time: Duration::ZERO,
-            ceiling: None,
-            transit: Duration::ZERO,
-            chunk_bytes: CHUNK_BYTES_UNKNOWN,
-            chunk_least: CHUNK_BYTES_MIN,
+            promise: Promise::UNKNOWN,
             slab: Slab::default(),
-            flows: Vec::new(),
-            free_flows: Vec::new(),
-            turns: Turns::default(),
+            flows: Flows::default(),
             deadlines: Deadlines::EMPTY,
             families: Families::new(settings.seed),
             live: 0,
@@ -171,43 +154,26 @@ impl Outbox {
 
     /// Opens a flow; `None` if there are too many.
     pub fn open_flow(&mut self, weight: NonZeroU8, order: Order) -> Option<FlowId> {
-        let index = match self.free_flows.pop() {
-            Some(index) => {
-                let flow = &mut self.flows[index as usize];
-                *flow = Flow::new(flow.generation, weight, order);
-                index
-            }
-            None if self.flows.len() < self.settings.flows_max => {
-                self.flows.push(Flow::new(0, weight, order));
-                self.flows.len() as u32 - 1
-            }
-            None => return None,
-        };
-        Some(self.flow_id(index))
+        self.flows.open(weight, order, self.settings.flows_max)
     }
 
     /// Closes a flow; its remaining ADUs are dropped as cancelled.
     ///
     /// Cost    O(slots)
     pub fn close_flow(&mut self, flow: FlowId) {
-        let Some(index) = self.find_flow(flow) else {
+        let Some(index) = self.flows.find(flow) else {
             return;
         };
         self.drop_where(DropCause::Cancelled, |slot| slot.flow == index);
-        self.turns.leave(&mut self.flows, index);
-        let flow = &mut self.flows[index as usize];
-        flow.is_open = false;
-        flow.generation = flow.generation.wrapping_add(1);
-        self.free_flows.push(index);
+        self.flows.close(index);
     }
 
     /// Changes a flow's weight from its next turn on; returns whether the flow exists.
     pub fn set_weight(&mut self, flow: FlowId, weight: NonZeroU8) -> bool {
-        let Some(index) = self.find_flow(flow) else {
+        let Some(index) = self.flows.find(flow) else {
             return false;
         };
-        self.turns
-            .set_weight(&mut self.flows[index as usize], weight);
+        self.flows.set_weight(index, weight);
         true
     }
 
@@ -216,26 +182,19 @@ impl Outbox {
     /// On a slow path each chunk finds credit for one packet and leaves in it, so a chunk is as
     /// long as a packet's payload.
     pub fn set_packet(&mut self, packet: DataSize) {
-        let carried = packet.as_bytes().saturating_sub(PACKET_OVERHEAD_BYTES);
-        self.chunk_least = carried.clamp(CHUNK_BYTES_MIN.into(), CHUNK_BYTES_MAX.into()) as u32;
+        self.promise.set_packet(packet);
     }
 
     /// Sets the estimated rate of the path, which determines the size of chunks and which ADUs are
     /// begun.
     pub fn set_rate(&mut self, rate: Option<Bitrate>) {
-        self.rate = rate;
-        self.chunk_bytes = rate.map_or(CHUNK_BYTES_UNKNOWN, |rate| {
-            let bytes = (rate * CHUNK_TIME).as_bytes();
-            bytes.clamp(self.chunk_least.into(), CHUNK_BYTES_MAX.into()) as u32
-        });
-        let chunk = DataSize::from_bytes(u64::from(self.chunk_bytes + CHUNK_OVERHEAD_BYTES));
-        self.chunk_time = rate.map_or(Duration::ZERO, |rate| rate.time_for(chunk));
+        self.promise.set_rate(rate);
     }
 
     /// Sets the path's maximum rate: an ADU that would be late even alone is refused. `None`
     /// refuses none.
     pub fn set_ceiling(&mut self, ceiling: Option<Bitrate>) {
-        self.ceiling = ceiling;
+        self.promise.set_ceiling(ceiling);
     }
 
     /// Sets the minimum one-way delay. An ADU that would be late even if it went now does not go.
@@ -243,7 +202,7 @@ impl Outbox {
     /// It applies to ADUs pushed from now on, and takes at most a quarter of an ADU's time: a path
     /// may be fast one way and slow the other.
     pub fn set_transit(&mut self, transit: Duration) {
-        self.transit = transit;
+        self.promise.set_transit(transit);
     }
 
     /// Queues an ADU.
@@ -251,12 +210,13 @@ impl Outbox {
     /// Cost    O(log n) for n ADUs in the flow, O(flows) more at a bound; allocates only for a new maximum
     /// Fails   it is useless, or there is no room; its dependants are then dropped
     pub fn push(&mut self, now: Instant, flow: FlowId, entry: Entry) -> Result<Ticket, Refused> {
-        let index = self.find_flow(flow).ok_or(Refused::UnknownFlow)?;
+        let index = self.flows.find(flow).ok_or(Refused::UnknownFlow)?;
         match self.admit(now, index, &entry) {
             Ok(slot) => Ok(self.insert(slot)),
             Err(refused) => {
                 self.drops.add(refused.drop_cause());
-                self.crowd_out_refused(index, &refused, entry.bytes);
+                let lost = &mut self.flows[index].lost;
+                self.crowd.count_refused(&refused, lost, entry.bytes);
                 self.mark_lost(index, entry.sequence.0);
                 Err(refused)
             }
@@ -305,7 +265,7 @@ impl Outbox {
         let (flow_index, whole) = (slot.flow, u64::from(slot.bytes));
         self.queued_bytes += whole;
         self.version += 1;
-        let flow = &mut self.flows[flow_index as usize];
+        let flow = &mut self.flows[flow_index];
         flow.bytes += whole;
         flow.queue.insert(&mut self.slab, index, self.version);
         self.activate(flow_index);
@@ -404,10 +364,10 @@ impl Outbox {
     /// Cost    O(1) besides the drops: it saves asking a transport for credit while nothing is queued
     pub fn has_chunk(&mut self, now: Instant) -> bool {
         self.handle_timeout(now);
-        let next = self
-            .turns
-            .next(&mut self.flows, &self.slab, self.chunk_bytes);
-        self.crowd.lacks_credit &= next.is_some();
+        let next = self.flows.next(&self.slab, self.promise.chunk_bytes());
+        if next.is_none() {
+            self.crowd.handle_idle();
+        }
         next.is_some()
     }
 
@@ -420,19 +380,19 @@ impl Outbox {
         self.handle_timeout(now);
         let credit = u32::try_from(credit.as_bytes()).unwrap_or(u32::MAX);
         let (flow_index, index) = loop {
-            let (flow, index) = self
-                .turns
-                .next(&mut self.flows, &self.slab, self.chunk_bytes)?;
-            if self.is_too_late(now, index) {
+            let chunk_bytes = self.promise.chunk_bytes();
+            let (flow, index) = self.flows.next(&self.slab, chunk_bytes)?;
+            if self.promise.is_too_late(now, &self.slab[index]) {
                 self.drop_with_dependants(index, DropCause::Expired);
             } else if !self.postpones(now, flow, index) {
                 break (flow, self.choose(now, flow, index));
             }
         };
         let slot = &self.slab[index];
-        let wanted = slot.sendable()?.min(self.chunk_bytes);
-        self.crowd.lacks_credit = credit < wanted.clamp(1, CHUNK_BYTES_MIN);
-        if self.crowd.lacks_credit {
+        let wanted = slot.sendable()?.min(self.promise.chunk_bytes());
+        let lacks_credit = credit < wanted.clamp(1, CHUNK_BYTES_MIN);
+        self.crowd.handle_poll(lacks_credit);
+        if lacks_credit {
             return None;
         }
         let bytes = wanted.min(credit);
@@ -443,7 +403,7 @@ impl Outbox {
     pub fn poll_drop(&mut self) -> Option<Dropped> {
         let index = self.slab.take_dropped()?;
         let slot = &self.slab[index];
-        let State::Dropped(cause) = slot.state else {
+        let State::Dropped { cause, .. } = slot.state else {
             unreachable!("only dropped ADUs are in that list");
         };
         let dropped = Dropped {
@@ -473,7 +433,7 @@ impl Outbox {
 
     /// Returns, after [`Outbox::poll_chunk`] returned `None`, whether that was for want of credit.
     pub fn is_waiting(&self) -> bool {
-        self.turns.has_flow()
+        self.flows.have_turn()
     }
 
     /// Returns the bytes of ADUs that are not handed over whole.
@@ -483,7 +443,7 @@ impl Outbox {
 
     /// Returns the largest size of a chunk.
     pub fn chunk(&self) -> DataSize {
-        DataSize::from_bytes(self.chunk_bytes.into())
+        DataSize::from_bytes(self.promise.chunk_bytes().into())
     }
 
     /// Returns the counts of dropped and refused ADUs.
@@ -491,33 +451,71 @@ impl Outbox {
         &self.drops
     }
 
-    fn flow_id(&self, index: u32) -> FlowId {
-        FlowId {
-            index,
-            generation: self.flows[index as usize].generation,
-        }
+    /// Returns how many bytes were dropped since the last call that a faster path would have carried.
+    pub fn take_crowded_out(&mut self) -> DataSize {
+        self.crowd.take()
     }
 
-    fn find_flow(&self, flow: FlowId) -> Option<u32> {
-        let found = self.flows.get(flow.index as usize)?;
-        (found.is_open && found.generation == flow.generation).then_some(flow.index)
+    /// Counts what is queued now.
+    ///
+    /// ADUs handed over whole and not acknowledged are not counted, though they are in [`Outbox::len`].
+    ///
+    /// Cost    O(slots) for as many as were ever in use at once, 3 ns each; two allocations for the flows
+    pub fn census(&self) -> Census {
+        Census::of(&self.slab, &self.flows)
     }
 
-    /// Adds a flow to the turns if it has bytes to send.
-    fn join(&mut self, flow: u32) {
-        if self.flows[flow as usize].queue.first(&self.slab).is_some() {
-            self.turns.join(&mut self.flows, flow, self.chunk_bytes);
-        }
-    }
-
-    /// The same for a flow that has more to send than before: an urgent ADU may take its turn early.
+    /// Lets a flow that has more to send than before take its turn.
     fn activate(&mut self, flow: u32) {
-        let queue = &mut self.flows[flow as usize].queue;
-        if let Some(first) = queue.first(&self.slab) {
-            let rank = queue.rank(&self.slab[first]);
-            self.turns.join(&mut self.flows, flow, self.chunk_bytes);
-            self.turns
-                .take_turn_early(&mut self.flows, flow, rank, self.chunk_bytes);
+        let chunk_bytes = self.promise.chunk_bytes();
+        self.flows.activate(flow, &self.slab, chunk_bytes);
+    }
+
+    /// Postpones an ADU that is about to be begun and would be late; returns whether it did.
+    ///
+    /// Cost    O(log n), once in an ADU's life
+    fn postpones(&mut self, now: Instant, flow: u32, index: u32) -> bool {
+        let slot = &self.slab[index];
+        if slot.begun || slot.is_postponed || self.promise.has_time(now, slot) {
+            return false;
+        }
+        let queue = &self.flows[flow].queue;
+        // Nothing could go before it.
+        if queue.order() == Order::Sequence || queue.len() == 1 {
+            return false;
+        }
+        let share = |rate| self.flows.share(flow, rate);
+        if !self.promise.is_late(now, slot, share) {
+            return false;
+        }
+        let queue = &mut self.flows[flow].queue;
+        queue.take(&mut self.slab, index);
+        // The flag is part of the sort key: the ADU is inserted again behind its equals.
+        self.slab[index].is_postponed = true;
+        self.version += 1;
+        queue.insert(&mut self.slab, index, self.version);
+        true
+    }
+
+    /// Returns the ADU of a flow to send from: the first, or the one begun before it that would be
+    /// late otherwise.
+    fn choose(&self, now: Instant, flow: u32, first: u32) -> u32 {
+        let begun = self.flows[flow].begun;
+        let begun = begun.and_then(|begun| self.slab.find(begun));
+        let Some(begun) = begun.filter(|begun| *begun != first) else {
+            return first;
+        };
+        let (slot, other) = (&self.slab[begun], &self.slab[first]);
+        let could_go = slot.state == State::Queued && slot.sendable().is_some();
+        let is_by_importance = self.flows[flow].queue.order() == Order::Importance;
+        if !could_go || !is_by_importance || slot.importance != other.importance {
+            return first;
+        }
+        let share = |rate| self.flows.share(flow, rate);
+        if self.promise.is_urgent(now, [slot, other], share) {
+            begun
+        } else {
+            first
         }
     }
 
@@ -526,7 +524,7 @@ impl Outbox {
             return false;
         };
         let slot = &mut self.slab[index];
-        let queue = &mut self.flows[slot.flow as usize].queue;
+        let queue = &mut self.flows[slot.flow].queue;
         if slot.state != State::Queued || queue.order() == Order::Sequence {
             change(slot);
             return true;
@@ -544,7 +542,7 @@ impl Outbox {
         let (flow_index, could) = (slot.flow, slot.sendable().is_some());
         let mut changed = slot.clone();
         change(&mut changed);
-        let queue = &mut self.flows[flow_index as usize].queue;
+        let queue = &mut self.flows[flow_index].queue;
         let can = changed.sendable().is_some();
         let moves = queue.order() == Order::Importance && can != could;
         if moves {
@@ -570,7 +568,7 @@ impl Outbox {
         let is_last = slot.sent == slot.bytes;
         let whole = u64::from(slot.bytes);
         let is_dry = slot.sendable().is_none();
-        let flow = &mut self.flows[flow_index as usize];
+        let flow = &mut self.flows[flow_index];
         let rank = flow.queue.rank(slot);
         if is_last {
             slot.state = State::Departed;
@@ -586,10 +584,10 @@ impl Outbox {
             }
         }
         let overhead = if is_first { CHUNK_OVERHEAD_BYTES } else { 0 };
-        self.turns.charge(&mut self.flows, rank, bytes + overhead);
+        self.flows.charge(rank, bytes + overhead);
         Chunk {
             ticket: self.slab.ticket(index),
-            flow: self.flow_id(flow_index),
+            flow: self.flows.id(flow_index),
             range: start as usize..(start + bytes) as usize,
             is_first,
             is_last,

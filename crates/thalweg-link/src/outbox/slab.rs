@@ -28,7 +28,7 @@ pub(super) struct Slab {
 /// One ADU.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and any four of them may meet"
+    reason = "each is a fact of its own, and all of them may meet"
 )]
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
@@ -45,8 +45,6 @@ pub(super) struct Slot {
     pub(super) is_postponed: bool,
     /// Whether the family table has it under its sequence.
     pub(super) is_known: bool,
-    /// Whether its dependants have become useless.
-    pub(super) is_lost: bool,
     pub(super) bytes: u32,
     pub(super) available: u32,
     pub(super) sent: u32,
@@ -75,7 +73,12 @@ pub(super) enum State {
     Queued,
     /// Handed over whole, and still pending.
     Departed,
-    Dropped(DropCause),
+    /// Waits for its drop to be polled.
+    Dropped {
+        cause: DropCause,
+        /// Whether its dependants have become useless.
+        is_lost: bool,
+    },
 }
 
 impl Default for Slab {
@@ -102,7 +105,6 @@ impl Default for Slot {
             is_blocked: false,
             is_postponed: false,
             is_known: false,
-            is_lost: false,
             bytes: 0,
             available: 0,
             sent: 0,

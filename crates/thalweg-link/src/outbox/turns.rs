@@ -35,7 +35,7 @@ use super::{CHUNK_OVERHEAD_BYTES, Ticket, WEIGHT_USUAL};
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) generation: u32,
-    pub(super) is_open: bool,
+    standing: Standing,
     pub(super) weight: NonZeroU8,
     pub(super) queue: Queue,
     /// Bytes of its ADUs that are not handed over whole.
@@ -51,7 +51,17 @@ pub(super) struct Flow {
     is_ahead: bool,
     /// 255 less the importance of the ADU that it sent last.
     rank: u8,
-    is_in_turn: bool,
+}
+
+/// Whether a flow is there, and waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It is closed; its place is free.
+    Closed,
+    /// It has no turn, and mostly nothing to send.
+    Idle,
+    /// It has the turn, or is to have it.
+    InTurn,
 }
 
 /// The flows with bytes to send; the first has the turn.
@@ -67,7 +77,7 @@ impl Flow {
     pub(super) fn new(generation: u32, weight: NonZeroU8, order: Order) -> Self {
         Self {
             generation,
-            is_open: true,
+            standing: Standing::Idle,
             weight,
             queue: Queue::new(order),
             bytes: 0,
@@ -77,8 +87,11 @@ impl Flow {
             round: 0,
             is_ahead: false,
             rank: u8::MAX,
-            is_in_turn: false,
         }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.standing != Standing::Closed
     }
 
     fn quantum(&self, chunk_bytes: u32) -> i64 {
@@ -105,10 +118,10 @@ impl Turns {
     /// Adds a flow that has bytes to send now.
     pub(super) fn join(&mut self, flows: &mut [Flow], index: u32, chunk_bytes: u32) {
         let flow = &mut flows[index as usize];
-        if flow.is_in_turn {
+        if flow.standing == Standing::InTurn {
             return;
         }
-        flow.is_in_turn = true;
+        flow.standing = Standing::InTurn;
         // A turn taken early counts only in the round that it was taken from.
         flow.is_ahead &= flow.round >= self.round;
         self.weight += u32::from(flow.weight.get());
@@ -166,7 +179,7 @@ impl Turns {
             let flow = &mut flows[index as usize];
             let Some(slot) = flow.queue.first(slab) else {
                 self.ring.pop_front();
-                flow.is_in_turn = false;
+                flow.standing = Standing::Idle;
                 self.weight -= u32::from(flow.weight.get());
                 continue;
             };
@@ -210,10 +223,12 @@ impl Turns {
         self.ring.capacity()
     }
 
-    /// Removes a flow that is closed.
-    pub(super) fn leave(&mut self, flows: &mut [Flow], index: u32) {
+    /// Closes a flow.
+    pub(super) fn close(&mut self, flows: &mut [Flow], index: u32) {
         let flow = &mut flows[index as usize];
-        if core::mem::take(&mut flow.is_in_turn) {
+        let before = core::mem::replace(&mut flow.standing, Standing::Closed);
+        flow.generation = flow.generation.wrapping_add(1);
+        if before == Standing::InTurn {
             self.weight -= u32::from(flow.weight.get());
             self.ring.retain(|other| *other != index);
         }
@@ -221,7 +236,7 @@ impl Turns {
 
     /// Changes a flow's weight.
     pub(super) fn set_weight(&mut self, flow: &mut Flow, weight: NonZeroU8) {
-        if flow.is_in_turn {
+        if flow.standing == Standing::InTurn {
             self.weight -= u32::from(flow.weight.get());
             self.weight += u32::from(weight.get());
         }

@@ -80,11 +80,11 @@ impl Publisher {
 
     /// Restarts the input: timestamps continue from its end. Call it once the last pass is finished
     /// and all its ADUs are polled.
-    pub fn begin_again(&mut self) {
+    pub fn restart_input(&mut self) {
         self.before = self.counts();
         self.is_usable |= self.reader.lack().is_none();
         self.reader = Reader::new();
-        self.seams.values_mut().for_each(Seam::begin_again);
+        self.seams.values_mut().for_each(Seam::restart_input);
     }
 
     /// Returns what is still missing before anything of the input can be used.
@@ -93,8 +93,8 @@ impl Publisher {
     }
 
     /// Returns the listed programmes without a PMT so far, with the PID on which it is expected.
-    pub fn missing_maps(&self) -> impl Iterator<Item = (u16, u16)> {
-        self.reader.missing_maps()
+    pub fn missing_pmts(&self) -> impl Iterator<Item = (u16, u16)> {
+        self.reader.missing_pmts()
     }
 
     /// The counters.

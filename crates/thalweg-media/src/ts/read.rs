@@ -152,7 +152,7 @@ impl Reader {
             },
             () if self.association.programmes.is_empty() => Lack::Programmes,
             () if self.programmes.is_empty() => Lack::Maps {
-                pids: self.missing_maps().map(|(_, pid)| pid).collect(),
+                pids: self.missing_pmts().map(|(_, pid)| pid).collect(),
                 broken: counts.bad_pmts,
             },
             () if !self.has_content => Lack::Units {
@@ -163,7 +163,7 @@ impl Reader {
     }
 
     /// Returns the programmes in the PAT without a PMT so far, with the PID of their PMT.
-    pub fn missing_maps(&self) -> impl Iterator<Item = (u16, u16)> {
+    pub fn missing_pmts(&self) -> impl Iterator<Item = (u16, u16)> {
         let listed = self.association.programmes.iter().copied();
         listed.filter(|(number, _)| !self.programmes.contains_key(number))
     }

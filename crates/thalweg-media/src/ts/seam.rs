@@ -27,7 +27,7 @@ pub(super) struct Seam {
 
 impl Seam {
     /// Marks a restart of the input.
-    pub(super) fn begin_again(&mut self) {
+    pub(super) fn restart_input(&mut self) {
         self.open = self.end > 0;
         self.lasts.clear();
     }

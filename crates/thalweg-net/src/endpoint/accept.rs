@@ -21,7 +21,7 @@ use crate::admission::refusal;
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::doorkeeper::{DOOR_ALPN, DOOR_BUSY};
 use crate::error::Unreachable;
-use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, Samples, Transport};
+use crate::link::{DownCause, Link, LinkEvent, NewConnection, OpenError, Samples, Transport};
 use crate::lobby::{Host, Lobby};
 use crate::task::{self, Vital};
 use crate::tcp::Listener;
@@ -82,7 +82,7 @@ async fn run_tcp(endpoint: Endpoint, mut listener: Listener) {
         };
         let endpoint = endpoint.clone();
         tokio::spawn(task::alone(async move {
-            let fresh = Fresh::Tcp(connection, events);
+            let fresh = NewConnection::Tcp(connection, events);
             if let Err(reason) = establish(&endpoint, fresh, false).await {
                 tracing::debug!(%reason, "tcp session not accepted");
             }
@@ -95,7 +95,7 @@ async fn accept(endpoint: Endpoint, incoming: Incoming) {
         Ok(Ok(connection)) if connection.alpn() == DOOR_ALPN.as_bytes() => {
             serve_caller(&endpoint, connection).await
         }
-        Ok(Ok(connection)) => establish(&endpoint, Fresh::Quic(connection), false)
+        Ok(Ok(connection)) => establish(&endpoint, NewConnection::Quic(connection), false)
             .await
             .map(drop)
             .map_err(|error| error.to_string()),
@@ -120,7 +120,7 @@ async fn serve_caller(endpoint: &Endpoint, connection: Connection) -> Result<(),
 /// Turns a connection into a link; returns the link that is kept with the peer.
 pub(crate) async fn establish(
     endpoint: &Endpoint,
-    fresh: Fresh,
+    fresh: NewConnection,
     dialled: bool,
 ) -> Result<Link, Unreachable> {
     let connection = fresh.connection();
@@ -147,12 +147,12 @@ pub(crate) async fn establish(
         endpoint
             .0
             .vital
-            .spawn_ending("the task that watches for small paths", narrow);
+            .spawn_finite("the task that watches for small paths", narrow);
     }
     // Spawned for duplicates too: a link without a watcher would stay registered for ever.
     let watching = watch(endpoint.clone(), link);
     let vital = &endpoint.0.vital;
-    vital.spawn_ending("the task that watches a link", watching);
+    vital.spawn_finite("the task that watches a link", watching);
     // A peer revoked during the greeting had no link yet when the revocation was enforced.
     end_if_refused(endpoint, peer);
     kept.ok_or(Unreachable::ShuttingDown)

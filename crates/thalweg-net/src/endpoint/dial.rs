@@ -13,7 +13,7 @@ use tokio::time::{Duration, timeout};
 use super::{Endpoint, accept, narrow};
 use crate::address::Addresses;
 use crate::error::Unreachable;
-use crate::link::{ALPN, Fresh, Link, Transport};
+use crate::link::{ALPN, Link, NewConnection, Transport};
 use crate::{reason, tcp};
 
 /// Time limit of one dial; iroh's own is about the same.
@@ -78,15 +78,19 @@ pub(super) async fn over_quic(
     // Boxed: a caller that may dial over both transports holds both futures.
     let dialled = Box::pin(async {
         let connection = connect(endpoint, peer, addresses).await?;
-        accept::establish(endpoint, Fresh::Quic(connection), true).await
+        accept::establish(endpoint, NewConnection::Quic(connection), true).await
     });
     let test = narrow::Test::default();
+    let small_paths = &endpoint.0.small_paths;
     tokio::select! {
         dialled = timeout(wait, dialled) => match dialled {
             Ok(Err(Unreachable::TimedOut { .. })) | Err(_) => Err(test.why_no_handshake(addresses)),
-            Ok(dialled) => dialled,
+            Ok(dialled) => dialled.inspect(|_| small_paths.remove(peer)),
         },
-        too_small = test.fails(endpoint, addresses) => Err(too_small),
+        too_small = test.fails(endpoint, addresses) => {
+            small_paths.insert(peer);
+            Err(too_small)
+        }
     }
 }
 
@@ -118,9 +122,13 @@ async fn over_tcp(
     if !endpoint.admission().admits(peer) {
         return Err(Unreachable::NotAdmittedHere(peer));
     }
+    let mut options = endpoint.0.tcp.session.clone();
+    if endpoint.0.small_paths.contains(peer) {
+        options.segments = tcp::Segments::Small;
+    }
     let dialled = Box::pin(async {
-        let (connection, events) = tcp::dial(&endpoint.0.tcp.session, peer, addresses).await?;
-        accept::establish(endpoint, Fresh::Tcp(connection, events), true).await
+        let (connection, events) = tcp::dial(&options, peer, addresses).await?;
+        accept::establish(endpoint, NewConnection::Tcp(connection, events), true).await
     });
     timeout(DIAL_WAIT, dialled).await.unwrap_or_else(|_| {
         Err(Unreachable::TimedOut {

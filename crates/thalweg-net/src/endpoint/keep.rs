@@ -52,6 +52,7 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
                 let dialled = found.as_deref().unwrap_or(&addresses);
                 watch_link(&endpoint, &link, dialled, seed).await;
                 if link.is_narrow() && endpoint.link(peer).is_none() {
+                    endpoint.0.small_paths.insert(peer);
                     wait_announced(&endpoint, &link).await;
                     if dialled.tcp.is_empty() {
                         let addresses = reason::list_quic(dialled);

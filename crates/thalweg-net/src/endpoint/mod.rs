@@ -43,7 +43,7 @@ use thalweg_link::tcp_mux::settings::STANDBYS;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use self::narrow::Prober;
+use self::narrow::{Prober, SmallPaths};
 use self::registry::Registry;
 use self::roaming::Network;
 use crate::address::{self, Udp};
@@ -166,6 +166,7 @@ struct Shared {
     network: Network,
     reach: Reach,
     prober: Prober,
+    small_paths: SmallPaths,
     kept: Mutex<HashMap<NodeId, Kept>>,
     tcp: dial::Tcp,
     relays: Vec<Relay>,
@@ -222,6 +223,7 @@ impl TcpOptions {
             congestion: self.congestion.clone(),
             standbys: self.standbys,
             plain: self.plain.clone(),
+            segments: tcp::Segments::Path,
             clock,
         }
     }
@@ -277,6 +279,7 @@ impl Endpoint {
             network: Network::watch().await,
             reach: options.reach,
             prober: Prober::default(),
+            small_paths: SmallPaths::default(),
             kept: Mutex::default(),
             tcp: dial::Tcp {
                 session,
@@ -296,7 +299,7 @@ impl Endpoint {
             // Allowed to end: mDNS stops on a network without multicast, and the node goes on
             // without it.
             let discovering = discovery::run(endpoint.clone(), mdns);
-            vital.spawn_ending("the task that listens to mDNS", discovering);
+            vital.spawn_finite("the task that listens to mDNS", discovering);
         }
         tracing::info!(id = %endpoint.id(), "listening");
         tracing::debug!(udp = ?endpoint.listening(), tcp = ?endpoint.listening_tcp(), "listening");

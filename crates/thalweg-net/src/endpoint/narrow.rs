@@ -17,19 +17,26 @@
 //! A link is also abandoned without a probe if acknowledgements prove the path too small
 //! (`thalweg_link::hop::narrow`), as behind a NAT that passes no probe.
 //!
+//! TCP to a peer behind such a path uses small segments ([`SmallPaths`]), since the ICMP messages by
+//! which a kernel would learn of the limit are often dropped there too.
+//!
 //! *What it does not do.* A probe covers the forward path only; the peer watches its own packets on
 //! the way back. Relayed paths are not probed.
 //!
-//! *Sources.* RFC 9000 §6, §14, §17.2.1; noq-proto 1.4 `endpoint.rs`, which answers small packets
-//! too.
+//! *Sources.* RFC 2923 §2.1 (TCP in such a path); RFC 9000 §6, §14, §17.2.1; noq-proto 1.4
+//! `endpoint.rs`, which answers small packets too.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration as StdDuration;
 
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::LINKS_MAX;
 use thalweg_base::time::Duration;
 use thalweg_link::hop::narrow::Passage;
 use thalweg_link::hop::settings::MTU_BYTES_MIN;
@@ -81,6 +88,33 @@ const LONG_HEADER: u8 = 0xc0;
 /// address it hears from.
 #[derive(Debug, Default)]
 pub(super) struct Prober(Mutex<[Option<UdpSocket>; 2]>);
+
+/// Peers behind a path too small for QUIC, until a QUIC connection with them succeeds.
+///
+/// At most [`LINKS_MAX`]; later ones get segments of the usual size.
+#[derive(Debug, Default)]
+pub(super) struct SmallPaths(StdMutex<BTreeSet<NodeId>>);
+
+impl SmallPaths {
+    pub(super) fn insert(&self, peer: NodeId) {
+        let mut peers = self.peers();
+        if peers.len() < LINKS_MAX {
+            peers.insert(peer);
+        }
+    }
+
+    pub(super) fn remove(&self, peer: NodeId) {
+        self.peers().remove(&peer);
+    }
+
+    pub(super) fn contains(&self, peer: NodeId) -> bool {
+        self.peers().contains(&peer)
+    }
+
+    fn peers(&self) -> MutexGuard<'_, BTreeSet<NodeId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Number of answers per packet size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

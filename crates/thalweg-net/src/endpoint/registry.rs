@@ -40,7 +40,7 @@ pub(crate) enum Verdict {
 
 /// The inputs of the decision between two connections with one peer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Contest {
+pub(crate) struct ConnectionChoice {
     pub(crate) own_is_smaller: bool,
     pub(crate) old_is_dialled: bool,
     pub(crate) new_is_dialled: bool,
@@ -48,9 +48,9 @@ pub(crate) struct Contest {
     pub(crate) apart: Duration,
 }
 
-impl Contest {
+impl ConnectionChoice {
     /// Returns whether the new connection is kept.
-    pub(crate) fn is_new_kept(self) -> bool {
+    pub(crate) fn keeps_new(self) -> bool {
         let is_crossing = self.old_is_dialled != self.new_is_dialled && self.apart <= CROSSING;
         let new_is_by_smaller = self.new_is_dialled == self.own_is_smaller;
         !is_crossing || new_is_by_smaller
@@ -63,13 +63,13 @@ impl Registry {
         let mut links = self.lock();
         let old = links.get(&peer).filter(|old| !old.is_closed()).cloned();
         if let Some(kept) = old.as_ref() {
-            let contest = Contest {
+            let contest = ConnectionChoice {
                 own_is_smaller: own < peer,
                 old_is_dialled: kept.is_dialled(),
                 new_is_dialled: link.is_dialled(),
                 apart: link.since().saturating_since(kept.since()),
             };
-            if !contest.is_new_kept() {
+            if !contest.keeps_new() {
                 return Verdict::Duplicate { kept: kept.clone() };
             }
         }

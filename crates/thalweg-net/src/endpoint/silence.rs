@@ -31,7 +31,7 @@ use super::{Endpoint, accept, dial};
 use crate::address::Addresses;
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::error::Unreachable;
-use crate::link::{Fresh, Link};
+use crate::link::{Link, NewConnection};
 use crate::reason;
 
 /// How long a link is silent before its peer is redialled: three ticks. A working peer answers
@@ -138,7 +138,7 @@ async fn dial_beside(
         connection.close(CloseCode::Duplicate.varint(), reason);
         return Ok(false);
     }
-    let kept = accept::establish(endpoint, Fresh::Quic(connection), true).await?;
+    let kept = accept::establish(endpoint, NewConnection::Quic(connection), true).await?;
     let is_replaced = !kept.is_same(link);
     if is_replaced {
         link.close(CloseCode::Duplicate, "nothing arrives over this connection");

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::backoff::Backoff;
 use super::keep::pause_dialling;
-use super::registry::Contest;
+use super::registry::ConnectionChoice;
 use super::silence::Patience;
 use crate::address::relay_trust;
 
@@ -18,13 +18,13 @@ fn crossing_ends_keep_same_connection() {
     for smaller_sees_ours_first in [true, false] {
         for larger_sees_ours_first in [true, false] {
             let kept_is_ours = |own_is_smaller: bool, ours_first: bool| {
-                let contest = Contest {
+                let contest = ConnectionChoice {
                     own_is_smaller,
                     old_is_dialled: own_is_smaller == ours_first,
                     new_is_dialled: own_is_smaller != ours_first,
                     apart: Duration::from_millis(700),
                 };
-                contest.is_new_kept() != ours_first
+                contest.keeps_new() != ours_first
             };
             assert!(kept_is_ours(true, smaller_sees_ours_first));
             assert!(kept_is_ours(false, larger_sees_ours_first));
@@ -36,26 +36,26 @@ fn crossing_ends_keep_same_connection() {
 fn later_connection_replaces_lost_one() {
     for own_is_smaller in [true, false] {
         for (old_is_dialled, new_is_dialled) in [(true, false), (false, true)] {
-            let contest = Contest {
+            let contest = ConnectionChoice {
                 own_is_smaller,
                 old_is_dialled,
                 new_is_dialled,
                 apart: Duration::from_secs(4),
             };
-            assert!(contest.is_new_kept());
+            assert!(contest.keeps_new());
         }
     }
 }
 
 #[test]
 fn redial_by_same_node_replaces() {
-    let contest = Contest {
+    let contest = ConnectionChoice {
         own_is_smaller: true,
         old_is_dialled: false,
         new_is_dialled: false,
         apart: Duration::ZERO,
     };
-    assert!(contest.is_new_kept());
+    assert!(contest.keeps_new());
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn bad_relay_ca_error_names_fault() {
     assert!(message().contains("No such file"), "{}", message());
     std::fs::write(&path, "a note\n").expect("room");
     assert!(
-        message().contains("there is no certificate in it"),
+        message().contains("it contains no certificate"),
         "{}",
         message()
     );

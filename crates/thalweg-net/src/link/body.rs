@@ -332,7 +332,7 @@ impl Deadline {
             self.is_set = true;
             self.alarm.set(self.at);
         }
-        self.alarm.has_gone_off(context)
+        self.alarm.has_fired(context)
     }
 }
 

@@ -40,12 +40,12 @@ pub(crate) enum Connection {
 }
 
 /// A connection that is not a link yet.
-pub(crate) enum Fresh {
+pub(crate) enum NewConnection {
     Quic(endpoint::Connection),
     Tcp(tcp::Connection, tcp::Events),
 }
 
-impl Fresh {
+impl NewConnection {
     pub(crate) fn connection(&self) -> Connection {
         match self {
             Self::Quic(connection) => Connection::Quic {

@@ -69,7 +69,7 @@ use thalweg_link::pulse::Sign;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 pub use body::{Arriving, Body, Rest, Twin};
-pub(crate) use connection::Fresh;
+pub(crate) use connection::NewConnection;
 pub use counters::LinkCounters;
 pub(crate) use memory::Memories;
 pub use outcome::{Carriage, OrderedId, Outcome, Payload, SendOptions};
@@ -165,7 +165,7 @@ pub(crate) enum OpenError {
 impl Link {
     /// Greets the peer and waits for its greeting.
     pub(crate) async fn open(
-        fresh: Fresh,
+        fresh: NewConnection,
         dialled: bool,
         context: Context,
     ) -> Result<(Self, Reader), OpenError> {

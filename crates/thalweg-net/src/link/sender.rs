@@ -31,7 +31,7 @@ use thalweg_quic::Reading;
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::Link;
-use super::connection::Fresh;
+use super::connection::NewConnection;
 use super::memory::PeerMemory;
 use super::news::{Item, Reply, Reports, SentAt, To};
 use super::outcome::{Outcome, SendOptions};
@@ -67,7 +67,7 @@ struct State {
 }
 
 impl Outgoing {
-    pub(super) fn new(now: Instant, connection: Fresh, memory: PeerMemory) -> Self {
+    pub(super) fn new(now: Instant, connection: NewConnection, memory: PeerMemory) -> Self {
         let settings = Settings {
             seed: RandomState::new().hash_one(now.as_nanos()),
             ..Settings::default()
@@ -432,11 +432,11 @@ impl Driver {
     /// Does what is due and registers for the next event.
     fn run(&mut self, link: &Link, context: &mut Context<'_>) {
         loop {
-            let has_gone_off = self.alarm.has_gone_off(context);
+            let has_fired = self.alarm.has_fired(context);
             let mut guard = link.0.outgoing.lock();
             let state = &mut *guard;
             state.wire.set_driver(context.waker());
-            if has_gone_off {
+            if has_fired {
                 state.alarm = Instant::NEVER;
             }
             for owner in state.wire.take_unread() {

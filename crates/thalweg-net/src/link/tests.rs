@@ -167,24 +167,24 @@ async fn alarm_fires_once_at_last_time() {
     let clock = Clock::start();
     let mut alarm = Alarm::new(clock);
     let mut context = Context::from_waker(Waker::noop());
-    assert!(!alarm.has_gone_off(&mut context));
+    assert!(!alarm.has_fired(&mut context));
     for _ in 0..2 {
         alarm.set(clock.now() + Duration::from_secs(3600));
-        assert!(!alarm.has_gone_off(&mut context));
+        assert!(!alarm.has_fired(&mut context));
         let at = clock.now() + Duration::from_millis(2);
         alarm.set(at);
         poll_fn(|context| {
-            if alarm.has_gone_off(context) {
+            if alarm.has_fired(context) {
                 return Poll::Ready(());
             }
             Poll::Pending
         })
         .await;
         assert!(clock.now() >= at);
-        assert!(!alarm.has_gone_off(&mut context));
+        assert!(!alarm.has_fired(&mut context));
     }
     alarm.set(Instant::NEVER);
-    assert!(!alarm.has_gone_off(&mut context));
+    assert!(!alarm.has_fired(&mut context));
 }
 
 /// Takes samples at these times, in milliseconds, with a received total and a start of waiting;

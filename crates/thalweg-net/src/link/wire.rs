@@ -16,7 +16,7 @@ use thalweg_link::tcp_mux::StreamNumber;
 use thalweg_quic::Reading;
 
 use super::Events;
-use super::connection::Fresh;
+use super::connection::NewConnection;
 use super::memory::PeerMemory;
 use super::quic::Quic;
 use super::tcp::Tcp;
@@ -35,10 +35,10 @@ pub(super) enum Held<'a> {
 }
 
 impl Wire {
-    pub(super) fn new(now: Instant, connection: Fresh, memory: &PeerMemory) -> Self {
+    pub(super) fn new(now: Instant, connection: NewConnection, memory: &PeerMemory) -> Self {
         match connection {
-            Fresh::Quic(connection) => Self::Quic(Quic::new(now, connection, memory)),
-            Fresh::Tcp(connection, events) => Self::Tcp(Tcp::new(connection, events)),
+            NewConnection::Quic(connection) => Self::Quic(Quic::new(now, connection, memory)),
+            NewConnection::Tcp(connection, events) => Self::Tcp(Tcp::new(connection, events)),
         }
     }
 

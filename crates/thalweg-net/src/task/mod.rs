@@ -99,7 +99,7 @@ impl Vital {
     }
 
     /// Starts a task that may end, but must not panic.
-    pub fn spawn_ending(
+    pub fn spawn_finite(
         &self,
         name: &'static str,
         task: impl Future<Output = ()> + Send + 'static,

@@ -29,8 +29,8 @@ async fn vital_return_is_reported() {
 #[tokio::test]
 async fn ending_task_reports_only_panics() {
     let (vital, mut failures) = Vital::new();
-    vital.spawn_ending("the first", async {});
-    vital.spawn_ending("the second", async { panic!("why") });
+    vital.spawn_finite("the first", async {});
+    vital.spawn_finite("the second", async { panic!("why") });
     let failure = failures.next().await;
     assert_eq!(failure, failed("the second", Ended::Panicked("why".into())));
 }

@@ -17,13 +17,13 @@ use thalweg_base::time::Duration;
 use thalweg_link::hop::CloseCode;
 use thalweg_link::hop::settings::GREETING_WAIT;
 use thalweg_link::tcp_mux::{CarrierNumber, Decoder, Frame, Pacing, Session, SessionId};
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::connection::{Connection, begin};
 use super::events::Events;
 use super::line::{Line, LineError};
 use super::shared::Shared;
+use super::socket::Segments;
 use super::tls::Tls;
 use super::{ALPN, ALPN_PLAIN, Options, carrier, socket};
 use crate::error::Unreachable;
@@ -47,6 +47,7 @@ pub(super) struct Dialler {
     /// The protocol name to negotiate (ALPN).
     pub(super) alpn: &'static str,
     pub(super) addresses: Vec<SocketAddr>,
+    pub(super) segments: Segments,
 }
 
 /// A connection after the exchange of first frames, with the peer's.
@@ -76,6 +77,7 @@ pub async fn dial(
         peer,
         alpn: if is_plain { ALPN_PLAIN } else { ALPN },
         addresses: addresses.to_vec(),
+        segments: options.segments,
     };
     let (line, decoder, _) = dialler.begin(&hello(session, FIRST)).await?;
     let pacing = pacing(options.pacing, &line);
@@ -204,8 +206,9 @@ impl Dialler {
     }
 
     async fn greet(&self, address: SocketAddr, first: &Frame) -> Result<Greeted, LineError> {
-        let stream = TcpStream::connect(address).await?;
-        socket::set_options(&stream, self.congestion.as_deref())?;
+        let socket = socket::open(address, self.segments)?;
+        socket::set_options(&socket, self.congestion.as_deref())?;
+        let stream = socket.connect(address).await?;
         let tls = self.tls.client(self.peer, self.alpn)?;
         let (mut line, mut decoder) = Line::establish(stream, tls).await?;
         // A peer that refuses may have closed already, so its reason is read before the write error

@@ -65,6 +65,7 @@ pub(crate) use self::door::request;
 pub use self::events::Events;
 pub use self::listener::Listener;
 pub use self::sending::{Held, Sending};
+pub use self::socket::Segments;
 pub use self::traffic::{LineTraffic, Traffic};
 
 /// The protocol of sessions and its version, as the TLS handshake names it (ALPN).
@@ -90,6 +91,8 @@ pub struct Options {
     /// Peers with which everything after the handshake is unencrypted, if they are configured
     /// alike. They are dialled plain only; those that dial may still encrypt.
     pub plain: BTreeSet<NodeId>,
+    /// The size of the segments of dialled connections; accepted ones follow their peer's.
+    pub segments: Segments,
     /// The node's clock.
     pub clock: Clock,
 }
@@ -104,6 +107,7 @@ impl Options {
             congestion: None,
             standbys: STANDBYS,
             plain: BTreeSet::new(),
+            segments: Segments::Path,
             clock,
         }
     }

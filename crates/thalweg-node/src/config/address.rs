@@ -39,7 +39,7 @@ impl fmt::Display for NoAddress {
             Self::Relay(error) => error.fmt(f),
             Self::Scheme(text) => write!(
                 f,
-                "`{text}` is not an address: write it without what ends in `://`, and for TCP with \"{TCP_PREFIX}\" before it"
+                "`{text}` is not an address: leave out the scheme and `://`, and for TCP write \"{TCP_PREFIX}\" before it"
             ),
             Self::Place(error) => write!(
                 f,
@@ -91,7 +91,7 @@ impl Address {
         let first = found.first().copied();
         first
             .map(make)
-            .ok_or_else(|| format!("`{host}` is no address of this machine"))
+            .ok_or_else(|| format!("`{host}` is not an address of this machine"))
     }
 }
 

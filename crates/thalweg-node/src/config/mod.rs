@@ -8,6 +8,7 @@
 
 mod address;
 mod raw;
+mod renamed;
 #[cfg(test)]
 mod tests;
 
@@ -199,9 +200,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// The file is far larger than a configuration.
-    #[error(
-        "{path} has more than {FILE_BYTES_MAX} bytes, which are the most that a configuration has"
-    )]
+    #[error("{path} has more than {FILE_BYTES_MAX} bytes, the maximum of a configuration")]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -243,7 +242,7 @@ impl Config {
         };
         let bytes = file::read(path).map_err(failed)?;
         let text = String::from_utf8(bytes)
-            .map_err(|_| failed(io::Error::other("it is not text in UTF-8")))?;
+            .map_err(|_| failed(io::Error::other("it is not UTF-8 text")))?;
         Self::parse_as(&text, path)
     }
 

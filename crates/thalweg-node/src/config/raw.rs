@@ -16,6 +16,7 @@ use thalweg_planner::model::{NodeName, Weights};
 use thalweg_world::text::{self, TextError};
 
 use super::address::{Address, relays, split_by_kind, tcp_address};
+use super::renamed;
 use super::{
     API_DEFAULT, Config, Fabric, LISTEN_DEFAULT, Owner, Peer, Reach, SLOTS_DEFAULT, SourceText,
     Tcp, socket_default,
@@ -64,14 +65,14 @@ struct RawReach {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawTcp {
-    pace: RawPace,
+    send_credit: RawCredit,
     connections: Option<usize>,
-    plain: Vec<NodeName>,
+    cleartext_peers: Vec<NodeName>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum RawPace {
+enum RawCredit {
     #[default]
     Kernel,
     Acknowledged,
@@ -81,7 +82,7 @@ enum RawPace {
 #[serde(deny_unknown_fields, default)]
 struct RawFabric {
     owner: Option<String>,
-    state: Option<PathBuf>,
+    state_file: Option<PathBuf>,
 }
 
 #[derive(Default, Deserialize)]
@@ -107,7 +108,7 @@ struct RawPeer {
 
 impl RawConfig {
     pub(super) fn parse(text: &str, file: &str) -> Result<Self, TextError> {
-        text::from_toml(text, file)
+        text::from_toml(text, file).map_err(renamed::explain)
     }
 
     /// Fills in the defaults and runs the checks that span several keys.
@@ -136,7 +137,7 @@ impl RawConfig {
         let fixed = |address: &str| address.parse().expect("the constant is an address");
         let api = self.api.listen.unwrap_or_else(|| fixed(API_DEFAULT));
         let key_file = folder.join(self.key_file());
-        let state = folder.join(self.fabric.state());
+        let state = folder.join(self.fabric.state_file());
         let (listen, tcp) = match self.listen {
             Some(addresses) => {
                 let addresses = split_by_kind(addresses);
@@ -191,13 +192,13 @@ impl RawConfig {
             return Some(fault);
         }
         if let Some(slots) = self.slots.filter(|slots| *slots > SLOTS_MAX) {
-            let message =
-                format!("a plan runs at most {SLOTS_MAX} adapters on a node; {slots} is outside");
+            let message = format!(
+                "at most {SLOTS_MAX} adapters of a plan run on a node: {slots} is too many"
+            );
             return Some(("slots".into(), message));
         }
         if self.reach.confined && self.reach.mdns {
-            let message = "a confined node uses no address that is not configured, so none that mDNS finds: leave one of the \
-                           two out";
+            let message = "`mdns` and `confined` exclude each other, for a confined node uses configured addresses only: leave one out";
             return Some(("reach.mdns".into(), message.into()));
         }
         if let Some(fault) = self.weights.faults().into_iter().next() {
@@ -207,12 +208,11 @@ impl RawConfig {
             && !(1..=CARRIERS_MAX).contains(&connections)
         {
             let message = format!(
-                "a link over TCP has 1 to {CARRIERS_MAX} connections, one that carries and others that stand by; \
-                 {connections} is outside"
+                "a link over TCP has 1 to {CARRIERS_MAX} connections, one active and the others standby, not {connections}"
             );
             return Some(("tcp.connections".into(), message));
         }
-        for (index, name) in self.tcp.plain.iter().enumerate() {
+        for (index, name) in self.tcp.cleartext_peers.iter().enumerate() {
             let peer = self.peer.iter().find(|peer| peer.name == *name);
             let message = match peer.map(|peer| peer.secure) {
                 Some(Some(true)) => continue,
@@ -222,7 +222,7 @@ impl RawConfig {
                 ),
                 None => format!("no [[peer]] is called `{name}`"),
             };
-            return Some((format!("tcp.plain[{index}]"), message));
+            return Some((format!("tcp.cleartext_peers[{index}]"), message));
         }
         if let Some(message) = self.fabric.fault() {
             return Some(("fabric.owner".into(), message));
@@ -236,7 +236,7 @@ impl RawConfig {
             ("key_file", self.key_file.as_deref()),
             ("socket", self.socket.as_deref()),
             ("reach.relay_ca", self.reach.relay_ca.as_deref()),
-            ("fabric.state", self.fabric.state.as_deref()),
+            ("fabric.state_file", self.fabric.state_file.as_deref()),
         ];
         let is_empty = |path: Option<&Path>| path.is_some_and(|path| path.as_os_str().is_empty());
         let (key, _) = named.into_iter().find(|(_, path)| is_empty(*path))?;
@@ -309,7 +309,7 @@ impl RawConfig {
         let own = own.map(|path| ("this configuration", path));
         let named = [
             ("key_file", Some(self.key_file())),
-            ("fabric.state", Some(self.fabric.state())),
+            ("fabric.state_file", Some(self.fabric.state_file())),
             ("socket", self.socket.as_deref()),
         ];
         let named = named
@@ -368,11 +368,11 @@ impl RawTcp {
             peer.map(|peer| peer.key)
         };
         Tcp {
-            plain: self.plain.iter().filter_map(key).collect(),
+            plain: self.cleartext_peers.iter().filter_map(key).collect(),
             listen,
-            pace: match self.pace {
-                RawPace::Kernel => Pacing::Kernel,
-                RawPace::Acknowledged => Pacing::Acked,
+            pace: match self.send_credit {
+                RawCredit::Kernel => Pacing::Kernel,
+                RawCredit::Acknowledged => Pacing::Acked,
             },
             connections: self.connections.unwrap_or(Tcp::default().connections),
         }
@@ -380,8 +380,10 @@ impl RawTcp {
 }
 
 impl RawFabric {
-    fn state(&self) -> &Path {
-        self.state.as_deref().unwrap_or(Path::new("fabric.json"))
+    fn state_file(&self) -> &Path {
+        self.state_file
+            .as_deref()
+            .unwrap_or(Path::new("fabric.json"))
     }
 
     fn fault(&self) -> Option<String> {
@@ -435,7 +437,7 @@ fn fault_of_socket(socket: &Path) -> Option<(String, String)> {
 /// Returns the message for a key that no node can have.
 fn invalid_key(key: NodeId) -> String {
     format!(
-        "{} is no node's key: copy what `thalweg id` prints there",
+        "{} is not a node's key: copy what `thalweg id` prints there",
         key.short()
     )
 }

@@ -112,15 +112,23 @@ fn shared_file_is_refused() {
     // A node replaces a stale socket, so a key file of the same name would be lost.
     for (text, line, other) in [
         ("socket = \"node.key\"", "node.toml:2", "key_file"),
-        ("socket = \"./fabric.json\"", "node.toml:2", "fabric.state"),
+        (
+            "socket = \"./fabric.json\"",
+            "node.toml:2",
+            "fabric.state_file",
+        ),
         (
             "socket = \"/etc/node.toml\"",
             "node.toml:2",
             "this configuration",
         ),
-        ("key_file = \"k\"\n[fabric]\nstate = \"x/../k\"", "", ""),
         (
-            "key_file = \"k\"\n[fabric]\nstate = \"k\"",
+            "key_file = \"k\"\n[fabric]\nstate_file = \"x/../k\"",
+            "",
+            "",
+        ),
+        (
+            "key_file = \"k\"\n[fabric]\nstate_file = \"k\"",
             "node.toml:4",
             "key_file",
         ),
@@ -150,7 +158,7 @@ fn invalid_weight_is_refused() {
 #[test]
 fn tcp_prefix_selects_tcp() {
     let text = format!(
-        "name = \"a\"\nlisten = [\"tcp:[::1]:7400\", \"[::1]:7400\"]\n[tcp]\npace = \"acknowledged\"\n\
+        "name = \"a\"\nlisten = [\"tcp:[::1]:7400\", \"[::1]:7400\"]\n[tcp]\nsend_credit = \"acknowledged\"\n\
          connections = 3\n[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\n\
          addresses = [\"192.0.2.7:7400\", \"tcp:192.0.2.7:443\", \"tcp:192.0.2.8:443\"]\n"
     );
@@ -174,7 +182,7 @@ fn tcp_prefix_selects_tcp() {
 fn plain_tcp_requires_secure_link() {
     let text = |plain: &str, secure: &str| {
         format!(
-            "name = \"a\"\n[tcp]\nplain = [\"{plain}\"]\n[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\n{secure}\n"
+            "name = \"a\"\n[tcp]\ncleartext_peers = [\"{plain}\"]\n[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\n{secure}\n"
         )
     };
     for secure in ["", "secure = false"] {
@@ -215,7 +223,7 @@ fn invalid_tcp_setting_is_refused() {
             "{outside}"
         );
     }
-    let pace = fault("name = \"a\"\n[tcp]\npace = \"hasty\"\n");
+    let pace = fault("name = \"a\"\n[tcp]\nsend_credit = \"hasty\"\n");
     assert!(
         pace.contains("node.toml:3") && pace.contains("acknowledged"),
         "{pace}"
@@ -231,7 +239,7 @@ fn confined_node_excludes_mdns() {
     assert_eq!(free.reach.packets, thalweg_net::Reach::Anywhere);
     let both = fault("name = \"a\"\n[reach]\nconfined = true\nmdns = true\n");
     assert!(
-        both.contains("node.toml:4") && both.contains("leave one of the two out"),
+        both.contains("node.toml:4") && both.contains("leave one out"),
         "{both}"
     );
 }
@@ -286,7 +294,10 @@ fn empty_path_is_refused() {
     for (lines, place) in [
         ("key_file = \"\"", "node.toml:2: key_file: "),
         ("socket = \"\"", "node.toml:2: socket: "),
-        ("[fabric]\nstate = \"\"", "node.toml:3: fabric.state: "),
+        (
+            "[fabric]\nstate_file = \"\"",
+            "node.toml:3: fabric.state_file: ",
+        ),
         ("[reach]\nrelay_ca = \"\"", "node.toml:3: reach.relay_ca: "),
     ] {
         let error = error_of(lines);
@@ -361,7 +372,7 @@ fn invalid_key_is_refused() {
             (error_of(&owner(bad)), "node.toml:3: fabric.owner: "),
         ] {
             assert!(error.starts_with(place), "{error}");
-            assert!(error.contains("is no node's key"), "{error}");
+            assert!(error.contains("is not a node's key"), "{error}");
         }
     }
 }
@@ -394,7 +405,7 @@ fn wrong_address_error_is_specific() {
         ("192.0.2.1:70000", "above 65535"),
         ("2001:db8::1:7400", "in brackets"),
         (" 192.0.2.1:7400", "blank"),
-        ("udp://192.0.2.1:7400", "without what ends in `://`"),
+        ("udp://192.0.2.1:7400", "leave out the scheme"),
     ] {
         let error = with_peer_at(address).expect_err(address).to_string();
         assert!(error.contains(says), "{error}");
@@ -420,4 +431,32 @@ fn listen_refuses_host_names() {
     );
     let config = listening("[fe80::1%lo]:7400").expect("every Linux has it");
     assert!(config.listen[0].to_string().starts_with("[fe80::1%"));
+}
+
+#[test]
+fn former_keys_name_their_successors() {
+    let refused = [
+        (
+            "[tcp]\npace = \"kernel\"",
+            "node.toml:3: tcp.pace: ",
+            "`send_credit`",
+        ),
+        (
+            "[tcp]\nplain = []",
+            "node.toml:3: tcp.plain: ",
+            "`cleartext_peers`",
+        ),
+        (
+            "[fabric]\nstate = \"a\"",
+            "node.toml:3: fabric.state: ",
+            "`state_file`",
+        ),
+    ];
+    for (text, place, now) in refused {
+        let mistake = fault(&format!("name = \"a\"\n{text}\n"));
+        assert!(
+            mistake.starts_with(place) && mistake.contains(now),
+            "{mistake}"
+        );
+    }
 }

@@ -16,32 +16,51 @@ use thalweg_base::wire::admission::{
 };
 use thalweg_control::admission::{Invitation, Invitations, Unfit};
 use thalweg_control::control::{AdmissionChange, NotIssued};
-use thalweg_net::AtDoor;
+use thalweg_net::{Admission, AtDoor, Endpoint};
 use tracing::{debug, info, warn};
 
-use super::Control;
+use super::mind::Mind;
+use super::refusals::Refusals;
 use crate::fabric::state::{Contact, State};
 use crate::fabric::{StateError, secret_digest, ticket};
 use crate::input::{AdmissionError, InviteRequest};
 
-/// The node's state file and the part of it that the controller does not hold.
-pub(super) struct SavedState {
-    pub(super) file: Option<PathBuf>,
-    pub(super) invitations: Invitations,
-    pub(super) contacts: Vec<Contact>,
+/// Which keys the network admits, and the part of the saved state that the controller does not hold.
+pub(super) struct Membership {
+    admission: Admission,
+    endpoint: Endpoint,
+    /// The node's state file.
+    file: Option<PathBuf>,
+    invitations: Invitations,
+    contacts: Vec<Contact>,
 }
 
-impl Control {
+impl Membership {
+    pub(super) fn new(endpoint: Endpoint, file: Option<PathBuf>, state: State) -> Self {
+        Self {
+            admission: endpoint.admission().clone(),
+            endpoint,
+            file,
+            invitations: state.invitations,
+            contacts: state.contacts,
+        }
+    }
+
+    /// Returns how many connections the network has refused.
+    pub(super) fn refusals(&self) -> u64 {
+        self.admission.refusals()
+    }
+
     /// Applies the controller's membership changes to the network's admitted keys, and saves the
     /// state if needed.
-    pub(super) fn drain_admission(&mut self) {
+    pub(super) fn drain(&mut self, mind: &mut Mind) {
         let mut keep = false;
-        while let Some(change) = self.controller.poll_admission() {
+        while let Some(change) = mind.poll_admission() {
             match change {
-                AdmissionChange::Enrolled(node) if node != self.controller.id() => {
+                AdmissionChange::Enrolled(node) if node != mind.controller().id() => {
                     self.admission.admit(node);
                 }
-                AdmissionChange::Expelled(node) if node != self.controller.id() => {
+                AdmissionChange::Expelled(node) if node != mind.controller().id() => {
                     self.admission.revoke(node);
                 }
                 AdmissionChange::Expelled(_) => {
@@ -53,13 +72,13 @@ impl Control {
                 _ => {}
             }
         }
-        if keep && let Err(error) = self.save() {
+        if keep && let Err(error) = self.save(mind) {
             warn!(%error, "state not saved; it is lost at a restart");
         }
     }
 
     /// Handles one step of an admission exchange, as the answering or as the asking side.
-    pub(super) fn handle_door(&mut self, event: AtDoor) {
+    pub(super) fn handle_door(&mut self, event: AtDoor, mind: &mut Mind, refusals: &mut Refusals) {
         // The other end of a reply channel may be gone; then the reply is not needed.
         match event {
             AtDoor::Asked {
@@ -67,31 +86,41 @@ impl Control {
                 knock,
                 answer,
             } => {
-                let reply = self.answer_request(caller, &knock);
+                let reply = self.answer_request(caller, &knock, mind, refusals);
                 // Admit the key before the answer leaves, since a welcomed node dials at once.
-                self.drain_admission();
+                self.drain(mind);
                 let _ = answer.send(encode_answer(&reply).into());
             }
             AtDoor::Introduce { knock } => {
-                let _ = knock.send(self.introduction());
+                let _ = knock.send(introduction(mind));
             }
             AtDoor::Answered {
                 keeper,
                 answer,
                 heeded,
             } => {
-                let result = self.handle_answer(keeper, &answer);
-                self.drain_admission();
+                let result = handle_answer(keeper, &answer, mind);
+                self.drain(mind);
                 let _ = heeded.send(result);
             }
         }
     }
 
     /// Issues a ticket.
-    pub(super) fn invite(&mut self, request: InviteRequest) -> Result<String, AdmissionError> {
+    pub(super) fn invite(
+        &mut self,
+        request: InviteRequest,
+        mind: &mut Mind,
+    ) -> Result<String, AdmissionError> {
         use thalweg_control::control::Keys as _;
-        self.controller.check_grantable(request.rights)?;
-        let fabric = self.controller.roll().fabric().ok_or(NotIssued::NoOwner)?;
+        mind.controller()
+            .membership()
+            .check_grantable(request.rights)?;
+        let fabric = mind
+            .controller()
+            .roll()
+            .fabric()
+            .ok_or(NotIssued::NoOwner)?;
         let mut addresses = request.addresses;
         let mut tcp_addresses = request.tcp_addresses;
         if addresses.is_empty() && tcp_addresses.is_empty() {
@@ -104,9 +133,9 @@ impl Control {
         if addresses.is_empty() && tcp_addresses.is_empty() && relays.is_empty() {
             return Err(AdmissionError::NoAddress);
         }
-        let now = self.controller.unix_time(self.now());
+        let now = mind.controller().membership().unix_time(mind.now());
         let mut secret = [0; SECRET_BYTES];
-        self.keys.random(&mut secret)?;
+        mind.drive(|_, _, keys| keys.random(&mut secret))?;
         let expiry = now.after(request.open_for);
         let invitation = Invitation {
             rights: request.rights,
@@ -116,12 +145,12 @@ impl Control {
             taken: Vec::new(),
         };
         let digest = secret_digest(&secret);
-        self.saved.invitations.insert(digest, invitation, now)?;
-        self.save()?;
+        self.invitations.insert(digest, invitation, now)?;
+        self.save(mind)?;
         let relays = relays.iter().take(TICKET_RELAYS_MAX);
         let content = Ticket {
             fabric,
-            inviter: self.controller.id(),
+            inviter: mind.controller().id(),
             addresses,
             tcp_addresses,
             relays: relays.map(ToString::to_string).collect(),
@@ -129,20 +158,20 @@ impl Control {
             rights: request.rights,
             expiry,
         };
-        let signature = self.keys.sign(&content.signed_bytes());
+        let signed = content.signed_bytes();
+        let signature = mind.drive(|_, _, keys| keys.sign(&signed));
         info!(rights = %request.rights, uses = request.uses, "ticket issued");
         Ok(ticket::to_text(&Signed { content, signature }))
     }
 
     /// Revokes all grants of a node, given by name or key; returns a sentence for the operator.
-    pub(super) fn revoke(&mut self, node: &str) -> Result<String, AdmissionError> {
-        let key = self.find(node)?;
-        let name = self.name_of(key);
-        let now = self.now();
-        let is_known = self.controller.roll().credential(key).is_some();
-        self.controller.revoke(key, now, &mut self.keys)?;
-        self.drain_admission();
-        self.save()?;
+    pub(super) fn revoke(&mut self, node: &str, mind: &mut Mind) -> Result<String, AdmissionError> {
+        let key = mind.find(node)?;
+        let name = mind.name_of(key);
+        let is_known = mind.controller().roll().credential(key).is_some();
+        mind.drive(|controller, now, keys| controller.revoke(key, now, keys))?;
+        self.drain(mind);
+        self.save(mind)?;
         if is_known {
             return Ok(format!(
                 "{name} ({}) no longer belongs to the fabric: its links are closed as the revocation spreads",
@@ -158,87 +187,42 @@ impl Control {
         ))
     }
 
-    /// Returns the key of a node given by name or key.
-    pub(super) fn find(&self, node: &str) -> Result<NodeId, AdmissionError> {
-        if let Ok(key) = node.parse() {
-            return Ok(key);
-        }
-        let records = self
-            .controller
-            .directory()
-            .records()
-            .map(|record| record.node);
-        let members = self.controller.roll().members().map(|(key, _)| key);
-        let known = records.chain(members);
-        let named = NodeId::meant(node, known.map(|key| (key, self.name_of(key))));
-        match named[..] {
-            [key] => Ok(key),
-            [] => Err(AdmissionError::Unknown(node.chars().take(80).collect())),
-            _ => Err(AdmissionError::Ambiguous {
-                name: node.chars().take(80).collect(),
-                count: named.len(),
-            }),
-        }
-    }
-
-    fn answer_request(&mut self, caller: NodeId, knock: &[u8]) -> Answer {
+    fn answer_request(
+        &mut self,
+        caller: NodeId,
+        knock: &[u8],
+        mind: &mut Mind,
+        refusals: &mut Refusals,
+    ) -> Answer {
         let granted = match decode_knock(knock) {
             Ok(Knock::Present { fabric, credential }) => {
-                self.admit(caller, fabric, credential).map(|()| None)
+                admit(caller, fabric, credential, mind).map(|()| None)
             }
-            Ok(Knock::Redeem { fabric, secret }) => self.redeem(caller, fabric, &secret).map(Some),
+            Ok(Knock::Redeem { fabric, secret }) => {
+                self.redeem(caller, fabric, &secret, mind).map(Some)
+            }
             Err(error) => Err(error.to_string()),
         };
         match granted {
             Ok(granted) => {
                 debug!(caller = %caller.short(), "admitted");
                 Answer::Welcome {
-                    credential: self.own_credential(),
+                    credential: own_credential(mind),
                     granted,
                 }
             }
             Err(why) => {
-                let own = self.controller.id();
+                let own = mind.controller().id();
                 let reason = format!(
                     "{} ({}) does not let {} in: {why}",
-                    self.name_of(own),
+                    mind.name_of(own),
                     own.short(),
                     caller.short()
                 );
-                self.refusals.count("admission", reason.clone());
+                refusals.count("admission", reason.clone());
                 Answer::Refused { reason }
             }
         }
-    }
-
-    fn admit(
-        &mut self,
-        caller: NodeId,
-        fabric: NodeId,
-        credential: Option<Credential>,
-    ) -> Result<(), String> {
-        self.same_fabric(fabric)?;
-        if fabric == caller {
-            return Ok(());
-        }
-        let credential = credential.ok_or("it shows no grant")?;
-        self.accept_credential(caller, credential)
-    }
-
-    /// Accepts the credential that a node shows as its own.
-    fn accept_credential(
-        &mut self,
-        shown_by: NodeId,
-        credential: Credential,
-    ) -> Result<(), String> {
-        let granted = credential.grant.content.node;
-        if granted != shown_by {
-            return Err(Unfit::OtherNode { granted, shown_by }.to_string());
-        }
-        let now = self.now();
-        self.controller
-            .handle_credential(credential, now, &mut self.keys)
-            .map_err(|error| error.to_string())
     }
 
     fn redeem(
@@ -246,80 +230,107 @@ impl Control {
         caller: NodeId,
         fabric: NodeId,
         secret: &[u8; SECRET_BYTES],
+        mind: &mut Mind,
     ) -> Result<Credential, String> {
-        self.same_fabric(fabric)?;
-        let now = self.now();
+        same_fabric(fabric, mind)?;
+        let now = mind.now();
         let (at, serial) = (
-            self.controller.unix_time(now),
-            self.controller.next_serial(caller, now),
+            mind.controller().membership().unix_time(now),
+            mind.controller().membership().next_serial(caller, now),
         );
         let digest = secret_digest(secret);
-        let redeemed = self.saved.invitations.redeem(&digest, caller, serial, at);
+        let redeemed = self.invitations.redeem(&digest, caller, serial, at);
         let redeemed = redeemed.map_err(|error| error.to_string())?;
         // On disk before the grant exists: a crash in between must not let the ticket be redeemed
         // once more.
-        self.save().map_err(|error| error.to_string())?;
-        self.controller
-            .grant(
-                caller,
-                redeemed.rights,
-                redeemed.lasts,
-                redeemed.serial,
-                now,
-                &mut self.keys,
-            )
-            .map_err(|error| error.to_string())
+        self.save(mind).map_err(|error| error.to_string())?;
+        let granted = mind.drive(|controller, _, keys| {
+            let (rights, lasts) = (redeemed.rights, redeemed.lasts);
+            controller.grant(caller, rights, lasts, redeemed.serial, now, keys)
+        });
+        granted.map_err(|error| error.to_string())
     }
 
-    fn same_fabric(&self, theirs: NodeId) -> Result<(), String> {
-        match self.controller.roll().fabric() {
-            None => Err("its fabric has no owner, so grants and tickets do not apply".into()),
-            Some(ours) if ours != theirs => Err(Unfit::OtherFabric { theirs, ours }.to_string()),
-            Some(_) => Ok(()),
-        }
-    }
-
-    fn introduction(&self) -> Option<Bytes> {
-        let fabric = self.controller.roll().fabric()?;
-        let credential = self.own_credential();
-        if credential.is_none() && fabric != self.controller.id() {
-            return None;
-        }
-        Some(encode_knock(&Knock::Present { fabric, credential }).into())
-    }
-
-    fn handle_answer(&mut self, keeper: NodeId, answer: &[u8]) -> Result<(), String> {
-        match decode_answer(answer) {
-            Ok(Answer::Refused { reason }) => Err(reason),
-            Ok(Answer::Welcome { credential, .. }) => match credential {
-                Some(credential) => self.accept_credential(keeper, credential),
-                None if self.controller.roll().fabric() == Some(keeper) => Ok(()),
-                None => Err(format!("{} shows no grant", keeper.short())),
-            },
-            Err(error) => Err(format!(
-                "{} sent an invalid answer: {error}",
-                keeper.short()
-            )),
-        }
-    }
-
-    fn own_credential(&self) -> Option<Credential> {
-        let roll = self.controller.roll();
-        roll.credential(self.controller.id()).cloned()
-    }
-
-    fn save(&self) -> Result<(), StateError> {
-        let Some(file) = &self.saved.file else {
+    fn save(&self, mind: &Mind) -> Result<(), StateError> {
+        let Some(file) = &self.file else {
             return Ok(());
         };
-        let roll = self.controller.roll();
+        let roll = mind.controller().roll();
         let state = State {
             fabric: roll.fabric(),
-            credential: self.own_credential(),
-            contacts: self.saved.contacts.clone(),
+            credential: own_credential(mind),
+            contacts: self.contacts.clone(),
             warrants: roll.warrants().cloned().collect(),
-            invitations: self.saved.invitations.clone(),
+            invitations: self.invitations.clone(),
         };
         state.save(file)
     }
+}
+
+/// Accepts a node of a fabric, by the credential that it shows.
+fn admit(
+    caller: NodeId,
+    fabric: NodeId,
+    credential: Option<Credential>,
+    mind: &mut Mind,
+) -> Result<(), String> {
+    same_fabric(fabric, mind)?;
+    if fabric == caller {
+        return Ok(());
+    }
+    let credential = credential.ok_or("it shows no grant")?;
+    accept_credential(caller, credential, mind)
+}
+
+/// Accepts the credential that a node shows as its own.
+fn accept_credential(
+    shown_by: NodeId,
+    credential: Credential,
+    mind: &mut Mind,
+) -> Result<(), String> {
+    let granted = credential.grant.content.node;
+    if granted != shown_by {
+        return Err(Unfit::OtherNode { granted, shown_by }.to_string());
+    }
+    let accepted =
+        mind.drive(|controller, now, keys| controller.handle_credential(credential, now, keys));
+    accepted.map_err(|error| error.to_string())
+}
+
+fn same_fabric(theirs: NodeId, mind: &Mind) -> Result<(), String> {
+    match mind.controller().roll().fabric() {
+        None => Err("its fabric has no owner, so grants and tickets do not apply".into()),
+        Some(ours) if ours != theirs => Err(Unfit::OtherFabric { theirs, ours }.to_string()),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Returns how this node introduces itself to another, if it may.
+fn introduction(mind: &Mind) -> Option<Bytes> {
+    let fabric = mind.controller().roll().fabric()?;
+    let credential = own_credential(mind);
+    if credential.is_none() && fabric != mind.controller().id() {
+        return None;
+    }
+    Some(encode_knock(&Knock::Present { fabric, credential }).into())
+}
+
+fn handle_answer(keeper: NodeId, answer: &[u8], mind: &mut Mind) -> Result<(), String> {
+    match decode_answer(answer) {
+        Ok(Answer::Refused { reason }) => Err(reason),
+        Ok(Answer::Welcome { credential, .. }) => match credential {
+            Some(credential) => accept_credential(keeper, credential, mind),
+            None if mind.controller().roll().fabric() == Some(keeper) => Ok(()),
+            None => Err(format!("{} shows no grant", keeper.short())),
+        },
+        Err(error) => Err(format!(
+            "{} sent an invalid answer: {error}",
+            keeper.short()
+        )),
+    }
+}
+
+fn own_credential(mind: &Mind) -> Option<Credential> {
+    let roll = mind.controller().roll();
+    roll.credential(mind.controller().id()).cloned()
 }

@@ -13,56 +13,48 @@ use thalweg_base::time::Duration;
 use thalweg_base::trace::Traced;
 use tokio::sync::mpsc;
 
-use super::Control;
+use super::mind::Mind;
 use crate::input::{HopCost, TraceError, TraceEvent, TracedAdu};
 
 /// The channels that receive the traces of each stream.
 #[derive(Debug, Default)]
 pub(super) struct Tracers(BTreeMap<StreamId, (StreamName, Vec<mpsc::Sender<TraceEvent>>)>);
 
-impl Control {
+impl Tracers {
     /// Starts or renews the trace of a stream; returns the name of its source.
     pub(super) fn trace(
         &mut self,
         name: &StreamName,
         every: Duration,
         events: mpsc::Sender<TraceEvent>,
+        mind: &mut Mind,
     ) -> Result<String, TraceError> {
-        self.tracers.sweep();
-        let now = self.now();
-        let traced = self.controller.trace(name, every, now, &mut self.keys);
+        self.sweep();
+        let traced = mind.drive(|controller, now, keys| controller.trace(name, every, now, keys));
         let (stream, source) = traced.map_err(TraceError::Map)?;
-        let row = self.tracers.0.entry(stream);
+        let row = self.0.entry(stream);
         let (_, receivers) = row.or_insert_with(|| (name.clone(), Vec::new()));
         if !receivers.iter().any(|other| other.same_channel(&events)) {
             receivers.push(events);
         }
-        Ok(self.name_of(source))
+        Ok(mind.name_of(source))
     }
 
-    /// Reports the traces of ADUs that ended here to the sources of their streams.
-    pub(super) fn report_stamps(&mut self) {
-        let now = self.now();
-        for traced in self.forwarder.traces.take() {
-            self.controller.handle_stamped(traced, now, &mut self.keys);
-        }
-    }
-
-    pub(super) fn notify_tracing(&mut self, stream: StreamId, answer: Result<u32, String>) {
+    pub(super) fn notify(&self, stream: StreamId, answer: Result<u32, String>) {
         let event = match answer {
             Ok(sinks) => TraceEvent::Sinks(sinks),
             Err(reason) => TraceEvent::Refused(reason),
         };
-        self.tracers.send(stream, &event);
+        self.send(stream, &event);
     }
 
-    pub(super) fn deliver_trace(&mut self, traced: &Traced) {
-        let Some((name, _)) = self.tracers.0.get(&traced.stream) else {
+    pub(super) fn deliver(&self, traced: &Traced, mind: &Mind) {
+        let Some((name, _)) = self.0.get(&traced.stream) else {
             return;
         };
         let hops = traced.path.iter().zip(&traced.stamps);
         let hops = hops.map(|(node, stamp)| HopCost {
-            node: self.name_of(*node),
+            node: mind.name_of(*node),
             node_us: stamp.inside.as_micros(),
             lift_us: stamp.lift.as_micros(),
             wait_us: stamp.wait.as_micros(),
@@ -73,7 +65,7 @@ impl Control {
             sink: traced
                 .path
                 .last()
-                .map(|node| self.name_of(*node))
+                .map(|node| mind.name_of(*node))
                 .unwrap_or_default(),
             epoch: traced.epoch.0,
             sequence: traced.sequence.0,
@@ -81,11 +73,9 @@ impl Control {
             sum_us: traced.sum().as_micros(),
             hops: hops.collect(),
         };
-        self.tracers.send(traced.stream, &TraceEvent::Adu(adu));
+        self.send(traced.stream, &TraceEvent::Adu(adu));
     }
-}
 
-impl Tracers {
     /// Removes closed channels.
     fn sweep(&mut self) {
         self.0.retain(|_, (_, receivers)| {

@@ -68,7 +68,7 @@ pub enum JoinError {
         configured: NodeId,
     },
     /// The node belongs to the fabric already.
-    #[error("this node belongs to the fabric {} already, and may {rights}; if that was revoked, move its `state` file away first", fabric.short())]
+    #[error("this node belongs to the fabric {} already, and may {rights}; if that was revoked, move its `state_file` away first", fabric.short())]
     Member {
         /// The fabric.
         fabric: NodeId,

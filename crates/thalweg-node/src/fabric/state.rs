@@ -44,7 +44,7 @@ pub enum StateError {
     },
     /// It is a pipe, a device or a folder.
     #[error(
-        "{path} is not a regular file, so the node cannot keep its grant there: name another `state` under [fabric]"
+        "{path} is not a regular file, so the node cannot keep its grant there: name another `state_file` under [fabric]"
     )]
     NoFile {
         /// The path.
@@ -59,7 +59,7 @@ pub enum StateError {
         reason: String,
     },
     /// It holds another node's grant.
-    #[error("{path} holds the grant of the node {}, and {}: name another `state` under [fabric], or the key file of that node", granted.short(), describe_own(*own))]
+    #[error("{path} holds the grant of the node {}, and {}: name another `state_file` under [fabric], or the key file of that node", granted.short(), describe_own(*own))]
     OtherNode {
         /// The file.
         path: PathBuf,

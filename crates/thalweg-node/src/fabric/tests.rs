@@ -262,7 +262,7 @@ fn other_nodes_state_is_refused() {
             error.starts_with("fabric.json holds the grant of"),
             "{error}"
         );
-        assert!(error.contains(part) && error.contains("`state` under [fabric]"));
+        assert!(error.contains(part) && error.contains("`state_file` under [fabric]"));
     }
 }
 

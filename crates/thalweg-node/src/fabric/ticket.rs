@@ -29,7 +29,7 @@ const TEXT_CHARS_MAX: usize = 1280;
 pub enum TicketError {
     /// It is something else.
     #[error(
-        "this is no ticket: a ticket begins with `{PREFIX}`, as `thalweg invite` prints it; give it alone"
+        "this is not a ticket: a ticket begins with `{PREFIX}`, as `thalweg invite` prints it; give it alone"
     )]
     NoTicket,
     /// A character is wrong or missing.

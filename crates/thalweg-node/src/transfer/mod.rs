@@ -144,7 +144,7 @@ pub enum TransferError {
     },
     /// A file's content is longer or shorter than its reported length.
     #[error(
-        "{} says that it has {said} bytes, and has more or fewer, as system files do: copy it with `cat` and send the copy",
+        "{} reports {said} bytes and has more or fewer, as system files do: copy it with `cat` and send the copy",
         shown(path)
     )]
     Length {

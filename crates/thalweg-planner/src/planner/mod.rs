@@ -66,7 +66,7 @@ pub use check::{Violation, check};
 pub use explain::explain;
 pub use many::{Admission, Concession, Shared, SharedLink, check_all, plan_all};
 pub use product::{CostParts, LinkUse, Placement, Plan};
-pub use replan::{Replanner, Way};
+pub use replan::{FoundBy, Replanner};
 pub use shortfall::{Need, Shortfall};
 pub use tree::{Branch, LeftOut, Sink, Tree, check_tree, plan_tree};
 pub use until::{Bounded, plan_until};

@@ -1,4 +1,4 @@
-//! The links of a made-up world: from a LAN's to a bad radio's.
+//! The links of a generated world: from a LAN's to a bad radio's.
 
 use thalweg_base::random::SplitMix;
 use thalweg_base::time::Duration;

@@ -1,4 +1,4 @@
-//! Worlds made up from a seed: small, short and nasty, to be run by the thousand.
+//! Worlds generated from a seed: small, short and nasty, to be run by the thousand.
 //!
 //! *The idea.* A machine that works in the worlds that we think of may fail in those that we do
 //! not. A seed determines a network of two to eight nodes, links from a LAN's to a bad radio's,
@@ -23,7 +23,7 @@ use thalweg_base::time::Duration;
 use thalweg_base::units::{Bitrate, Ratio};
 use thalweg_planner::model::{Change, Event, Link, LinkChange, Node, NodeAction, NodeName, World};
 
-/// Nodes of a made-up world at most: enough for a ring with a detour, few enough for two
+/// Nodes of a generated world at most: enough for a ring with a detour, few enough for two
 /// milliseconds of planning.
 const NODES_MAX: u64 = 8;
 
@@ -33,7 +33,7 @@ const LONG: Duration = Duration::from_secs(40);
 /// What tells a world's dice from those that are thrown while it runs, which have the same seed.
 const GENERATOR: u64 = 0x7468_616c_7765_6731;
 
-/// How long a made-up world is.
+/// How long a generated world is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// Two to six seconds.

@@ -1,4 +1,4 @@
-//! The streams of a made-up world: every combination of needs.
+//! The streams of a generated world: every combination of needs.
 
 use thalweg_base::needs::{Needs, Order, Reliability};
 use thalweg_base::random::SplitMix;

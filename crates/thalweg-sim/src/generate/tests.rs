@@ -1,4 +1,4 @@
-//! Proves that every made-up world is sound, that a seed makes one world, and that the kinds that
+//! Proves that every generated world is sound, that a seed makes one world, and that the kinds that
 //! are promised occur.
 
 use std::collections::BTreeSet;

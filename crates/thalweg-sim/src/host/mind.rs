@@ -61,7 +61,7 @@ impl Mind {
     }
 
     pub(super) fn is_passed(&self) -> bool {
-        self.controller.is_passed()
+        self.controller.parts().is_passed()
     }
 
     pub(super) fn publish(

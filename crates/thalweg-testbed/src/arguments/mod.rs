@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
         ));
     }
     privilege::check(tools)?;
-    if let Some(sentence) = leftovers::sweep_dead()?.sentence() {
+    if let Some(sentence) = leftovers::remove_orphans()?.sentence() {
         eprintln!("testbed: {sentence}");
     }
     runtime()?.block_on(until_interrupted(async {
@@ -154,7 +154,7 @@ pub fn play_role(role: &Role) -> Result<u8, Failure> {
             namespace,
             parent,
             words,
-        } => return Err(inside::become_program(namespace, *parent, words).into()),
+        } => return Err(inside::exec_program(namespace, *parent, words).into()),
     }
     Ok(0)
 }
@@ -329,7 +329,7 @@ async fn command(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
         .stdin(Stdio::inherit())
         .kill_on_drop(true);
     let status = command.status().await.context("cannot start the command")?;
-    network.take_down()?;
+    network.tear_down()?;
     // Killed by a signal: the shell's convention for the code.
     let signal = std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0);
     Ok(status.code().unwrap_or(128 + signal) as u8)

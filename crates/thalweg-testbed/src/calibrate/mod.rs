@@ -134,7 +134,7 @@ pub async fn run(seed: u64) -> anyhow::Result<Calibration> {
         late_ms_p99: lateness.within(0.99).as_millis_f64(),
         late_ms_max: lateness.most().as_millis_f64(),
     };
-    network.take_down()?;
+    network.tear_down()?;
     Ok(calibration)
 }
 

@@ -36,7 +36,7 @@ const PACKET_BYTES_MAX: usize = 65_535;
 const BATCH: usize = 64;
 
 /// The two TUN devices of a link, and the line between them.
-pub struct Cables {
+pub struct LinkDevices {
     /// In the order of the link's ends.
     pub ends: [OwnedFd; 2],
     /// In both directions.
@@ -66,7 +66,7 @@ impl Emulator {
     /// Starts to move packets; the seed determines which are lost, late or reordered.
     ///
     /// Fails   no thread can be started
-    pub fn start(links: Vec<Cables>, seed: u64) -> anyhow::Result<Self> {
+    pub fn start(links: Vec<LinkDevices>, seed: u64) -> anyhow::Result<Self> {
         let mut seeds = SplitMix::new(seed);
         let (mut lines, mut cables) = (Vec::new(), Vec::new());
         for link in links {

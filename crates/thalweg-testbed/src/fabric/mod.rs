@@ -176,25 +176,25 @@ impl<'n> Fabric<'n> {
     }
 
     /// Returns the nodes that ended unexpectedly, with the last log line of each.
-    pub fn fallen(&mut self) -> Vec<(NodeName, String)> {
-        let mut fallen = Vec::new();
+    pub fn unexpected_exits(&mut self) -> Vec<(NodeName, String)> {
+        let mut unexpected_exits = Vec::new();
         for (name, place) in &mut self.places {
             if let Some(process) = &mut place.process
                 && let Some(said) = process.ended()
             {
                 if !process.is_stopping() {
-                    fallen.push((name.clone(), said));
+                    unexpected_exits.push((name.clone(), said));
                 }
                 place.process = None;
             }
         }
-        fallen
+        unexpected_exits
     }
 
     /// Copies each node's log into a folder, which is created.
     ///
     /// Fails   a file cannot be written
-    pub fn keep_logs(&self, folder: &Path) -> anyhow::Result<()> {
+    pub fn copy_logs(&self, folder: &Path) -> anyhow::Result<()> {
         let failed = || format!("cannot keep the logs in {}", folder.display());
         fs::create_dir_all(folder).with_context(failed)?;
         for (number, place) in self

@@ -30,7 +30,7 @@ use thalweg_planner::model::{NodeName, World};
 
 pub use address::{LinkAddresses, addresses_of};
 
-use crate::emulator::{Cables, Emulator};
+use crate::emulator::{Emulator, LinkDevices};
 use crate::system::owner::Owner;
 use crate::system::{inside, leftovers, program, tun};
 
@@ -68,7 +68,7 @@ impl Network {
             let name = namespace_name(owner, place);
             program::run(Command::new("ip").args(["netns", "add", &name]), "")?;
         }
-        let mut cables = Vec::new();
+        let mut devices = Vec::new();
         for (number, link) in world.links.iter().enumerate() {
             let [a, b] = [0, 1].map(|end| {
                 let place = place_of(&nodes, &link.ends[end]);
@@ -76,7 +76,7 @@ impl Network {
                 tun::open_in(&namespace, &device(number))
                     .with_context(|| format!("cannot make a TUN device for `{}`", link.ends[end]))
             });
-            cables.push(Cables {
+            devices.push(LinkDevices {
                 ends: [a?, b?],
                 impairment: Impairment::from(link),
             });
@@ -89,7 +89,7 @@ impl Network {
                 &setup_commands(world, name),
             )?;
         }
-        let emulator = Emulator::start(cables, seed)?;
+        let emulator = Emulator::start(devices, seed)?;
         std::mem::forget(guard);
         Ok(Self {
             owner,
@@ -127,17 +127,17 @@ impl Network {
     }
 
     /// Removes the network, and reports what could not be removed.
-    pub fn take_down(self) -> anyhow::Result<()> {
+    pub fn tear_down(self) -> anyhow::Result<()> {
         let owner = self.owner;
         drop(self);
-        leftovers::sweep_of(owner).map(drop)
+        leftovers::remove_of(owner).map(drop)
     }
 }
 
 impl Drop for Network {
     fn drop(&mut self) {
         // An error here is dropped: the next run tries again and reports it.
-        let _ = leftovers::sweep_of(self.owner);
+        let _ = leftovers::remove_of(self.owner);
     }
 }
 
@@ -146,7 +146,7 @@ struct Guard(Owner);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let _ = leftovers::sweep_of(self.0);
+        let _ = leftovers::remove_of(self.0);
     }
 }
 

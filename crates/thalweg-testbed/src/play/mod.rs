@@ -90,12 +90,12 @@ pub async fn play(
     let played = run(&network, &mut fabric, name, films, options).await;
     fabric.stop_all().await;
     if let Some(logs) = &options.logs {
-        fabric.keep_logs(logs)?;
+        fabric.copy_logs(logs)?;
         keep_notes(&network, logs)?;
     }
     drop(fabric);
     let played = played?;
-    network.take_down()?;
+    network.tear_down()?;
     Ok(played)
 }
 
@@ -206,7 +206,7 @@ async fn run_events(
             }
             _ = look.tick() => {
                 ledger.handle_status(&fabric.status().await);
-                for (node, said) in fabric.fallen() {
+                for (node, said) in fabric.unexpected_exits() {
                     remarks.push(format!("node `{node}` exited unexpectedly: {said}"));
                 }
             }

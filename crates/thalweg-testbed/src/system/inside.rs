@@ -43,7 +43,7 @@ pub fn this_program() -> anyhow::Result<PathBuf> {
 }
 
 /// Becomes a program in a namespace, tied to the life of `parent`; returns only on failure.
-pub fn become_program(namespace: &Path, parent: u32, words: &[String]) -> anyhow::Error {
+pub fn exec_program(namespace: &Path, parent: u32, words: &[String]) -> anyhow::Error {
     let enter = || -> io::Result<()> {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // If the parent died before the line above, no signal will come.

@@ -2,7 +2,7 @@
 //!
 //! A run makes two kinds of things that outlive it: namespaces and one folder, both with its owner in
 //! their names. Processes in such a namespace belong to the run, even if their parents have exited.
-//! TUN devices and lines end with the process. Two runs may sweep at once, so it is no error if
+//! TUN devices and lines end with the process. Two runs may remove at once, so it is no error if
 //! something is gone meanwhile.
 
 use std::fs;
@@ -20,7 +20,7 @@ const NAMESPACES: &str = "/run/netns";
 
 /// What was removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct Removed {
     /// The process ids of its owners.
     pub owners: Vec<u32>,
     /// Number of namespaces.
@@ -39,19 +39,19 @@ pub fn namespace_path(name: &str) -> PathBuf {
 /// Removes what dead runs left.
 ///
 /// Fails   something of theirs cannot be removed
-pub fn sweep_dead() -> anyhow::Result<Swept> {
-    sweep(|owner| !owner.lives())
+pub fn remove_orphans() -> anyhow::Result<Removed> {
+    remove(|owner| !owner.lives())
 }
 
 /// Removes everything of one owner.
 ///
 /// Fails   something cannot be removed
-pub fn sweep_of(of: Owner) -> anyhow::Result<Swept> {
-    sweep(|owner| owner == of)
+pub fn remove_of(of: Owner) -> anyhow::Result<Removed> {
+    remove(|owner| owner == of)
 }
 
-fn sweep(mut is_owned: impl FnMut(Owner) -> bool) -> anyhow::Result<Swept> {
-    let mut swept = Swept::default();
+fn remove(mut is_owned: impl FnMut(Owner) -> bool) -> anyhow::Result<Removed> {
+    let mut removed = Removed::default();
     let mut owned = |folder: &Path| -> Vec<(Owner, String)> {
         names(folder)
             .into_iter()
@@ -62,26 +62,26 @@ fn sweep(mut is_owned: impl FnMut(Owner) -> bool) -> anyhow::Result<Swept> {
     let namespaces = owned(Path::new(NAMESPACES));
     let folders = owned(&std::env::temp_dir());
     for (owner, name) in namespaces {
-        swept.owners.push(owner.pid);
-        swept.processes += empty(&name);
+        removed.owners.push(owner.pid);
+        removed.processes += empty(&name);
         let deleted = program::run(Command::new("ip").args(["netns", "delete", &name]), "");
         if namespace_path(&name).exists() {
             deleted?;
         }
-        swept.namespaces += 1;
+        removed.namespaces += 1;
     }
     for (owner, name) in folders {
-        swept.owners.push(owner.pid);
+        removed.owners.push(owner.pid);
         let folder = std::env::temp_dir().join(name);
-        let removed = fs::remove_dir_all(&folder);
+        let deleted = fs::remove_dir_all(&folder);
         if folder.exists() {
-            removed.with_context(|| format!("cannot remove {}", folder.display()))?;
+            deleted.with_context(|| format!("cannot remove {}", folder.display()))?;
         }
-        swept.folders += 1;
+        removed.folders += 1;
     }
-    swept.owners.sort_unstable();
-    swept.owners.dedup();
-    Ok(swept)
+    removed.owners.sort_unstable();
+    removed.owners.dedup();
+    Ok(removed)
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -103,7 +103,7 @@ fn empty(namespace: &str) -> usize {
         .count()
 }
 
-impl Swept {
+impl Removed {
     /// Returns what was removed as one sentence; `None` if nothing was.
     pub fn sentence(&self) -> Option<String> {
         if self.owners.is_empty() {

@@ -275,5 +275,5 @@ fn nodes_behind_nats_fall_back_to_relays() {
     };
     drop(dead);
     goes_by("it goes by the other relay", &[1 - used]);
-    site.network.take_down().expect("nothing stays");
+    site.network.tear_down().expect("nothing stays");
 }

@@ -172,7 +172,7 @@ fn move_source(camera: &str) {
         .block_on(async { tokio::time::timeout(PATIENCE, arrived(&network, &fabric)).await });
     assert_eq!(arrived.expect("in time"), ALL);
     drop((nodes, fabric));
-    network.take_down().expect("nothing stays");
+    network.tear_down().expect("nothing stays");
 }
 
 #[test]

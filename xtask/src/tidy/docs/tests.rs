@@ -26,10 +26,7 @@ impl Pages for Fixture {
 }
 
 fn file(path: &str, text: &str) -> File {
-    File {
-        path: path.into(),
-        text: text.into(),
-    }
+    File::new(path, text)
 }
 
 fn faults(command: &str) -> Vec<String> {

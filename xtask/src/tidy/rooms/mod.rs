@@ -37,111 +37,131 @@ struct House {
     rooms: BTreeMap<String, BTreeMap<String, (String, usize)>>,
 }
 
-/// Returns the import circles between files, for the ratchet.
-pub fn file_circles(files: &[File]) -> Vec<Excess> {
-    let mut excesses = Vec::new();
-    for house in houses(files) {
-        let arrows = house.files.iter();
-        let graph = arrows.map(|(from, to)| (from.clone(), to.keys().cloned().collect()));
-        for circle in circles::circles(&graph.collect()) {
-            let tie = |from: &String| {
-                let to = house.files[from]
-                    .iter()
-                    .find(|(to, _)| circle.contains(*to));
-                to.map(|(to, line)| format!("{from}:{line} -> {to}"))
-            };
-            let ties: Vec<String> = circle.iter().filter_map(tie).collect();
-            let text = format!(
-                "{} files import each other in a circle: move what is shared into a file below them ({})",
-                circle.len(),
-                ties.join(", ")
-            );
-            let first = circle.first().expect("a circle has files");
-            excesses.push(Excess {
-                finding: Finding::new(first, 1, text),
-                amount: 1,
-            });
-        }
-    }
-    excesses
-}
+/// What all crates import of themselves: read once, asked for circles, arrows and the map.
+pub struct Houses(Vec<House>);
 
-/// Returns the rooms of a crate that import each other in a circle, for the ratchet.
-pub fn room_circles(files: &[File]) -> Vec<Excess> {
-    let mut excesses = Vec::new();
-    for house in houses(files) {
-        for circle in circles::circles(&house.graph()) {
-            let mut ties = Vec::new();
-            for from in &circle {
-                for (to, (file, line)) in &house.rooms[from] {
-                    if circle.contains(to) {
-                        ties.push(format!("{from} -> {to} at {file}:{line}"));
+impl Houses {
+    /// Reads the imports of all crates.
+    pub fn read(files: &[File]) -> Self {
+        let mut crates: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
+        for file in files
+            .iter()
+            .filter(|file| file.is("rs") && !file.is_proof())
+        {
+            if let Some(name) = crate_of(&file.path) {
+                crates.entry(name).or_default().push(file);
+            }
+        }
+        let read = crates.into_iter().map(|(name, files)| house(name, &files));
+        Self(read.collect())
+    }
+
+    /// Returns the import circles between files, for the ratchet.
+    pub fn file_circles(&self) -> Vec<Excess> {
+        let mut excesses = Vec::new();
+        for house in &self.0 {
+            let arrows = house.files.iter();
+            let graph = arrows.map(|(from, to)| (from.clone(), to.keys().cloned().collect()));
+            for circle in circles::circles(&graph.collect()) {
+                let tie = |from: &String| {
+                    let to = house.files[from]
+                        .iter()
+                        .find(|(to, _)| circle.contains(*to));
+                    to.map(|(to, line)| format!("{from}:{line} -> {to}"))
+                };
+                let ties: Vec<String> = circle.iter().filter_map(tie).collect();
+                let text = format!(
+                    "{} files import each other in a circle: move what is shared into a file below them ({})",
+                    circle.len(),
+                    ties.join(", ")
+                );
+                let first = circle.first().expect("a circle has files");
+                excesses.push(Excess {
+                    finding: Finding::new(first, 1, text),
+                    amount: 1,
+                });
+            }
+        }
+        excesses
+    }
+
+    /// Returns the rooms of a crate that import each other in a circle, for the ratchet.
+    pub fn room_circles(&self) -> Vec<Excess> {
+        let mut excesses = Vec::new();
+        for house in &self.0 {
+            for circle in circles::circles(&house.graph()) {
+                let mut ties = Vec::new();
+                for from in &circle {
+                    for (to, (file, line)) in &house.rooms[from] {
+                        if circle.contains(to) {
+                            ties.push(format!("{from} -> {to} at {file}:{line}"));
+                        }
                     }
                 }
+                let text = format!(
+                    "rooms of {} import each other, so one arrow goes up: lower what they share ({})",
+                    house.name,
+                    ties.join(", ")
+                );
+                let first = circle.first().expect("a circle has rooms");
+                let (file, line) = &house.rooms[first].values().next().expect("it imports");
+                excesses.push(Excess {
+                    finding: Finding::new(file, *line, text),
+                    amount: circle.len() - 1,
+                });
             }
-            let text = format!(
-                "rooms of {} import each other, so one arrow goes up: lower what they share ({})",
-                house.name,
-                ties.join(", ")
-            );
-            let first = circle.first().expect("a circle has rooms");
-            let (file, line) = &house.rooms[first].values().next().expect("it imports");
-            excesses.push(Excess {
-                finding: Finding::new(file, *line, text),
-                amount: circle.len() - 1,
-            });
+        }
+        excesses
+    }
+
+    /// Returns a finding if the map in the document is not that of the code.
+    pub fn check_map(&self, files: &[File]) -> Vec<Finding> {
+        let Some(document) = files.iter().find(|file| file.path == MAP) else {
+            return Vec::new();
+        };
+        match self.drawn(&document.text) {
+            Some(text) if text == document.text => Vec::new(),
+            Some(_) => {
+                let text = "the map of rooms is not the code's any more: `cargo xtask tidy --draw`";
+                vec![Finding::new(MAP, line_of(&document.text, BEGIN), text)]
+            }
+            None => {
+                let text =
+                    format!("there is no place for the map of rooms: write `{BEGIN}` and `{END}`");
+                vec![Finding::new(MAP, 1, text)]
+            }
         }
     }
-    excesses
-}
 
-/// Returns a finding if the map in the document is not that of the code.
-pub fn check_map(files: &[File]) -> Vec<Finding> {
-    let Some(document) = files.iter().find(|file| file.path == MAP) else {
-        return Vec::new();
-    };
-    match drawn(&document.text, files) {
-        Some(text) if text == document.text => Vec::new(),
-        Some(_) => {
-            let text = "the map of rooms is not the code's any more: `cargo xtask tidy --draw`";
-            vec![Finding::new(MAP, line_of(&document.text, BEGIN), text)]
-        }
-        None => {
-            let text =
-                format!("there is no place for the map of rooms: write `{BEGIN}` and `{END}`");
-            vec![Finding::new(MAP, 1, text)]
-        }
+    /// Returns the document with the map of today's code; `None` if it has no place for one.
+    pub fn drawn(&self, document: &str) -> Option<String> {
+        let (before, rest) = document.split_once(BEGIN)?;
+        let (_, after) = rest.split_once(END)?;
+        Some(format!(
+            "{before}{BEGIN}\n```text\n{}```\n{END}{after}",
+            self.map()
+        ))
     }
-}
 
-/// Returns the document with the map of today's code; `None` if it has no place for one.
-pub fn drawn(document: &str, files: &[File]) -> Option<String> {
-    let (before, rest) = document.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!(
-        "{before}{BEGIN}\n```text\n{}```\n{END}{after}",
-        map(files)
-    ))
-}
-
-/// Draws the rooms of each crate by floors, the highest first.
-fn map(files: &[File]) -> String {
-    let mut text = String::new();
-    for house in houses(files) {
-        let floors = circles::floors(&house.graph());
-        let highest = floors.values().copied().max().unwrap_or_default();
-        // A crate of one room needs no map.
-        if floors.len() < 2 {
-            continue;
+    /// Draws the rooms of each crate by floors, the highest first.
+    fn map(&self) -> String {
+        let mut text = String::new();
+        for house in &self.0 {
+            let floors = circles::floors(&house.graph());
+            let highest = floors.values().copied().max().unwrap_or_default();
+            // A crate of one room needs no map.
+            if floors.len() < 2 {
+                continue;
+            }
+            let _ = writeln!(text, "{}", house.name);
+            for floor in (1..=highest).rev() {
+                let rooms = floors.iter().filter(|(_, at)| **at == floor);
+                let rooms: Vec<&str> = rooms.map(|(room, _)| room.as_str()).collect();
+                let _ = writeln!(text, "  {floor}  {}", rooms.join(" · "));
+            }
         }
-        let _ = writeln!(text, "{}", house.name);
-        for floor in (1..=highest).rev() {
-            let rooms = floors.iter().filter(|(_, at)| **at == floor);
-            let rooms: Vec<&str> = rooms.map(|(room, _)| room.as_str()).collect();
-            let _ = writeln!(text, "  {floor}  {}", rooms.join(" · "));
-        }
+        text
     }
-    text
 }
 
 impl House {
@@ -151,22 +171,6 @@ impl House {
             .map(|(from, to)| (from.clone(), to.keys().cloned().collect()))
             .collect()
     }
-}
-
-fn houses(files: &[File]) -> Vec<House> {
-    let mut crates: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
-    for file in files
-        .iter()
-        .filter(|file| file.is("rs") && !file.is_proof())
-    {
-        if let Some(name) = crate_of(&file.path) {
-            crates.entry(name).or_default().push(file);
-        }
-    }
-    crates
-        .into_iter()
-        .map(|(name, files)| house(name, &files))
-        .collect()
 }
 
 fn house(name: &str, files: &[&File]) -> House {

@@ -53,11 +53,11 @@ impl Modules {
             let Some(path) = module_path(&file.path) else {
                 continue;
             };
-            let code = scan::without_tests(&scan::views(&file.text).code);
+            let code = file.code();
             let module = Module {
                 file: file.path.clone(),
-                paths: scan::paths(&code),
-                exports: exports(&code),
+                paths: scan::paths(code),
+                exports: exports(code),
             };
             modules.insert(path, module);
         }

@@ -1,17 +1,14 @@
 //! Proves what is an arrow, what is a circle, and how the map is drawn.
 
-use super::{BEGIN, END, File, check_map, drawn, file_circles, room_circles};
+use super::{BEGIN, END, File, Houses};
 
 fn house(files: &[(&str, &str)]) -> Vec<File> {
-    let file = |(path, text): &(&str, &str)| File {
-        path: format!("crates/one/src/{path}"),
-        text: (*text).to_owned(),
-    };
+    let file = |(path, text): &(&str, &str)| File::new(format!("crates/one/src/{path}"), *text);
     files.iter().map(file).collect()
 }
 
 fn circles(files: &[(&str, &str)]) -> usize {
-    file_circles(&house(files)).len()
+    Houses::read(&house(files)).file_circles().len()
 }
 
 #[test]
@@ -24,7 +21,7 @@ fn files_that_import_each_other_are_a_circle() {
     assert_eq!(circles(&one_way), 0);
     let mut both = one_way;
     both[2].1 = "fn f() { super::a::g(); }\n";
-    let found = file_circles(&house(&both));
+    let found = Houses::read(&house(&both)).file_circles();
     assert_eq!(found.len(), 1);
     let text = &found[0].finding.text;
     assert!(
@@ -65,10 +62,10 @@ fn rooms_that_import_each_other_are_named() {
         ("a/y.rs", "pub struct Y;\n"),
         ("b.rs", "pub struct B;\n"),
     ];
-    assert_eq!(room_circles(&house(&files)).len(), 0);
+    assert_eq!(Houses::read(&house(&files)).room_circles().len(), 0);
     files[4].1 = "use crate::a::y::Y;\n";
     assert_eq!(circles(&files), 0, "no two files do");
-    let found = room_circles(&house(&files));
+    let found = Houses::read(&house(&files)).room_circles();
     let text = &found[0].finding.text;
     assert!(text.contains("a -> b at crates/one/src/a/x.rs:1"), "{text}");
     assert!(text.contains("b -> a at crates/one/src/b.rs:1"), "{text}");
@@ -83,15 +80,14 @@ fn map_is_drawn_by_floors() {
         ("c.rs", "pub struct C;\n"),
     ]);
     let document = format!("# Title\n{BEGIN}\n{END}\nRest\n");
-    let text = drawn(&document, &files).expect("it has a place");
+    let text = Houses::read(&files)
+        .drawn(&document)
+        .expect("it has a place");
     assert!(text.contains("one\n  3  a\n  2  b\n  1  c\n"), "{text}");
     let mut held = |text: &str| {
         files.retain(|file| file.path != super::MAP);
-        files.push(File {
-            path: super::MAP.to_owned(),
-            text: text.to_owned(),
-        });
-        check_map(&files).len()
+        files.push(File::new(super::MAP, text));
+        Houses::read(&files).check_map(&files).len()
     };
     assert_eq!(held(&text), 0);
     assert_eq!(held(&document), 1, "it is not drawn");

@@ -111,9 +111,9 @@ fn report_cuts(
         let metric = format!("{metric}.{}", manner.name());
         let figure = Figure::new(ID, metric.clone(), unit, of(kept));
         let figure = if metric.starts_with("adus_delayed") {
-            figure.beside("old", DELAYED_BEFORE)
+            figure.with_baseline("old", DELAYED_BEFORE)
         } else {
-            figure.beside("unkept", of(unkept).median)
+            figure.with_baseline("unkept", of(unkept).median)
         };
         report.add(&figure)?;
     }

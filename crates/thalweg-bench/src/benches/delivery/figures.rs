@@ -52,7 +52,7 @@ fn added(measured: &Measured) -> Vec<Figure> {
                 let figure = Figure::new(ID, name, "us", ours);
                 for (baseline, side) in [(QUIC, Side::Quic), (UDP, Side::Udp)] {
                     let theirs = measured.added_us(side, length_bytes).median;
-                    figures.push(figure.clone().beside(baseline, theirs));
+                    figures.push(figure.clone().with_baseline(baseline, theirs));
                 }
             }
         }
@@ -69,7 +69,7 @@ fn ratios(measured: &Measured) -> Vec<Figure> {
         let short = (is_bulk && cell.line.side == Side::UntilDeadline).then(String::new);
         for name in short.into_iter().chain(once(cell.name())) {
             let figure = Figure::new(ID, format!("throughput_vs_quic{name}"), "ratio", ratio);
-            figures.push(figure.beside(QUIC, 1.0));
+            figures.push(figure.with_baseline(QUIC, 1.0));
         }
     }
     figures.sort_by_key(|figure| figure.metric.len() > "throughput_vs_quic".len());
@@ -134,7 +134,7 @@ fn losses(measured: &Measured) -> Vec<Figure> {
             .filter(|cell| cell.line.side == Side::Unreliable)
         {
             let figure = Figure::new(ID, format!("{metric}{}", cell.name()), "share", of(cell));
-            figures.push(figure.beside(UDP, of(&cell.of(Side::Udp)).median));
+            figures.push(figure.with_baseline(UDP, of(&cell.of(Side::Udp)).median));
         }
     }
     figures
@@ -153,7 +153,7 @@ fn each_beside(figure: &Figure, baselines: &[(&'static str, f64)]) -> Vec<Figure
     if baselines.is_empty() {
         return vec![figure.clone()];
     }
-    let beside = |(name, value): &(&'static str, f64)| figure.clone().beside(name, *value);
+    let beside = |(name, value): &(&'static str, f64)| figure.clone().with_baseline(name, *value);
     baselines.iter().map(beside).collect()
 }
 

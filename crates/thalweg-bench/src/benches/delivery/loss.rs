@@ -208,9 +208,9 @@ fn report(measured: &Measured, report: &mut Report) -> anyhow::Result<()> {
         let beside = [(QUIC, Side::Quic), (UDP, Side::Udp)]
             .map(|(name, side)| (name, &measured[&(self::cell(length_bytes, side), *pace)]));
         let loss = Figure::new(ID, format!("loss_share.{case}"), "share", sum.loss());
-        report.add(&loss.clone().beside(PUBLISHED, PUBLISHED_SHARE))?;
+        report.add(&loss.clone().with_baseline(PUBLISHED, PUBLISHED_SHARE))?;
         for (name, other) in beside {
-            report.add(&loss.clone().beside(name, other.loss().median))?;
+            report.add(&loss.clone().with_baseline(name, other.loss().median))?;
         }
         for (cause, count) in &sum.causes {
             let summary = Summary::exact(*count as f64);
@@ -227,7 +227,7 @@ fn report(measured: &Measured, report: &mut Report) -> anyhow::Result<()> {
             report.add(
                 &goodput
                     .clone()
-                    .beside(name, other.goodput(length_bytes).median),
+                    .with_baseline(name, other.goodput(length_bytes).median),
             )?;
         }
     }

@@ -197,7 +197,7 @@ impl<'n> Chain<'n> {
         std::fs::write(&file, &content)?;
         let mut send = self.command("send", &self.names[0]);
         if let Some(block) = block {
-            send.args(["--block", &block.to_string()]);
+            send.args(["--block-size", &block.to_string()]);
         }
         let (first, others) = receivers.split_first().context("somebody receives")?;
         send.arg(&file).arg(first.as_str());

@@ -110,7 +110,7 @@ pub(super) fn measure(
         // Below 1 we are faster.
         let theirs = Summary::of(seconds);
         let figure = Figure::new(super::ID, metric, "s", Summary::exact(median));
-        report.add(&figure.beside(ready.peer.name, theirs.median))?;
+        report.add(&figure.with_baseline(ready.peer.name, theirs.median))?;
     }
     Ok(())
 }

@@ -86,7 +86,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     let chain = Chain::start(&network)?;
     let measured = gigabit::measure(&chain, &network, settings, report);
     chain.stop();
-    network.take_down()?;
+    network.tear_down()?;
     measured?;
     let hops: &[usize] = if settings.is_quick {
         &HOPS[1..2]
@@ -99,7 +99,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         let chain = Chain::start(&network)?;
         let measured = measure(&chain, settings.is_quick, report);
         chain.stop();
-        network.take_down()?;
+        network.tear_down()?;
         measured?;
     }
     Ok(())
@@ -149,7 +149,7 @@ fn many(chain: &Chain<'_>, bytes: u64, rounds: usize, report: &mut Report) -> an
     }
     let metric = format!("{}.receivers_{hops}", METRICS[METRICS.len() - 1]);
     let figure = Figure::new(ID, metric, "s", Summary::of(all));
-    report.add(&figure.beside("one receiver", Summary::of(one).median))
+    report.add(&figure.with_baseline("one receiver", Summary::of(one).median))
 }
 
 /// The results of the block length that the path chooses, round by round.

@@ -280,7 +280,7 @@ impl Bench {
             let [ours, theirs] = overheads.map(Summary::of);
             let metric = format!("{}.bytes_{bytes}", METRICS[10]);
             let figure = Figure::new(ID, metric, "1", ours);
-            report.add(&figure.beside(TCP_CUBIC.name(), theirs.median))?;
+            report.add(&figure.with_baseline(TCP_CUBIC.name(), theirs.median))?;
         }
         Ok(())
     }
@@ -338,7 +338,7 @@ impl Mixed {
         ];
         for (metric, ours, instead) in shares {
             let share = figure(metric, ours);
-            report.add(&share.beside(self.other, Summary::of(instead).median))?;
+            report.add(&share.with_baseline(self.other, Summary::of(instead).median))?;
         }
         report.add(&figure(METRICS[8], self.jains))?;
         report.add(&figure(METRICS[9], self.used))

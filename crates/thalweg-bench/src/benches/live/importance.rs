@@ -157,7 +157,9 @@ fn lines(recorded: &Recorded, condition: Condition, report: &mut Report) -> anyh
             let metric = format!("{metric}.{name}.{line}");
             let figure = Figure::new(ID, metric, "ms", quantiles(name, None, at));
             let figure = match quantiles(TCP.name(), None, at) {
-                tcp if tcp.n > 0 && name != TCP.name() => figure.beside(TCP.name(), tcp.median),
+                tcp if tcp.n > 0 && name != TCP.name() => {
+                    figure.with_baseline(TCP.name(), tcp.median)
+                }
                 _ => figure,
             };
             report.add(&figure)?;

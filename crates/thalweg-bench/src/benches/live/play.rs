@@ -75,7 +75,7 @@ pub(super) struct Bulk<'a> {
 pub(crate) fn prepare(tools: &[privilege::Tool]) -> anyhow::Result<()> {
     static HEARS: Once = Once::new();
     privilege::check(tools)?;
-    if let Some(sentence) = leftovers::sweep_dead()?.sentence() {
+    if let Some(sentence) = leftovers::remove_orphans()?.sentence() {
         eprintln!("thalweg-bench: {sentence}");
     }
     HEARS.call_once(|| {
@@ -120,10 +120,10 @@ fn remove_on_signal() {
     });
     if asked.is_ok() {
         let _held = BUILDING.lock();
-        let swept = leftovers::sweep_of(Owner::this());
+        let removed = leftovers::remove_of(Owner::this());
         crate::progress::clear();
         eprintln!("thalweg-bench: interrupted; the network has been removed");
-        if let Err(error) = swept {
+        if let Err(error) = removed {
             eprintln!("thalweg-bench: not completely: {error:#}");
         }
         std::process::exit(1);
@@ -164,7 +164,7 @@ impl Play<'_> {
         recording.meanwhile = meanwhile;
         recording.late = stage.network.emulator().lateness().most();
         drop((sender, receiver));
-        stage.network.take_down()?;
+        stage.network.tear_down()?;
         Ok(recording)
     }
 }
@@ -205,7 +205,7 @@ pub(super) fn send_bulk(
     });
     let arrivals = arrivals.collect::<anyhow::Result<Vec<_>>>()?;
     drop(ends);
-    stage.network.take_down()?;
+    stage.network.tear_down()?;
     Ok((begin, arrivals))
 }
 

@@ -98,7 +98,7 @@ fn headlines(recorded: &Recorded, report: &mut Report) -> anyhow::Result<()> {
             let tcp = at(TCP.name(), &conditions, of)?;
             let our = at(OURS.name(), &conditions, of)?;
             let figure = Figure::new(ID, format!("{ours}{case}"), unit, our);
-            report.add(&figure.beside(TCP.name(), tcp.median))?;
+            report.add(&figure.with_baseline(TCP.name(), tcp.median))?;
             if let Some(theirs) = theirs {
                 report.add(&Figure::new(ID, format!("{theirs}{case}"), unit, tcp))?;
             }

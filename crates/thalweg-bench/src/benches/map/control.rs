@@ -116,16 +116,17 @@ fn add(
     let plain_frames = frames / plain_every;
     let rate = |count: f64| Summary::exact(count / traffic.seconds / nodes);
     let metric = format!("bytes_per_second_{}{case}", shape.nodes);
-    report
-        .add(&Figure::new(ID, metric, "B/s", rate(traffic.bytes)).beside(baseline, plain_bytes))?;
+    report.add(
+        &Figure::new(ID, metric, "B/s", rate(traffic.bytes)).with_baseline(baseline, plain_bytes),
+    )?;
     let metric = format!("messages_per_second.nodes_{}{case}", shape.nodes);
     report.add(
-        &Figure::new(ID, metric, "1/s", rate(traffic.frames)).beside(baseline, plain_frames),
+        &Figure::new(ID, metric, "1/s", rate(traffic.frames)).with_baseline(baseline, plain_frames),
     )?;
     let share = traffic.busiest_bytes * 8.0 / traffic.seconds / SLOW.as_bps() as f64;
     let metric = format!("link_share.nodes_{}{case}", shape.nodes);
     let share = Figure::new(ID, metric, "1", Summary::exact(share));
-    report.add(&share.beside("a hundredth", 0.01))
+    report.add(&share.with_baseline("a hundredth", 0.01))
 }
 
 /// Measures all links with noise of up to a fifth around their configured values.

@@ -89,17 +89,17 @@ fn add(shape: &Shape, found: &[Change], case: &str, report: &mut Report) -> anyh
     let light = |pick: &dyn Fn(&Change) -> f64| of(pick).median;
     let metric = format!("repath_ms.nodes_{nodes}{case}");
     let figure = Figure::new(ID, metric, "ms", of(&|c| c.repath[0].as_millis_f64()));
-    report.add(&figure.beside("light", light(&|c| c.repath[1].as_millis_f64())))?;
+    report.add(&figure.with_baseline("light", light(&|c| c.repath[1].as_millis_f64())))?;
     if !case.is_empty() {
         // Under churn some node is always behind.
         return Ok(());
     }
     let metric = format!("spread_ms.nodes_{nodes}");
     let figure = Figure::new(ID, metric, "ms", of(&|c| c.spread[0].as_millis_f64()));
-    report.add(&figure.beside("light", light(&|c| c.spread[1].as_millis_f64())))?;
+    report.add(&figure.with_baseline("light", light(&|c| c.spread[1].as_millis_f64())))?;
     let metric = format!("frames_per_change.nodes_{nodes}");
     let figure = Figure::new(ID, metric, "1", of(&|c| c.frames));
-    report.add(&figure.beside("two plain floods", 2.0 * frames_of_flood(shape) as f64))
+    report.add(&figure.with_baseline("two plain floods", 2.0 * frames_of_flood(shape) as f64))
 }
 
 /// A network under change.

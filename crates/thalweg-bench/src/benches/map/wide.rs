@@ -60,14 +60,14 @@ pub(super) fn control(id: &'static str, report: &mut Report) -> anyhow::Result<(
         "B/s",
         Summary::exact(mean(&|flood| flood.bytes) / interval),
     );
-    report.add(&bytes.beside("plain flooding each 15 s", plain))?;
+    report.add(&bytes.with_baseline("plain flooding each 15 s", plain))?;
     let messages = Figure::new(
         id,
         format!("messages_per_second.nodes_{NODES}"),
         "1/s",
         Summary::exact(mean(&|flood| flood.frames) / interval),
     );
-    report.add(&messages.beside(
+    report.add(&messages.with_baseline(
         "plain flooding each 15 s",
         frames_of_flood(&shape) as f64 / 15.0,
     ))?;
@@ -75,7 +75,7 @@ pub(super) fn control(id: &'static str, report: &mut Report) -> anyhow::Result<(
     let share = total as f64 * 8.0 / interval / SLOW.as_bps() as f64;
     let metric = format!("link_share.nodes_{NODES}");
     let share = Figure::new(id, metric, "1", Summary::exact(share));
-    report.add(&share.beside("a hundredth", 0.01))
+    report.add(&share.with_baseline("a hundredth", 0.01))
 }
 
 /// Reports how soon 10,000 nodes know of a change, and the memory of maps of several sizes.
@@ -90,19 +90,19 @@ pub(super) fn converge(id: &'static str, report: &mut Report) -> anyhow::Result<
         of(&|flood| flood.took.as_millis_f64()),
     );
     let light = of(&|flood| flood.light.as_millis_f64()).median;
-    report.add(&spread.beside("light", light))?;
+    report.add(&spread.with_baseline("light", light))?;
     let frames = Figure::new(
         id,
         format!("frames_per_change.nodes_{NODES}"),
         "1",
         of(&|flood| 2.0 * flood.frames),
     );
-    report.add(&frames.beside("two plain floods", 2.0 * frames_of_flood(&shape) as f64))?;
+    report.add(&frames.with_baseline("two plain floods", 2.0 * frames_of_flood(&shape) as f64))?;
     for nodes in WEIGHED {
         let (megabytes, bytes) = weigh(nodes)?;
         let metric = format!("memory_mb_per_node.nodes_{nodes}");
         let figure = Figure::new(id, metric, "MB", Summary::exact(megabytes));
-        report.add(&figure.beside("the records' bytes", bytes / 1e6))?;
+        report.add(&figure.with_baseline("the records' bytes", bytes / 1e6))?;
     }
     Ok(())
 }

@@ -191,9 +191,9 @@ fn report_modules(typical: Vec<Typical>, report: &mut Report) -> anyhow::Result<
         };
         let lift = Summary::of(without).median;
         let nanos = figure("module_ns_per_adu", "ns", Summary::of(with));
-        report.add(&nanos.beside(LIFT, lift))?;
+        report.add(&nanos.with_baseline(LIFT, lift))?;
         let rate = figure("module_mb_per_s", "MB/s", our_rate);
-        report.add(&rate.beside(LIFT, lift_rate))?;
+        report.add(&rate.with_baseline(LIFT, lift_rate))?;
     }
     Ok(())
 }

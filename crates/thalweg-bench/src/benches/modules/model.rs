@@ -207,7 +207,7 @@ pub(super) fn report_chains(
         let scaled =
             |samples: Vec<f64>| Summary::of(samples.into_iter().map(|ns| ns * scale).collect());
         let figure = Figure::new(ID, metric, unit, scaled(predicted.collect()));
-        report.add(&figure.beside(MEASURED, scaled(measured.collect()).median))?;
+        report.add(&figure.with_baseline(MEASURED, scaled(measured.collect()).median))?;
     }
     Ok(())
 }

@@ -173,7 +173,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     for (at, planner) in Planner::ALL.into_iter().enumerate() {
         let metric = format!("infeasible.{planner}");
         let figure = Figure::new(ID, metric, "of 1,000", count(none(at)));
-        report.add(&figure.beside("exhaustive", none(EXHAUSTIVE)))?;
+        report.add(&figure.with_baseline("exhaustive", none(EXHAUSTIVE)))?;
     }
     let six = |scenario: &Scenario| scenario.nodes == 6;
     let exact = micros(&scenarios, EXACT, six);
@@ -204,7 +204,7 @@ fn by_class(scenarios: &[Scenario], report: &mut Report) -> anyhow::Result<()> {
             let exact = micros(scenarios, EXACT, of);
             let metric = format!("heuristic_us.nodes{nodes}.adapters{adapters}");
             let figure = Figure::new(ID, metric, "us", heuristic);
-            report.add(&figure.beside("exact", exact.median))?;
+            report.add(&figure.with_baseline("exact", exact.median))?;
             let ratio = Summary::exact(exhaustive.median / heuristic.median);
             let metric = format!("exhaustive_over_heuristic.nodes{nodes}.adapters{adapters}");
             report.add(&Figure::new(ID, metric, "x", ratio))?;
@@ -232,7 +232,7 @@ pub(crate) fn run_local(settings: &Settings, report: &mut Report) -> anyhow::Res
         "us",
         micros(&scenarios, INCREMENTAL, all),
     );
-    report.add(&figure.beside("exact", exact))?;
+    report.add(&figure.with_baseline("exact", exact))?;
     let ratios = |planner: usize, of: &dyn Fn(&Scenario) -> bool| {
         let chosen = scenarios.iter().filter(|scenario| of(scenario));
         let ratio = |scenario: &Scenario| Some(scenario.costs[planner]? / scenario.costs[EXACT]?);
@@ -250,7 +250,7 @@ pub(crate) fn run_local(settings: &Settings, report: &mut Report) -> anyhow::Res
         let exact = micros(&scenarios, EXACT, of).median;
         let metric = format!("incremental_us.nodes{nodes}");
         let figure = Figure::new(ID_LOCAL, metric, "us", micros(&scenarios, INCREMENTAL, of));
-        report.add(&figure.beside("exact", exact))?;
+        report.add(&figure.with_baseline("exact", exact))?;
         for (planner, word) in [(INCREMENTAL, "incremental"), (HEURISTIC, "heuristic")] {
             let metric = format!("cost_over_exact.{word}.nodes{nodes}");
             report.add(&Figure::new(ID_LOCAL, metric, "x", ratios(planner, &of)))?;

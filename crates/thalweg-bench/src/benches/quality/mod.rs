@@ -78,7 +78,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
                 let figure = if beside == case {
                     figure
                 } else {
-                    figure.beside(beside.name(), of(baseline).median)
+                    figure.with_baseline(beside.name(), of(baseline).median)
                 };
                 report.add(&figure)?;
             }

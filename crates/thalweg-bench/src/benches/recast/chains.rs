@@ -49,7 +49,7 @@ pub(super) fn play(ready: &Ready, leaving: Leaving) -> anyhow::Result<Left> {
     std::thread::sleep(BEFORE);
     let mut records: Vec<Record> = chain.records().collect();
     let broken = clock::now().as_nanos();
-    chain.leave(leaving == Leaving::WithNotice)?;
+    chain.stop_relay(leaving == Leaving::WithNotice)?;
     std::thread::sleep(AFTER);
     chain.check()?;
     records.extend(chain.records());

@@ -123,7 +123,7 @@ fn report_copies(upstream: &[Vec<f64>; 3], report: &mut Report) -> anyhow::Resul
     let rounds = idle.iter().zip(one).zip(two);
     let each = rounds.map(|((idle, one), two)| copies([*idle, *one, *two]));
     let value = Summary::of(each.collect());
-    report.add(&Figure::new(ID, METRICS[0], "1", value).beside("one", 1.0))?;
+    report.add(&Figure::new(ID, METRICS[0], "1", value).with_baseline("one", 1.0))?;
     for (wanted, bits) in Wanted::ALL.into_iter().zip(upstream) {
         let kbps = bits
             .iter()
@@ -163,7 +163,7 @@ fn report_left(
         let figure = Figure::new(ID, metric, unit, value);
         let is_ours = what == "silence" && side == "thalweg";
         report.add(&if is_ours {
-            figure.beside("old", SILENT_BEFORE_MS)
+            figure.with_baseline("old", SILENT_BEFORE_MS)
         } else {
             figure
         })?;
@@ -182,8 +182,10 @@ fn report_undisturbed(
     let rounds = with_notice.iter().zip(undisturbed);
     let ratios = rounds.map(|(left, undisturbed)| left.silence_ms / undisturbed);
     let value = Summary::of(ratios.collect());
-    report
-        .add(&Figure::new(ID, "with_notice_vs_undisturbed", "1", value).beside("undisturbed", 1.0))
+    report.add(
+        &Figure::new(ID, "with_notice_vs_undisturbed", "1", value)
+            .with_baseline("undisturbed", 1.0),
+    )
 }
 
 /// Runs the chains of the installed peers, in turns.

@@ -118,7 +118,11 @@ pub(super) fn report(
                 report.add(&figure)?;
             }
             for peer in peers {
-                report.add(&figure.clone().beside(peer.named.name, of(peer).median))?;
+                report.add(
+                    &figure
+                        .clone()
+                        .with_baseline(peer.named.name, of(peer).median),
+                )?;
             }
         }
     }

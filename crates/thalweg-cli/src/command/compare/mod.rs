@@ -32,7 +32,7 @@ const DIFFERENCE_PERCENT_MAX: f64 = 10.0;
 /// Tolerance for rounding: 88 / 80 is slightly above 1.1 in floating point.
 const ROUNDING: f64 = 1e-9;
 
-/// Compare two reports of one world: what was delivered, how late, how good it looked.
+/// Compare two reports of one world: what was delivered, how late, in what quality.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

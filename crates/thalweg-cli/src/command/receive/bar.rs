@@ -38,7 +38,7 @@ impl Bar {
     pub fn show(&self, event: Event) {
         match event {
             Event::Looking { bytes, of } => {
-                self.bar.set_message("looking at the files");
+                self.bar.set_message("hashing the files");
                 self.bar.set_length(of);
                 self.bar.set_position(bytes);
             }

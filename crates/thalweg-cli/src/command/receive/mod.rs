@@ -65,7 +65,7 @@ pub struct Arguments {
 
     /// Give files the default mode and the current time instead of the sender's.
     #[arg(long)]
-    no_modes: bool,
+    no_preserve: bool,
 
     /// Receive one transfer after the other, until Ctrl-C.
     #[arg(long)]
@@ -100,7 +100,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         folder: arguments.to.clone(),
         from: arguments.from.clone(),
         force: arguments.force,
-        keeps_modes: !arguments.no_modes,
+        keeps_modes: !arguments.no_preserve,
     });
     loop {
         let bar = Bar::new("receiving");
@@ -124,7 +124,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
             Ended::Stopped => {
                 return fail(
                     Code::Failed,
-                    "stopped before everything was here; run it again to resume",
+                    "stopped before everything had arrived; run it again to resume",
                 );
             }
         }
@@ -186,7 +186,7 @@ fn print_summary(arguments: &Arguments, received: &Received) -> Result<(), Failu
     };
     let came = received.bytes - received.bytes_before;
     let before = if received.bytes_before > 0 {
-        format!(", {} were here before", size(received.bytes_before))
+        format!(", {} were already here", size(received.bytes_before))
     } else {
         String::new()
     };

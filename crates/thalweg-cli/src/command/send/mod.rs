@@ -33,7 +33,7 @@ Examples:
   thalweg send map.mbtiles base --also truck --also 3530…0a16
   tar -cf logs.tar logs && thalweg send logs.tar base
   thalweg send survey.tif --code              # prints a phrase, such as 7-otter-lantern
-  thalweg send *.jpg --code --uses 3 --open-for 10m
+  thalweg send *.jpg --code --uses 3 --valid-for 10m
 
 With --code no node is named: tell someone the phrase, and `thalweg receive 7-otter-lantern` on any other
 node of the fabric gets the files, encrypted end to end. Three wrong phrases end it.
@@ -67,7 +67,7 @@ pub struct Arguments {
 
     /// How long the phrase is valid: 30s, 10m, 2h, 7d.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_span, requires = "code")]
-    open_for: Duration,
+    valid_for: Duration,
 
     /// Use at most this rate, such as `1 Mbit/s`.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
@@ -79,7 +79,7 @@ pub struct Arguments {
 
     /// The block length in bytes, a power of two from 1024 [default: chosen by size and path].
     #[arg(long, value_name = "BYTES", value_parser = whole::<u64>(0..=u64::MAX))]
-    block: Option<u64>,
+    block_size: Option<u64>,
 
     /// Print one JSON object: what was sent, which nodes have it and which stopped early.
     #[arg(long)]
@@ -159,7 +159,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         targets,
         limit: arguments.limit,
         confidential: arguments.confidential,
-        block_bytes: arguments.block,
+        block_bytes: arguments.block_size,
     };
     let bar = Bar::new("sending");
     // With a phrase, the transfer begins when a receiver connects with it.
@@ -182,7 +182,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         if arguments.code {
             let code = CodeOptions {
                 uses: arguments.uses,
-                open_for: arguments.open_for,
+                open_for: arguments.valid_for,
             };
             transfer::send_by_code(options, code, events).await
         } else {

@@ -91,7 +91,7 @@ fn streams(report: &Report, colour: Colour) -> String {
 
 /// Why and where ADUs were lost.
 fn drops(report: &Report, colour: Colour) -> String {
-    let mut rows = vec![["stream", "sink", "ended at", "because", "ADUs"].map(String::from)];
+    let mut rows = vec![["stream", "sink", "ended at", "cause", "ADUs"].map(String::from)];
     for stream in &report.streams {
         for (place, causes) in &stream.by_hop {
             for (cause, count) in causes {

@@ -67,7 +67,7 @@ fn conclude(
         let virtual_seconds: f64 = gathered.reports.iter().map(|report| report.seconds).sum();
         let _ = writeln!(
             text,
-            "{count} seeds, {virtual_seconds:.0} s of worlds, played in {seconds:.1} s"
+            "{count} seeds, {virtual_seconds:.0} s of worlds, simulated in {seconds:.1} s"
         );
         if let Some(ms) = gathered.mean_ms() {
             let _ = writeln!(text, "{ms:.2} ms of one core for each simulated second");

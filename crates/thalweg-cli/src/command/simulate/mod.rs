@@ -42,7 +42,7 @@ plaintext on an untrusted path), and prints the command that replays the seed.";
 /// The name of a generated world.
 const GENERATED: &str = "generated";
 
-/// Simulate a world in virtual time: the nodes' own code over its links, with its weather, from one seed.
+/// Simulate a world in virtual time: the nodes' own code over its links, with its events, from one seed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(
@@ -54,7 +54,7 @@ pub struct Arguments {
     #[arg(required_unless_present_any = ["generate", "long"], conflicts_with_all = ["generate", "long"])]
     world: Option<PathBuf>,
 
-    /// Generate worlds, one for each seed: small networks with every kind of stream and weather.
+    /// Generate worlds, one for each seed: small networks with every kind of stream and failure.
     #[arg(long)]
     generate: bool,
 
@@ -206,7 +206,7 @@ impl<'a> Worlds<'a> {
         let mut world = input::load_world(path)?;
         world.length = length.or(world.length);
         let films = films(&world)
-            .with_context(|| format!("{} cannot be played", path.display()))
+            .with_context(|| format!("{} cannot be simulated", path.display()))
             .or_code(Code::BadInput)?;
         Ok(Self::File {
             world: Box::new(world),

@@ -88,7 +88,7 @@ pub fn drops(by_cause: &BTreeMap<String, u64>) -> Vec<String> {
 }
 
 /// Returns the first text that fits, or the last one, cut.
-pub fn fit_first(texts: &[String], cells: usize) -> String {
+pub fn first_that_fits(texts: &[String], cells: usize) -> String {
     let fitting = texts.iter().find(|text| width(text) <= cells);
     let text = fitting.or(texts.last()).map_or("", String::as_str);
     fit(text, cells)

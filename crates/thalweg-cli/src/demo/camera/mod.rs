@@ -35,7 +35,7 @@ const WIRE_BYTES: usize = 78;
 const LAYER_BYTES_MIN: usize = 32;
 
 /// One picture, as taken and as encoded.
-pub struct Shot {
+pub struct CapturedFrame {
     /// Its number, from 0 without gaps.
     pub index: usize,
     /// When it was taken.
@@ -54,7 +54,7 @@ pub fn run(
     encoder: &Encoder,
     frames: Option<usize>,
     stop: &AtomicBool,
-    mut take: impl FnMut(Arc<Shot>),
+    mut take: impl FnMut(Arc<CapturedFrame>),
 ) -> anyhow::Result<()> {
     let start = Instant::now();
     for index in 0..frames.unwrap_or(usize::MAX) {
@@ -68,7 +68,7 @@ pub fn run(
             .context("cannot read the next frame of the video")?;
         // The scheduled time: delay of this thread counts as latency.
         let layers = encoder.encode(&picture).context("cannot encode a frame")?;
-        take(Arc::new(Shot {
+        take(Arc::new(CapturedFrame {
             index,
             capture,
             picture,

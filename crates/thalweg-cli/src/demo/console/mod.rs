@@ -2,10 +2,12 @@
 //!
 //! *The idea.* The binary contains all resources of the page. State is sent as JSON five times a
 //! second, pictures as planar frames when they change. Both are in watch channels, so that a slow
-//! browser skips updates and delays nothing.
+//! browser skips updates and delays nothing. A picture follows only after the page has drawn the one
+//! before it: where processor time is short, the page gets fewer pictures and the stream keeps its
+//! share.
 //!
-//! *What it does not do.* It takes no commands, listens on loopback only, and refuses pages of
-//! other origins.
+//! *What it does not do.* It takes no commands but that answer, listens on loopback only, and
+//! refuses pages of other origins.
 
 mod state;
 
@@ -25,7 +27,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-pub use state::{Footage, Hello, LinkState, Live, along};
+use super::picture::Kind;
+
+pub use state::{Hello, LinkState, Live, VideoInfo, along};
 
 #[cfg(test)]
 mod tests;
@@ -38,6 +42,9 @@ const PORTS: u16 = 64;
 
 /// How often state is sent.
 pub const TICK: Duration = Duration::from_millis(200);
+
+/// The largest message that the page may send; an answer has one byte.
+const ANSWER_BYTES_MAX: usize = 64;
 
 /// The latest picture of each kind.
 pub type Pictures = [watch::Receiver<Option<Bytes>>; 3];
@@ -130,10 +137,12 @@ async fn open(
         )
             .into_response();
     }
-    upgrade.on_upgrade(move |socket| async move {
-        // A browser that goes away is not an error.
-        let _ = feed(socket, &page).await;
-    })
+    upgrade
+        .max_message_size(ANSWER_BYTES_MAX)
+        .on_upgrade(move |socket| async move {
+            // A browser that goes away is not an error.
+            let _ = feed(socket, &page).await;
+        })
 }
 
 /// Any page may open a WebSocket to loopback; its `Origin` header shows where it is from.
@@ -152,7 +161,31 @@ fn same_origin(headers: &HeaderMap) -> bool {
     }
 }
 
+/// Which kinds of pictures the page has yet to draw.
+#[derive(Clone, Copy, Debug, Default)]
+struct Drawing([bool; 3]);
+
+impl Drawing {
+    fn is_ready(self, kind: Kind) -> bool {
+        !self.0[kind as usize]
+    }
+
+    fn handle_sent(&mut self, kind: Kind) {
+        self.0[kind as usize] = true;
+    }
+
+    /// Handles the page's answer; anything else that it may send means nothing.
+    fn handle_drawn(&mut self, answer: &[u8]) {
+        if let [kind] = answer
+            && let Some(drawing) = self.0.get_mut(usize::from(*kind))
+        {
+            *drawing = false;
+        }
+    }
+}
+
 async fn feed(mut socket: WebSocket, page: &Page) -> Result<(), axum::Error> {
+    let mut drawing = Drawing::default();
     let mut pictures = page.pictures.clone();
     // Send the current pictures at once, before they change.
     pictures.iter_mut().for_each(watch::Receiver::mark_changed);
@@ -162,11 +195,14 @@ async fn feed(mut socket: WebSocket, page: &Page) -> Result<(), axum::Error> {
     socket.send(text(page.live.hello())).await?;
     let mut from = 0;
     loop {
-        let picture = tokio::select! {
+        let (kind, picture) = tokio::select! {
             message = socket.recv() => match message {
                 Some(Ok(Message::Close(_))) | None => return Ok(()),
                 Some(Err(error)) => return Err(error),
-                Some(Ok(_)) => continue,
+                Some(Ok(message)) => {
+                    drawing.handle_drawn(&message.into_data());
+                    continue;
+                }
             },
             _ = ticks.tick() => {
                 let (tick, next) = page.live.tick(from);
@@ -178,11 +214,18 @@ async fn feed(mut socket: WebSocket, page: &Page) -> Result<(), axum::Error> {
                 }
                 continue;
             }
-            Ok(()) = original.changed() => original.borrow_and_update().clone(),
-            Ok(()) = unplanned.changed() => unplanned.borrow_and_update().clone(),
-            Ok(()) = planned.changed() => planned.borrow_and_update().clone(),
+            Ok(()) = original.changed(), if drawing.is_ready(Kind::Original) => {
+                (Kind::Original, original.borrow_and_update().clone())
+            }
+            Ok(()) = unplanned.changed(), if drawing.is_ready(Kind::Unplanned) => {
+                (Kind::Unplanned, unplanned.borrow_and_update().clone())
+            }
+            Ok(()) = planned.changed(), if drawing.is_ready(Kind::Planned) => {
+                (Kind::Planned, planned.borrow_and_update().clone())
+            }
         };
         if let Some(picture) = picture {
+            drawing.handle_sent(kind);
             socket.send(Message::Binary(picture)).await?;
         }
     }

@@ -66,7 +66,7 @@ struct LinkFacts {
 
 /// The video, for [`Hello`].
 #[derive(Clone, Debug)]
-pub struct Footage {
+pub struct VideoInfo {
     /// Its name for people.
     pub name: String,
     /// Its width and height.
@@ -143,7 +143,7 @@ impl Hello {
     pub fn new(
         world: &World,
         stream: &Stream,
-        footage: &Footage,
+        footage: &VideoInfo,
         plan: Report,
         explanation: String,
     ) -> Self {

@@ -36,6 +36,19 @@ fn page_is_self_contained() {
     }
 }
 
+#[test]
+fn picture_waits_for_the_one_before() {
+    let mut drawing = Drawing::default();
+    drawing.handle_sent(Kind::Planned);
+    assert!(!drawing.is_ready(Kind::Planned) && drawing.is_ready(Kind::Original));
+    for other in [&[][..], &[0], &[2, 2], &[3], &[255]] {
+        drawing.handle_drawn(other);
+        assert!(!drawing.is_ready(Kind::Planned), "{other:?}");
+    }
+    drawing.handle_drawn(&[2]);
+    assert!(drawing.is_ready(Kind::Planned));
+}
+
 #[tokio::test]
 async fn next_free_port_is_taken() {
     let first = bind(PORT)

@@ -23,7 +23,7 @@ use thalweg_media::layered;
 use thalweg_media::picture::Yuv420;
 use tokio::sync::watch;
 
-use super::camera::Shot;
+use super::camera::CapturedFrame;
 use super::picture;
 use super::score::Score;
 
@@ -100,7 +100,7 @@ impl Screen {
     }
 
     /// Returns the longest delay of this machine, independent of the network.
-    pub fn behind(&self) -> Duration {
+    pub fn delay_max(&self) -> Duration {
         self.inner().behind
     }
 
@@ -115,7 +115,7 @@ impl Screen {
 /// Fails   the camera changes its picture size
 pub fn run(
     screen: &Screen,
-    shots: &Receiver<Arc<Shot>>,
+    shots: &Receiver<Arc<CapturedFrame>>,
     playout: Duration,
     shown: &watch::Sender<Option<Bytes>>,
     kind: picture::Kind,

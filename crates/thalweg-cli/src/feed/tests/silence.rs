@@ -19,7 +19,7 @@ fn port(bytes: u64, foreign: u64, lack: Option<Lack>, units: u64) -> Snapshot {
         foreign_type: (foreign > 0).then_some(96),
         ..PortCounts::default()
     };
-    let seen = Seen {
+    let seen = ReceivedInput {
         bytes,
         head: vec![0, 0, 0, 0x18, b'f', b't', b'y', b'p'],
         port: Some(port),
@@ -118,7 +118,7 @@ fn each_count_has_its_phrase() {
         port.rtp.restarts,
     ) = (116, 117, 118, 119);
     (trouble.early_units, trouble.unwanted_units) = (120, 121);
-    trouble.missing_maps = vec![(122, 0x123)];
+    trouble.missing_pmts = vec![(122, 0x123)];
     let sentence = trouble.sentence().expect("there is trouble");
     for count in 101..=122 {
         assert!(sentence.contains(&count.to_string()), "{count}: {sentence}");

@@ -14,9 +14,9 @@ use thalweg_base::time::{Duration, Instant};
 use thalweg_base::wire::account::{Entry, Made, Report, Statement};
 use thalweg_base::wire::control::{self as wire, Message};
 
-use super::super::account::{ACCOUNTS_FEW, ROUND};
 use super::super::{Note, Output};
 use super::{A, B, C, D, Fabric, name, publication};
+use crate::accounting::{ACCOUNTS_FEW, ROUND};
 use crate::ledger::{Band, Counts, Disbelief, EVERY, Reading, SETTLE, SLACK, What};
 use crate::session::{LEASE, RENEW};
 
@@ -95,7 +95,7 @@ fn only_due_accounts_need_counts() {
     let (mut fabric, plan) = streaming();
     let due = |fabric: &Fabric, within: Duration| {
         let controller = &fabric.node(B).controller;
-        let due = controller.accounts_due(fabric.now + within);
+        let due = controller.accounting().due(fabric.now + within);
         due.collect::<Vec<_>>()
     };
     fabric.pass(SECOND + SECOND);
@@ -477,7 +477,7 @@ fn many_accounts_report_in_rounds() {
         }
         for _ in 0..1_000 {
             // As a driver does before it handles what is due.
-            let due: Vec<_> = fabric.at(B, |c, now, _| c.accounts_due(now).collect());
+            let due: Vec<_> = fabric.at(B, |c, now, _| c.accounting().due(now).collect());
             counts.delivered[at] = 0;
             for plan in due {
                 count(&mut fabric, B, plan, &counts);

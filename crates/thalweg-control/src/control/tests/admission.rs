@@ -55,7 +55,7 @@ impl Fabric {
 
     pub(super) fn grant(&mut self, by: NodeId, to: NodeId, rights: Rights) -> Credential {
         self.at(by, |c, now, keys| {
-            let serial = c.next_serial(to, now);
+            let serial = c.membership().next_serial(to, now);
             c.grant(to, rights, HOUR, serial, now, keys)
         })
         .expect("it may")

@@ -11,9 +11,9 @@ use thalweg_base::units::Bitrate;
 use thalweg_base::wire::control::Message;
 use thalweg_base::wire::record::{self, Announced, Neighbour, Record};
 
-use super::super::flood::{LATE, LINKS_FEW, SOON};
-use super::super::stream_id::stream_id;
 use super::{Bytes, Duration, Fabric, FakeKeys, Instant, Keys as _, LINK, Output, name, wire};
+use crate::mail::flood::{LATE, LINKS_FEW, SOON};
+use crate::records::stream_id::stream_id;
 
 const HUB: NodeId = NodeId([100; 32]);
 const FAR: NodeId = NodeId([101; 32]);

@@ -122,7 +122,7 @@ fn trees_follow_shared_paths() {
     assert_eq!(installed_plans(&fabric, B), [(1, None), (2, Some(1))]);
     assert_eq!(installed_plans(&fabric, C), [(2, None), (3, Some(2))]);
     let source = fabric.node(A).controller.source(stream).expect("published");
-    assert_eq!(source.session.root(Epoch(3)), Epoch(1));
+    assert_eq!(source.root(Epoch(3)), Epoch(1));
 }
 
 /// Returns the plans that a node first gave what it keeps.
@@ -368,7 +368,11 @@ fn source_knows_when_copies_are_counted() {
     let (mut fabric, stream) = forked();
     let knows = |fabric: &Fabric| {
         let plans = [1, 2].map(Epoch);
-        fabric.node(A).controller.knows_given(stream, &plans)
+        fabric
+            .node(A)
+            .controller
+            .accounting()
+            .knows_given(stream, &plans)
     };
     assert!(!knows(&fabric), "the end was not copied yet");
     let mut copied = Counts {
@@ -447,7 +451,9 @@ fn branch_counts_only_from_next_node() {
         epoch: Epoch(2),
         feed: Feed::Off,
     };
-    fabric.at(C, |c, _, keys| c.send_routed(vec![C, B], cast, keys));
+    fabric.at(C, |c, _, keys| {
+        c.mail.route(vec![C, B], cast, &c.ground.local(), keys);
+    });
     fabric.settle();
     assert_eq!(casting(&fabric, B), [2]);
 }
@@ -476,14 +482,14 @@ fn leaving_node_is_replanned_without_resend() {
     assert!(now.epoch > Epoch(2) && now.serves.len() == 2, "{now:?}");
     assert_eq!(installed_plans(&fabric, other).len(), 2);
     assert!(fabric.node(A).resent.is_empty(), "it still carries");
-    assert!(fabric.node(leaver).controller.is_passed());
+    assert!(fabric.node(leaver).controller.parts().is_passed());
     fabric.pass(deadline + Duration::from_millis(1));
-    assert!(!fabric.node(leaver).controller.is_passed());
+    assert!(!fabric.node(leaver).controller.parts().is_passed());
     // It takes no new part, and a node that speaks for another is ignored.
     assert_eq!(installed_plans(&fabric, leaver), []);
     let body = wire::Body::Leave { stream };
     fabric.at(leaver, |c, _, keys| {
-        c.send_routed(vec![leaver, A], body, keys);
+        c.mail.route(vec![leaver, A], body, &c.ground.local(), keys);
     });
     fabric.settle();
     let left = |note: &&Note| matches!(note, Note::Leaving { .. });
@@ -497,5 +503,5 @@ fn feeding_sink_leaves_at_once() {
     fabric.at(C, |c, now, keys| c.leave(now, keys));
     fabric.settle();
     assert_eq!(given_plans(&fabric, stream), [given(3, &[3])]);
-    assert!(!fabric.node(C).controller.is_passed());
+    assert!(!fabric.node(C).controller.parts().is_passed());
 }

@@ -11,9 +11,9 @@ use thalweg_base::time::Duration;
 use thalweg_base::wire::control::{self as wire, Body, Message, Prepare, Routed};
 use thalweg_base::wire::record::{self, Announced, Record};
 
-use super::super::stream_id::{borrowed_stream, stream_id};
 use super::super::{Note, Output};
 use super::{A, B, C, Fabric, FakeKeys, name, publication, signature};
+use crate::records::stream_id::{borrowed_stream, stream_id};
 use crate::session::LEASE;
 
 /// Returns an envelope of `sender` for B, as its neighbour C would forward it.

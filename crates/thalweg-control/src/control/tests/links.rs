@@ -32,7 +32,7 @@ fn readings(late_ms: &[u64]) -> Vec<Reading> {
             c.handle_link_sample(B, (at, sample), now, keys);
         });
         fabric.settle();
-        let link = fabric.node(A).controller.link(B);
+        let link = fabric.node(A).controller.links().get(B);
         link.expect("they are linked").reading()
     });
     after.collect()
@@ -257,7 +257,7 @@ fn reconfigured_peer_changes_map() {
     fabric.settle();
     assert_eq!(announced(&fabric, B), Bitrate::ZERO);
     assert!(
-        fabric.node(A).controller.link(B).is_some(),
+        fabric.node(A).controller.links().get(B).is_some(),
         "the link is its driver's"
     );
 }

@@ -6,8 +6,8 @@ use thalweg_base::id::NodeId;
 use thalweg_base::wire::control::Message;
 use thalweg_base::wire::summary::{Lack, Prefix};
 
-use super::super::meeting::{ANSWER_MAX, RECORDS_FEW};
 use super::{Duration, Fabric, LINK, Note, Output, wire};
+use crate::records::meeting::{ANSWER_MAX, RECORDS_FEW};
 
 const HUB: NodeId = NodeId([100; 32]);
 
@@ -27,7 +27,7 @@ fn star() -> Fabric {
 }
 
 fn known(fabric: &Fabric, node: NodeId) -> usize {
-    fabric.node(node).controller.directory.sequences().count()
+    fabric.node(node).controller.directory().sequences().count()
 }
 
 /// Returns the messages that a node sends another now.

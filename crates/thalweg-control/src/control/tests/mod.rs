@@ -517,6 +517,6 @@ impl Node {
     }
 
     fn parts(&self) -> Vec<&Installation> {
-        self.controller.installations().collect()
+        self.controller.parts().installations().collect()
     }
 }

@@ -9,10 +9,10 @@ use thalweg_base::wire::control::Message;
 use thalweg_base::wire::receipt::Silence;
 use thalweg_link::pulse::Hearing;
 
-use super::super::sink::REFUSED_FOR;
 use super::super::{EndCause, Note, Notice, Sequel, Subscription};
 use super::{A, B, C, D, E, Fabric, NodeId, name, publication, wire};
 use crate::session::{LEASE, Part, RENEW};
+use crate::sinks::REFUSED_FOR;
 
 /// Returns the producer that a sink uses.
 fn source_of(fabric: &Fabric, sink: NodeId) -> Option<NodeId> {

@@ -128,7 +128,7 @@ fn restarted_sink_takes_over_its_plan() {
     fabric.start(C, Duration::from_secs(2_000));
     fabric.link([B, C]);
     fabric.pass(RENEW);
-    let parts = fabric.node(C).controller.installations().count();
+    let parts = fabric.node(C).controller.parts().installations().count();
     assert!(parts > 0, "its source has sent its part again");
     fabric.subscribe(C);
     assert_eq!(fabric.node(C).restarts, [(stream, None)]);

@@ -9,8 +9,8 @@ use thalweg_planner::planner::Planner;
 
 use super::{A, B, C, D, Duration, E, Fabric, FakeKeys, NodeId, Note, publication};
 use crate::admission::Rights;
-use crate::control::rekey::StreamKeys;
 use crate::session::{REKEY_MIN, RETRY};
+use crate::sources::keys::StreamKeys;
 
 const SEE: Rights = Rights::MEMBER.with(Rights::SEE_PLAINTEXT);
 

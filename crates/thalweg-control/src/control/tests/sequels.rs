@@ -9,10 +9,10 @@ use thalweg_base::seen::{Held, News};
 use thalweg_base::time::Duration;
 use thalweg_link::pulse::Hearing;
 
-use super::super::sink::ANSWER_WITHIN;
 use super::super::{EndCause, Notice, Sequel, Subscription};
 use super::{A, B, C, D, E, Fabric, NodeId, name, publication};
 use crate::session::{LEASE, RENEW};
+use crate::sinks::ANSWER_WITHIN;
 
 const SOON: Duration = Duration::from_millis(1);
 

@@ -12,9 +12,9 @@ use thalweg_link::pulse::Hearing;
 use thalweg_planner::planner::Planner;
 
 use super::super::Note;
-use super::super::continuity::{DOUBT_EVERY, DOUBT_EVERY_MAX, DOUBT_HOLD};
-use super::super::suspects::SUSPECT_HOLD;
 use super::{A, B, C, D, E, Fabric, publication};
+use crate::health::suspects::SUSPECT_HOLD;
+use crate::health::{DOUBT_EVERY, DOUBT_EVERY_MAX, DOUBT_HOLD};
 use crate::session::RENEW;
 
 /// Two paths from A to D; returns the relay that the stream uses, and the other one.

@@ -5,17 +5,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use thalweg_base::id::Epoch;
-use thalweg_base::time::{Duration, Instant};
+use thalweg_base::time::Duration;
 use thalweg_base::units::Bitrate;
 use thalweg_planner::model::{Catalogue, Declaration, Layer, Snapshot};
 use thalweg_planner::planner::{self, Planner, Policy};
 
-use super::super::accounts::Accounts;
-use super::super::avoid::Avoid;
-use super::super::map::Map;
-use super::super::planning::Planning;
 use super::super::{Note, Notice, Output, PlanState, Publication, PublishError, Subscription};
 use super::{A, B, C, D, Fabric, LINK, name, publication};
+use crate::control::{Accounting, Parts};
+use crate::planning::{Avoid, Map, Planning};
 use crate::routing::UNREACHED_MAX;
 use crate::session::{LEASE, Part, RENEW};
 
@@ -95,8 +93,8 @@ fn renewal_restores_lost_part() {
     for id in [B, C] {
         let part = fabric.node(id).installed[&(stream, before.0)].0.clone();
         fabric.at(id, |c, _, _| {
-            c.parts.clear();
-            c.accounts = Accounts::default();
+            c.owners.parts = Parts::new(id);
+            c.owners.accounting = Accounting::default();
         });
         fabric.pass(RENEW + Duration::from_secs(1));
         assert_eq!(fabric.node(id).parts().len(), 1, "of {}", id.short());
@@ -412,8 +410,8 @@ fn declared_adapter_is_never_deployed() {
     fabric.subscribe(C);
     let publication = publication(Some(Planner::Exact), false);
     let stream = fabric.publish(A, publication.clone());
-    let controller = &fabric.node(A).controller;
-    let mut map = Map::new(controller, &publication, C, Avoid::Nothing, Instant::ZERO)
+    let facts = fabric.node(A).controller.ground.facts();
+    let mut map = Map::between(&facts, &publication, [A, C], |_| true, |_| false)
         .expect("all nodes are on the map");
     let shrink = Declaration {
         rate_factor: Some(0.1),

@@ -7,8 +7,8 @@ use thalweg_link::gauge::{SAMPLE_EVERY, Sample};
 use thalweg_link::pulse::Hearing;
 use thalweg_planner::planner::Planner;
 
-use super::super::suspects::{SUSPECT_AGAIN, SUSPECT_HOLD, SUSPECT_HOLD_MAX, Suspects};
 use super::{A, B, C, D, Fabric, LINK, Publication, publication};
+use crate::health::suspects::{SUSPECT_AGAIN, SUSPECT_HOLD, SUSPECT_HOLD_MAX, Suspects};
 use crate::session::RENEW;
 
 const fn seconds(count: u64) -> Duration {

@@ -20,108 +20,68 @@
 //!
 //! *Sources.* docs/concepts/continuity.md §1; decisions/0027.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
 
-use thalweg_base::id::{Epoch, NodeId};
+use thalweg_base::id::NodeId;
 use thalweg_base::time::Instant;
 
-use super::deployment::{Deployment, Takeover};
-use super::{Graft, Session, Sink};
+use super::Part;
 
 #[cfg(test)]
 mod tests;
 
-impl Session {
-    /// Handles a doubt, valid until then, that `to` answers `from`: standby plans are requested for
-    /// the sinks with this hop in their plan in force.
-    pub fn handle_doubt(&mut self, from: NodeId, to: NodeId, until: Instant) {
-        self.due = None;
-        self.doubt_until = self.doubt_until.max(until);
-        let is_affected = |sink: &Sink| {
-            let leads = |plan: &Deployment| plan.leads(from, to);
-            sink.pending.is_none() && sink.active.as_ref().is_some_and(leads)
-        };
-        let affected = self.sinks.iter().filter(|(_, sink)| is_affected(sink));
-        let affected: BTreeSet<NodeId> = affected.map(|(node, _)| *node).collect();
-        if !affected.is_empty() {
-            let silent = self.silent.entry(to).or_default();
-            *silent = (*silent).max(until);
-            self.request_around(to, &affected);
-        }
-    }
-
-    /// Requests plans for these sinks, that of the silent node last: if it is alive after all, it
-    /// is grafted on the new plans of the others.
-    pub(super) fn request_around(&mut self, silent: NodeId, affected: &BTreeSet<NodeId>) {
-        self.request_plans(|sink, _| affected.contains(sink) && *sink != silent);
-        self.request_plans(|sink, _| affected.contains(sink));
-    }
-
-    /// Returns whether a new plan for a sink stands by: a link is doubted, and the plan in force is
-    /// healthy.
-    pub(super) fn must_stand_by(&self, node: NodeId, now: Instant) -> bool {
-        let Some(sink) = self.sinks.get(&node).filter(|_| self.doubt_until > now) else {
-            return false;
-        };
-        let is_healthy = |plan: &Deployment| {
-            let is_whole = !plan.is_doubted() && plan.suspect_until <= now && !plan.has_leaver;
-            let is_lasting = plan.epoch >= self.rekey.first;
-            let is_fed = plan
-                .graft
-                .is_none_or(|graft| self.live().contains(&graft.base));
-            is_whole && is_lasting && is_fed
-        };
-        sink.broken.is_empty() && sink.active.as_ref().is_some_and(is_healthy)
-    }
-
-    /// Returns when a plan takes over. A standby plan is cast only if its caster gets no ADUs for
-    /// it before it is activated.
-    pub(super) fn takeover(&self, is_standby: bool, graft: Option<Graft>) -> Takeover {
-        let Some(Graft { base, .. }) = graft.filter(|_| is_standby) else {
-            return if is_standby {
-                Takeover::Standby
-            } else {
-                Takeover::WhenReady
-            };
-        };
-        let mut pending = self.sinks.values().filter_map(|sink| sink.pending.as_ref());
-        let stands_by = pending.any(|plan| plan.epoch == base && plan.stands_by());
-        if stands_by {
-            Takeover::Standby
-        } else {
-            Takeover::Unfed
-        }
-    }
-
-    /// Activates the standby plans that are grafted on a plan that has come into force.
-    pub(super) fn activate_followers(&mut self, base: Epoch, now: Instant) {
-        let pending = self
-            .sinks
-            .values_mut()
-            .filter_map(|sink| sink.pending.as_mut());
-        for plan in pending.filter(|plan| plan.follows(base)) {
-            plan.activate(now);
-        }
-    }
-
-    /// Returns when the sinks with standby plans are to be replanned.
-    pub(super) fn doubt_due(&self) -> Option<Instant> {
-        let is_due = self.doubt_until != Instant::ZERO && self.sinks.values().any(stands_by);
-        is_due.then_some(self.doubt_until)
-    }
-
-    /// Replans the sinks with standby plans once no link is doubted any more.
-    pub(super) fn handle_doubt_timeout(&mut self, now: Instant) {
-        if self.doubt_until > now || self.doubt_until == Instant::ZERO {
-            return;
-        }
-        self.doubt_until = Instant::ZERO;
-        let standing = self.sinks.iter().filter(|(_, sink)| stands_by(sink));
-        let standing: BTreeSet<NodeId> = standing.map(|(node, _)| *node).collect();
-        self.request_plans(|sink, _| standing.contains(sink));
-    }
+/// What is doubted of the nodes and links of a stream's plans, and until when.
+#[derive(Debug, Default)]
+pub(super) struct Doubts {
+    /// Nodes reported silent, and until when that counts.
+    silent: BTreeMap<NodeId, Instant>,
+    /// Until when the path of some plan in force is doubted: so long, no plan replaces a healthy
+    /// one. Zero if no link is doubted.
+    until: Instant,
 }
 
-fn stands_by(sink: &Sink) -> bool {
-    sink.pending.as_ref().is_some_and(Deployment::stands_by)
+impl Doubts {
+    /// Handles a report, valid until then, that a node does not answer.
+    pub(super) fn handle_suspect(&mut self, node: NodeId, until: Instant) {
+        self.silent.insert(node, until);
+    }
+
+    /// Handles a doubt of some link, valid until then.
+    pub(super) fn handle_doubt(&mut self, until: Instant) {
+        self.until = self.until.max(until);
+    }
+
+    /// Handles a doubt, valid until then, of a node that plans in force pass.
+    pub(super) fn handle_doubtful(&mut self, node: NodeId, until: Instant) {
+        let silent = self.silent.entry(node).or_default();
+        *silent = (*silent).max(until);
+    }
+
+    /// Forgets reports that no longer count; returns whether standby plans are to be replaced, as
+    /// no link is doubted any more.
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
+        self.silent.retain(|_, until| *until > now);
+        let is_over = self.until <= now && self.until != Instant::ZERO;
+        if is_over {
+            self.until = Instant::ZERO;
+        }
+        is_over
+    }
+
+    /// Returns whether a link is doubted.
+    pub(super) fn is_open(&self, now: Instant) -> bool {
+        self.until > now
+    }
+
+    /// Returns whether one of these nodes, other than the first, is reported silent.
+    pub(super) fn is_silent(&self, parts: &[Part], now: Instant) -> bool {
+        let until = |part: &Part| self.silent.get(&part.node);
+        let mut until = parts.iter().skip(1).filter_map(until);
+        until.any(|until| *until > now)
+    }
+
+    /// Returns when standby plans are to be replaced; `None` if no link is doubted.
+    pub(super) fn due(&self) -> Option<Instant> {
+        (self.until != Instant::ZERO).then_some(self.until)
+    }
 }

@@ -6,8 +6,25 @@ use thalweg_base::units::Bitrate;
 
 use super::super::drain::Drain;
 use super::super::ledger::Sample;
+use super::super::rivals::is_own_queue;
 use super::super::{Controller, Mode};
 use super::{PACKET, Path, ms};
+
+/// Shows a controller a round trip, and a rate if there is one.
+fn see(controller: &mut Controller, now: Instant, rtt: Duration, rate: Option<Bitrate>) {
+    let sample = Sample {
+        sent: now,
+        size: PACKET,
+        rtt,
+        rtt_max: rtt,
+        acked: PACKET,
+        rate,
+        app_limited: false,
+        ends_round: false,
+    };
+    let path = &mut controller.path;
+    path.handle_sample(now, &sample, Duration::ZERO, true);
+}
 
 #[test]
 fn early_ack_shows_no_empty_queue() {
@@ -92,12 +109,10 @@ fn own_two_packets_start_no_drain() {
         let mut path = Path::new(Bitrate::from_kbps(kbps), ms(20));
         // The base is as small packets measured it: a large one's serialization delay looks like a
         // queue.
-        path.controller
-            .delay
-            .handle_sample(path.now, ms(20), ms(20));
+        see(&mut path.controller, path.now, ms(20), None);
         path.run_for(Duration::from_secs(5));
         assert!(
-            path.controller.rate_uncontended > Bitrate::ZERO,
+            path.controller.rivals.rate_uncontended() > Bitrate::ZERO,
             "{kbps} kbit/s: drains found no rival"
         );
         assert_eq!(
@@ -120,20 +135,14 @@ fn rate_and_length_show_own_queue() {
     // Two packets take 9.6 ms; a queue counts as empty up to 7.8 ms and as long from 28.8 ms.
     let of = |then: u64, now: u64, queueing: u64| {
         let mut controller = Controller::new(PACKET);
-        controller.rate_uncontended = Bitrate::from_kbps(then);
-        controller
-            .rates
-            .handle_sample(Bitrate::from_kbps(now), false);
         let at = Instant::ZERO + Duration::from_secs(1);
-        controller.delay.handle_sample(at, ms(20), ms(20));
+        let rate = Some(Bitrate::from_kbps(now));
+        see(&mut controller, at, ms(20), rate);
         for after in 1..20 {
-            controller.delay.handle_sample(
-                at + ms(after * 100),
-                ms(20 + queueing),
-                ms(20 + queueing),
-            );
+            let at = at + ms(after * 100);
+            see(&mut controller, at, ms(20 + queueing), None);
         }
-        controller.is_own_queue()
+        is_own_queue(Bitrate::from_kbps(then), &controller.path)
     };
     assert!(of(2_000, 2_000, 10));
     assert!(of(2_000, 1_600, 10) && !of(2_000, 1_599, 10), "slower");
@@ -150,12 +159,12 @@ fn rate_and_length_show_own_queue() {
 fn rivals_reset_uncontended_rate() {
     let mut path = Path::new(Bitrate::from_kbps(2_000), ms(20));
     path.run_for(Duration::from_secs(5));
-    assert!(path.controller.rate_uncontended > Bitrate::ZERO);
+    assert!(path.controller.rivals.rate_uncontended() > Bitrate::ZERO);
     // A rival keeps 100 ms in the queue.
     for _ in 0..2_000 {
         path.free = path.free.max(path.now + ms(100));
         path.run_for(ms(1));
     }
     assert_eq!(path.controller.mode(), Mode::Compete);
-    assert_eq!(path.controller.rate_uncontended, Bitrate::ZERO);
+    assert_eq!(path.controller.rivals.rate_uncontended(), Bitrate::ZERO);
 }

@@ -84,7 +84,7 @@ fn reordering_jitter_is_no_queue() {
             let left = path.backlog.unwrap_or(0);
             if frame > 25 {
                 late += u32::from(left > 0);
-                let limit = path.controller.quiet_limit();
+                let limit = path.controller.path.quiet_limit();
                 queued += u32::from(path.controller.queueing() > limit);
             }
             path.backlog = Some(left + packets);

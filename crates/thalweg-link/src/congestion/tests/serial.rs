@@ -53,7 +53,7 @@ fn slow_line_caps_initial_window() {
 #[test]
 fn fast_delivery_refutes_slow_line() {
     let mut controller = probed(&[SMALL, LARGE, SMALL], Bitrate::from_kbps(64));
-    let known = controller.known_rate();
+    let known = controller.path.rate_serial();
     assert!(
         known > Bitrate::from_kbps(60) && known <= Bitrate::from_kbps(64),
         "{known}"
@@ -71,7 +71,7 @@ fn fast_delivery_refutes_slow_line() {
         }
         controller.handle_acks_end(now, DataSize::ZERO, true);
     }
-    assert_eq!(controller.known_rate(), Bitrate::ZERO);
+    assert_eq!(controller.path.rate_serial(), Bitrate::ZERO);
 }
 
 #[test]
@@ -85,5 +85,5 @@ fn full_window_takes_no_sample() {
         &[SMALL, LARGE],
         Bitrate::from_kbps(64),
     );
-    assert_eq!(controller.known_rate(), Bitrate::ZERO);
+    assert_eq!(controller.path.rate_serial(), Bitrate::ZERO);
 }

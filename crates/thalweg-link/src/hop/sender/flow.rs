@@ -6,16 +6,15 @@
 //!
 //! *What it does not do.* It does not divide the link: the outbox does.
 
+use alloc::collections::BTreeMap;
 use core::num::NonZeroU8;
 
 use thalweg_base::adu::Header;
 use thalweg_base::needs::Order;
 use thalweg_base::time::{Duration, Instant};
 
-use super::Sender;
-use super::transport::Transport;
 use crate::hop::{Carriage, OrderedId};
-use crate::outbox::FlowId;
+use crate::outbox::{FlowId, Outbox};
 
 /// How long a flow may be idle before it is forgotten: longer than a stream pauses between two frames.
 const FLOW_IDLE_MAX: Duration = Duration::from_secs(10);
@@ -28,12 +27,18 @@ pub(super) struct FlowKey {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
-    pub(super) id: FlowId,
-    pub(super) weight: NonZeroU8,
+struct Flow {
+    id: FlowId,
+    weight: NonZeroU8,
     /// ADUs without an outcome.
-    pub(super) pending: usize,
-    pub(super) used_at: Instant,
+    pending: usize,
+    used_at: Instant,
+}
+
+/// The flows of one link.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    by_key: BTreeMap<FlowKey, Flow>,
 }
 
 impl FlowKey {
@@ -56,55 +61,51 @@ impl FlowKey {
     }
 }
 
-impl<S: Copy, D> Sender<S, D> {
-    /// Returns the flows, each with its stream and plan.
-    pub fn flows(&self) -> impl Iterator<Item = (FlowId, OrderedId)> + '_ {
-        self.flows.iter().map(|(key, flow)| (flow.id, key.id))
+impl Flows {
+    /// Returns them, each with its stream and plan.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (FlowId, OrderedId)> + '_ {
+        self.by_key.iter().map(|(key, flow)| (flow.id, key.id))
+    }
+
+    /// Returns whether a sequence has a flow.
+    pub(super) fn has_lane(&self, id: OrderedId) -> bool {
+        self.by_key.contains_key(&FlowKey { id, is_lane: true })
     }
 
     /// Changes a flow's weight on the link; returns whether the flow exists.
-    pub fn set_weight(&mut self, id: OrderedId, weight: NonZeroU8) -> bool {
+    pub(super) fn set_weight(
+        &mut self,
+        id: OrderedId,
+        weight: NonZeroU8,
+        outbox: &mut Outbox,
+    ) -> bool {
         let mut is_known = false;
-        for (_, flow) in self.flows.range_mut(FlowKey::both(id)) {
+        for (_, flow) in self.by_key.range_mut(FlowKey::both(id)) {
             flow.weight = weight;
-            is_known |= self.outbox.set_weight(flow.id, weight);
+            is_known |= outbox.set_weight(flow.id, weight);
         }
         is_known
     }
 
-    /// Forgets idle flows, and finishes the streams of their lanes.
-    pub fn sweep(&mut self, now: Instant, transport: &mut impl Transport<Stream = S>) {
-        let outbox = &mut self.outbox;
-        self.flows.retain(|_, flow| {
-            let is_idle = flow.pending == 0 && now.saturating_since(flow.used_at) >= FLOW_IDLE_MAX;
-            if is_idle {
-                outbox.close_flow(flow.id);
-            }
-            !is_idle
-        });
-        let flows = &self.flows;
-        let is_used = |id| flows.contains_key(&FlowKey { id, is_lane: true });
-        self.lanes.finish_idle(is_used, transport);
-    }
-
-    pub(super) fn flow_for(
+    /// Returns the flow of an ADU, opened if need be; `None` if there are too many.
+    pub(super) fn find_or_open(
         &mut self,
         now: Instant,
         key: FlowKey,
-        order: Order,
-        weight: NonZeroU8,
+        (order, weight): (Order, NonZeroU8),
+        outbox: &mut Outbox,
     ) -> Option<FlowId> {
-        if let Some(flow) = self.flows.get_mut(&key) {
+        if let Some(flow) = self.by_key.get_mut(&key) {
             if flow.weight != weight {
                 flow.weight = weight;
-                self.outbox.set_weight(flow.id, weight);
+                outbox.set_weight(flow.id, weight);
             }
             return Some(flow.id);
         }
         // At the bound, idle flows make room before their time.
-        let opened = self.outbox.open_flow(weight, order).or_else(|| {
-            self.sweep_all();
-            self.outbox.open_flow(weight, order)
+        let opened = outbox.open_flow(weight, order).or_else(|| {
+            self.close_where(outbox, |_| true);
+            outbox.open_flow(weight, order)
         });
         let id = opened?;
         let flow = Flow {
@@ -113,18 +114,39 @@ impl<S: Copy, D> Sender<S, D> {
             pending: 0,
             used_at: now,
         };
-        self.flows.insert(key, flow);
+        self.by_key.insert(key, flow);
         Some(id)
     }
 
-    /// Forgets every flow without an ADU.
-    fn sweep_all(&mut self) {
-        let outbox = &mut self.outbox;
-        self.flows.retain(|_, flow| {
-            if flow.pending == 0 {
+    /// Handles an ADU that was queued.
+    pub(super) fn handle_queued(&mut self, now: Instant, key: FlowKey) {
+        if let Some(flow) = self.by_key.get_mut(&key) {
+            flow.pending += 1;
+            flow.used_at = now;
+        }
+    }
+
+    /// Handles the outcome of one.
+    pub(super) fn handle_ended(&mut self, key: FlowKey) {
+        if let Some(flow) = self.by_key.get_mut(&key) {
+            flow.pending -= 1;
+        }
+    }
+
+    /// Forgets idle flows.
+    pub(super) fn sweep(&mut self, now: Instant, outbox: &mut Outbox) {
+        let is_idle = |flow: &Flow| now.saturating_since(flow.used_at) >= FLOW_IDLE_MAX;
+        self.close_where(outbox, is_idle);
+    }
+
+    /// Forgets every flow without an ADU of which this is true.
+    fn close_where(&mut self, outbox: &mut Outbox, of: impl Fn(&Flow) -> bool) {
+        self.by_key.retain(|_, flow| {
+            let is_over = flow.pending == 0 && of(flow);
+            if is_over {
                 outbox.close_flow(flow.id);
             }
-            flow.pending > 0
+            !is_over
         });
     }
 }

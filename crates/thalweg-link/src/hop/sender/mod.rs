@@ -40,8 +40,9 @@ mod tests;
 mod transport;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::num::NonZeroU8;
 
 use bytes::Bytes;
 
@@ -56,13 +57,13 @@ use thalweg_base::time::{Duration, Instant};
 use thalweg_base::trace::Trace;
 use thalweg_base::units::{Bitrate, DataSize};
 
-use self::flow::{Flow, FlowKey};
+use self::flow::{FlowKey, Flows};
 use self::knock::ProbeTimer;
 use self::lane::Lanes;
 use self::sending::{PendingAdu, Step};
 use super::rank::Ranks;
 use super::{Carriage, OrderedId, Outcome, Pieces, SendOptions, StreamCode};
-use crate::outbox::{Entry, Outbox, Settings};
+use crate::outbox::{Entry, FlowId, Outbox, Settings};
 
 /// Interval between reads of the path's rate: chunks of 2 ms follow it soon enough.
 const PATH_READ_INTERVAL: Duration = Duration::from_millis(10);
@@ -79,7 +80,7 @@ const CEILING_FADE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Sender<S, D> {
     outbox: Outbox,
-    flows: BTreeMap<FlowKey, Flow>,
+    flows: Flows,
     /// By the index of the ticket.
     pending: Vec<Option<PendingAdu<S, D>>>,
     lanes: Lanes<S>,
@@ -167,7 +168,7 @@ impl<S: Copy, D> Sender<S, D> {
     pub fn new(settings: Settings) -> Self {
         Self {
             outbox: Outbox::new(settings),
-            flows: BTreeMap::new(),
+            flows: Flows::default(),
             pending: Vec::new(),
             lanes: Lanes::default(),
             ranks: Ranks::default(),
@@ -224,7 +225,9 @@ impl<S: Copy, D> Sender<S, D> {
         } else {
             options.order
         };
-        let Some(flow) = self.flow_for(now, key, order, options.weight) else {
+        let terms = (order, options.weight);
+        let flow = self.flows.find_or_open(now, key, terms, &mut self.outbox);
+        let Some(flow) = flow else {
             self.end(adu, Outcome::Overflow);
             return None;
         };
@@ -364,6 +367,23 @@ impl<S: Copy, D> Sender<S, D> {
         }
     }
 
+    /// Returns the flows, each with its stream and plan.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowId, OrderedId)> + '_ {
+        self.flows.iter()
+    }
+
+    /// Changes a flow's weight on the link; returns whether the flow exists.
+    pub fn set_weight(&mut self, id: OrderedId, weight: NonZeroU8) -> bool {
+        self.flows.set_weight(id, weight, &mut self.outbox)
+    }
+
+    /// Forgets idle flows, and finishes the streams of their lanes.
+    pub fn sweep(&mut self, now: Instant, transport: &mut impl Transport<Stream = S>) {
+        self.flows.sweep(now, &mut self.outbox);
+        let is_used = |id| self.flows.has_lane(id);
+        self.lanes.finish_idle(is_used, transport);
+    }
+
     /// Ends a sequence after its queued ADUs; [`Event::OrderedEnded`] reports when the peer has it.
     pub fn finish_ordered(&mut self, id: OrderedId) {
         if !self.lanes.finish(id) {
@@ -472,10 +492,7 @@ impl<S: Copy, D> Sender<S, D> {
     }
 
     fn register(&mut self, now: Instant, key: FlowKey, ticket: Ticket, mut adu: PendingAdu<S, D>) {
-        if let Some(flow) = self.flows.get_mut(&key) {
-            flow.pending += 1;
-            flow.used_at = now;
-        }
+        self.flows.handle_queued(now, key);
         if key.is_lane {
             self.lanes.push(key.id, ticket);
         }
@@ -519,10 +536,8 @@ impl<S: Copy, D> Sender<S, D> {
         let Some(adu) = self.pending.get_mut(ticket.index()).and_then(Option::take) else {
             return;
         };
-        let key = FlowKey::of(&adu.header, adu.carriage);
-        if let Some(flow) = self.flows.get_mut(&key) {
-            flow.pending -= 1;
-        }
+        self.flows
+            .handle_ended(FlowKey::of(&adu.header, adu.carriage));
         self.end(adu, outcome);
     }
 

@@ -89,7 +89,7 @@ fn to_drop(set: &[&Job]) -> Option<usize> {
 fn ours(jobs: &[Job], knows_rate: bool) -> (usize, f64) {
     let (mut outbox, flow) = with_flow();
     outbox.set_rate(Some(RATE));
-    outbox.rate = knows_rate.then_some(RATE);
+    outbox.promise.set_rate_alone(knows_rate.then_some(RATE));
     outbox.set_ceiling(Some(Bitrate::from_bps(2 * RATE.as_bps())));
     let (mut in_time, mut useful, mut handed) = (0, 0, 0);
     let mut deadlines = alloc::vec![Instant::NEVER; jobs.len()];

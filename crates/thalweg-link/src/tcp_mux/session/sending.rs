@@ -71,9 +71,19 @@ struct SendStream {
     /// The offset of the next chunk.
     offset: u64,
     limit: u64,
-    is_finished: bool,
-    is_last_cut: bool,
+    end: End,
     wants_room: bool,
+}
+
+/// How near the end of a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// More may be written.
+    Open,
+    /// Nothing more is written; the chunk that ends it is not cut yet.
+    Finishing,
+    /// Its last chunk is cut.
+    Cut,
 }
 
 #[derive(Debug)]
@@ -126,7 +136,7 @@ impl SendStreams {
         // Before the stream is borrowed.
         let link_room = self.room();
         let outgoing = match self.streams.get_mut(stream) {
-            Some(outgoing) if !outgoing.is_finished => outgoing,
+            Some(outgoing) if outgoing.end == End::Open => outgoing,
             _ => return Written::Lost,
         };
         let stream_room = outgoing.room();
@@ -150,11 +160,11 @@ impl SendStreams {
     }
 
     pub(super) fn finish(&mut self, stream: StreamNumber) {
-        if let Some(outgoing) = self.streams.get_mut(stream) {
-            outgoing.is_finished = true;
-            if !outgoing.is_last_cut {
-                self.ready.insert(outgoing.rank, stream);
-            }
+        if let Some(outgoing) = self.streams.get_mut(stream)
+            && outgoing.end != End::Cut
+        {
+            outgoing.end = End::Finishing;
+            self.ready.insert(outgoing.rank, stream);
         }
     }
 
@@ -384,8 +394,7 @@ impl SendStream {
             handed_over: 0,
             offset: 0,
             limit: STREAM_WINDOW_BYTES,
-            is_finished: false,
-            is_last_cut: false,
+            end: End::Open,
             wants_room: false,
         }
     }
@@ -404,9 +413,7 @@ impl SendStream {
     }
 
     fn has_more(&self) -> bool {
-        self.handed_over < self.chunks.len()
-            || self.queued > 0
-            || (self.is_finished && !self.is_last_cut)
+        self.handed_over < self.chunks.len() || self.queued > 0 || self.end == End::Finishing
     }
 
     /// Returns the largest size of the next chunk.
@@ -428,12 +435,14 @@ impl SendStream {
         self.queued -= bytes;
         let chunk = Chunk {
             offset: self.offset,
-            is_last: self.is_finished && self.queued == 0,
+            is_last: self.end == End::Finishing && self.queued == 0,
             pieces,
             bytes,
         };
         self.offset += chunk.size();
-        self.is_last_cut = chunk.is_last;
+        if chunk.is_last {
+            self.end = End::Cut;
+        }
         chunk
     }
 

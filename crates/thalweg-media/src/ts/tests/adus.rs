@@ -54,7 +54,7 @@ fn replayed_file_continues_in_time() {
         while let Some((_, payload)) = publisher.poll_adu() {
             out.extend_from_slice(&subscriber.handle_payload(&payload).expect("our own"));
         }
-        publisher.begin_again();
+        publisher.restart_input();
     }
     check_stream(&out);
     assert_eq!(

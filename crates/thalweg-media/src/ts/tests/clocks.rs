@@ -105,7 +105,7 @@ fn replayed_programmes_continue() {
                 times.entry(unit.pid).or_default().extend(unit.pts_90khz);
             }
         }
-        publisher.begin_again();
+        publisher.restart_input();
     }
     for (pid, origin) in [(0x101, A), (0x201, B)] {
         let expected: Vec<u64> = (0..150).map(|n| origin + n * FRAME_90KHZ).collect();
@@ -145,7 +145,7 @@ fn stray_times_move_no_clock() {
                 );
                 last = last.max(time);
             }
-            publisher.begin_again();
+            publisher.restart_input();
         }
         // A time that is near might be meant.
         let strays = if far == A + 400_000 { 0 } else { 40 };

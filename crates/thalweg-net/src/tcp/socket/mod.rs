@@ -25,10 +25,22 @@ use thalweg_base::units::DataSize;
 use thalweg_link::hop::settings::IDLE_TIMEOUT;
 use thalweg_link::tcp_mux::KernelPath;
 use tokio::io::Interest;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// The kernel's queue of connections not yet accepted, as in the standard library.
 const BACKLOG: i32 = 128;
+
+/// Bytes of a segment that passes every IPv4 path in use (RFC 9293 §3.7.1: the default of 536).
+const SMALL_SEGMENT_BYTES: u32 = 536;
+
+/// How large the segments of a connection may be, in both directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segments {
+    /// As large as the kernel takes the path's MTU to be.
+    Path,
+    /// Small enough for a path that drops larger ones without an ICMP message.
+    Small,
+}
 
 /// The kernel's reading of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +66,20 @@ pub(super) fn set_options<S: AsFd>(socket: &S, congestion: Option<&str>) -> io::
         }
     }
     Ok(())
+}
+
+/// Opens a socket that is to be connected to an address.
+///
+/// The limit is set before the handshake, which announces it, so the peer's segments keep to it too.
+pub(super) fn open(address: SocketAddr, segments: Segments) -> io::Result<TcpSocket> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    if segments == Segments::Small {
+        SockRef::from(&socket).set_tcp_mss(SMALL_SEGMENT_BYTES)?;
+    }
+    Ok(socket)
 }
 
 /// Listens on an address; an IPv6 one without IPv4, so that `[::]` and `0.0.0.0` can share a port,

@@ -2,7 +2,7 @@
 //! they arrive.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use super::*;
 
@@ -96,4 +96,23 @@ async fn both_families_listen_on_one_port() {
     drop(six);
     let (_, from) = four.accept().await.expect("a dialler");
     assert_eq!(dialled.local_addr().ok(), Some(from));
+}
+
+#[tokio::test]
+async fn small_segments_bind_both_ends() {
+    let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    for (segments, is_small) in [(Segments::Path, false), (Segments::Small, true)] {
+        let socket = open(address, segments).expect("a socket");
+        let (near, far) = tokio::join!(socket.connect(address), listener.accept());
+        let (near, (far, _)) = (near.expect("it listens"), far.expect("it was dialled"));
+        for end in [&near, &far] {
+            let bytes = SockRef::from(end).tcp_mss().expect("a TCP socket");
+            assert_eq!(
+                bytes <= SMALL_SEGMENT_BYTES,
+                is_small,
+                "{segments:?}: {bytes}"
+            );
+        }
+    }
 }

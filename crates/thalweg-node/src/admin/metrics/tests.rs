@@ -91,3 +91,37 @@ fn ended_stream_is_on_page() {
         assert!(is_there, "{line}\n{}", page.text);
     }
 }
+
+/// Each metric by its former name and its present one, without `thalweg_`.
+const RENAMED: [(&str, &str); 6] = [
+    ("refused_total", "messages_refused_total"),
+    ("adus_unknown_total", "adus_unroutable_total"),
+    ("stream_adus_under_way", "stream_adus_outstanding"),
+    (
+        "stream_adus_departed_total",
+        "stream_adus_unconfirmed_total",
+    ),
+    (
+        "stream_path_adus_given_total",
+        "stream_path_adus_published_total",
+    ),
+    ("stream_path_adus_open", "stream_path_adus_pending"),
+];
+
+#[test]
+fn former_metrics_are_gone_and_documented() {
+    let source = include_str!("mod.rs");
+    let reference = include_str!("../../../../../docs/reference/api.md");
+    for (former, now) in RENAMED {
+        assert!(
+            !source.contains(&format!("\"thalweg_{former}\"")),
+            "{former}"
+        );
+        assert!(source.contains(&format!("\"thalweg_{now}\"")), "{now}");
+        let row = format!("`{former}` → `{now}`");
+        assert!(
+            reference.contains(&row),
+            "docs/reference/api.md lacks {row}"
+        );
+    }
+}

@@ -314,7 +314,7 @@ impl Host {
                     guessers.join(", ")
                 )
             } else {
-                "no receiver had the phrase before it expired: send again for a new one, or use --open-for".into()
+                "no receiver had the phrase before it expired: send again for a new one, or use --valid-for".into()
             };
             return Err(TransferError::Ended(sentence));
         };

@@ -201,7 +201,7 @@ impl Disk {
             if file.metadata().map_err(failed)?.len() < size {
                 let from = super::shown(&from);
                 return Err(TransferError::Ended(format!(
-                    "{from} was cut while it was received: run it again when nobody else writes there"
+                    "{from} was truncated while it was being received: run it again when nobody else writes there"
                 )));
             }
             // An earlier run with other contents may have written more.

@@ -128,7 +128,7 @@ fn truncated_part_is_refused() {
         .finish(&manifest, &mut |_| {})
         .expect_err("it is cut")
         .to_string();
-    assert!(error.contains("0 was cut"), "{error}");
+    assert!(error.contains("0 was truncated"), "{error}");
     assert!(!folder.path().join("a").exists());
     // Another run detects what is missing.
     let have = disk.open(&manifest, &mut |_| {}).expect("room");

@@ -375,11 +375,9 @@ impl<'a> Transfer<'a> {
         let other = &stream.publisher;
         events(Event::Notice(if self.has_begun {
             let (sender, parts) = (&self.sender.1, shown(self.disk.parts()));
-            format!(
-                "taking what {other} sends instead; the parts from {sender} are kept in {parts}"
-            )
+            format!("receiving from {other} instead; the parts from {sender} are kept in {parts}")
         } else {
-            format!("taking what {other} sends instead")
+            format!("receiving from {other} instead")
         }));
         Ok(true)
     }

@@ -463,7 +463,7 @@ impl Transfer {
                 let name = &self.targets[target].1;
                 match is {
                     Some(Outcome::Refused(reason)) if was.as_ref() != is => {
-                        events(Event::Notice(format!("{name} takes no more: {reason}")));
+                        events(Event::Notice(format!("{name} accepts no more: {reason}")));
                     }
                     Some(Outcome::Whole) if was.as_ref() != is && self.targets.len() > 1 => {
                         events(Event::Notice(format!("{name} has everything")));

@@ -16,84 +16,87 @@ use alloc::vec::Vec;
 
 use super::super::problem::Exhausted;
 use super::layout::{Layout, Span};
+use super::select::selected;
 use super::{Chain, Worth};
 
 /// Labels that count as one combination: a label takes one step, a combination is evaluated along a
 /// whole path.
 const LABELS_PER_COMBINATION: u32 = 8;
 
-impl Chain<'_, '_> {
-    /// Tries all positions.
-    ///
-    /// Cost    exponential in links and filters
-    pub(super) fn exhaustive(&self, labels_max: u32) -> Result<(Worth, Layout), Exhausted> {
-        let selected = self.selected();
-        let links = self.arcs.len();
-        let exhausted = Exhausted { labels: labels_max };
-        let most = u64::from(labels_max / LABELS_PER_COMBINATION);
-        let mut choices: Vec<Vec<Vec<Span>>> = Vec::new();
-        let mut product = 1u64;
-        for pair in 0..self.pairs.len() {
-            let required = (0..links).map(|link| selected.covers(pair, link));
-            let required: Vec<bool> = required.collect();
-            product = product.saturating_mul(count_coverings(links, &required));
-            if product > most {
-                return Err(exhausted);
-            }
-            choices.push(coverings(links, &required));
-        }
-        let filters = self.filters(&selected);
-        for (at, _) in &filters {
-            product = product.saturating_mul(*at as u64 + 1);
-        }
+/// Tries all positions.
+///
+/// Cost    exponential in links and filters
+pub(super) fn plan(chain: &Chain<'_, '_>, labels_max: u32) -> Result<(Worth, Layout), Exhausted> {
+    let selected = selected(chain);
+    let links = chain.arcs.len();
+    let exhausted = Exhausted { labels: labels_max };
+    let most = u64::from(labels_max / LABELS_PER_COMBINATION);
+    let mut choices: Vec<Vec<Vec<Span>>> = Vec::new();
+    let mut product = 1u64;
+    for pair in 0..chain.pairs.len() {
+        let required = (0..links).map(|link| selected.covers(pair, link));
+        let required: Vec<bool> = required.collect();
+        product = product.saturating_mul(count_coverings(links, &required));
         if product > most {
             return Err(exhausted);
         }
-        Ok(self.best_of(&choices, &filters))
+        choices.push(coverings(links, &required));
     }
+    let filters = needed_filters(chain, &selected);
+    for (at, _) in &filters {
+        product = product.saturating_mul(*at as u64 + 1);
+    }
+    if product > most {
+        return Err(exhausted);
+    }
+    Ok(best_of(chain, &choices, &filters))
+}
 
-    /// Returns the filters that no earlier filter makes redundant.
-    fn filters(&self, selected: &Layout) -> Vec<(usize, u8)> {
-        let mut least = self.problem.states.layers();
-        let mut filters = Vec::new();
-        for (at, filter) in selected.filters.iter().enumerate() {
-            if let Some(layers) = filter.filter(|layers| *layers < least) {
-                least = layers;
-                filters.push((at, layers));
-            }
+/// Returns the filters that no earlier filter makes redundant.
+fn needed_filters(chain: &Chain<'_, '_>, selected: &Layout) -> Vec<(usize, u8)> {
+    let mut least = chain.problem.states.layers();
+    let mut filters = Vec::new();
+    for (at, filter) in selected.filters.iter().enumerate() {
+        if let Some(layers) = filter.filter(|layers| *layers < least) {
+            least = layers;
+            filters.push((at, layers));
         }
-        filters
     }
+    filters
+}
 
-    /// Evaluates every combination, counting like an odometer, and returns the best.
-    fn best_of(&self, choices: &[Vec<Vec<Span>>], filters: &[(usize, u8)]) -> (Worth, Layout) {
-        let pairs = choices.len();
-        let sizes = choices.iter().map(Vec::len);
-        let sizes: Vec<usize> = sizes.chain(filters.iter().map(|(at, _)| at + 1)).collect();
-        let mut wheel = vec![0usize; sizes.len()];
-        let mut layout = Layout::new(self.nodes.len(), pairs);
-        let mut best: Option<(Worth, Layout)> = None;
-        loop {
-            for (pair, choice) in choices.iter().enumerate() {
-                layout.spans[pair].clone_from(&choice[wheel[pair]]);
-            }
-            layout.filters.fill(None);
-            for (at, (_, layers)) in filters.iter().enumerate() {
-                layout.keep(wheel[pairs + at], *layers);
-            }
-            let worth = self.worth(&layout);
-            if best.as_ref().is_none_or(|(held, _)| worth < *held) {
-                best = Some((worth, layout.clone()));
-            }
-            // Advance the first wheel that can; those before it start over.
-            let Some(turn) = (0..wheel.len()).find(|at| wheel[*at] + 1 < sizes[*at]) else {
-                break;
-            };
-            wheel[..turn].fill(0);
-            wheel[turn] += 1;
+/// Evaluates every combination, counting like an odometer, and returns the best.
+fn best_of(
+    chain: &Chain<'_, '_>,
+    choices: &[Vec<Vec<Span>>],
+    filters: &[(usize, u8)],
+) -> (Worth, Layout) {
+    let pairs = choices.len();
+    let sizes = choices.iter().map(Vec::len);
+    let sizes: Vec<usize> = sizes.chain(filters.iter().map(|(at, _)| at + 1)).collect();
+    let mut wheel = vec![0usize; sizes.len()];
+    let mut layout = Layout::new(chain.nodes.len(), pairs);
+    let mut best: Option<(Worth, Layout)> = None;
+    loop {
+        for (pair, choice) in choices.iter().enumerate() {
+            layout.spans[pair].clone_from(&choice[wheel[pair]]);
         }
-        best.unwrap_or_else(|| (self.worth(&layout), layout))
+        layout.filters.fill(None);
+        for (at, (_, layers)) in filters.iter().enumerate() {
+            layout.keep(wheel[pairs + at], *layers);
+        }
+        let worth = chain.worth(&layout);
+        if best.as_ref().is_none_or(|(held, _)| worth < *held) {
+            best = Some((worth, layout.clone()));
+        }
+        // Advance the first wheel that can; those before it start over.
+        let Some(turn) = (0..wheel.len()).find(|at| wheel[*at] + 1 < sizes[*at]) else {
+            break;
+        };
+        wheel[..turn].fill(0);
+        wheel[turn] += 1;
     }
+    best.unwrap_or_else(|| (chain.worth(&layout), layout))
 }
 
 /// Counts the results of [`coverings`].

@@ -9,56 +9,45 @@
 //! *Sources.* PA-9 to PA-12; docs/concepts/planner.md §8.
 
 use super::layout::{Layout, Span};
+use super::select::selected;
 use super::{Chain, Worth};
 
-impl Chain<'_, '_> {
-    /// Improves the local placement.
-    ///
-    /// Cost    O(path · adapters) evaluations of a layout for each change made
-    pub(super) fn heuristic(&self) -> (Worth, Layout) {
-        let mut layout = self.selected();
-        let mut worth = self.worth(&layout);
-        loop {
-            let merged = self.improve(&mut layout, &mut worth, Self::each_merge);
-            let relocated = self.improve(&mut layout, &mut worth, Self::each_relocation);
-            if !merged && !relocated {
-                return (worth, layout);
-            }
+/// A layout that is being improved.
+struct Search<'c, 'p, 'a> {
+    chain: &'c Chain<'p, 'a>,
+    layout: Layout,
+    worth: Worth,
+}
+
+/// Improves the local placement.
+///
+/// Cost    O(path · adapters) evaluations of a layout for each change made
+pub(super) fn plan(chain: &Chain<'_, '_>) -> (Worth, Layout) {
+    let layout = selected(chain);
+    let worth = chain.worth(&layout);
+    let mut search = Search {
+        chain,
+        layout,
+        worth,
+    };
+    loop {
+        let merged = search.improve(Search::each_merge);
+        let relocated = search.improve(Search::each_relocation);
+        if !merged && !relocated {
+            return (search.worth, search.layout);
         }
     }
+}
 
-    /// Returns every link's remedies next to it.
-    pub(super) fn selected(&self) -> Layout {
-        let mut layout = Layout::new(self.nodes.len(), self.pairs.len());
-        let all = self.problem.states.layers();
-        for link in 0..self.arcs.len() {
-            let remedy = self.remedy(link, all);
-            if remedy.layers < all {
-                layout.keep(link, remedy.layers);
-            }
-            for pair in 0..self.pairs.len() {
-                if remedy.has(pair) {
-                    let (from, to) = (link, link + 1);
-                    layout.cover(pair, Span { from, to });
-                }
-            }
-        }
-        layout
-    }
-
+impl Search<'_, '_, '_> {
     /// Makes the best change of a kind while one helps; returns whether any did.
-    fn improve(
-        &self,
-        layout: &mut Layout,
-        worth: &mut Worth,
-        each: fn(&Self, &Layout, &mut dyn FnMut(Layout)),
-    ) -> bool {
+    fn improve(&mut self, each: fn(&Self, &mut dyn FnMut(Layout))) -> bool {
         let mut any = false;
         loop {
             let mut best: Option<(Worth, Layout)> = None;
-            each(self, layout, &mut |changed| {
-                let then = self.worth(&changed);
-                let held = best.as_ref().map_or(*worth, |(held, _)| *held);
+            each(self, &mut |changed| {
+                let then = self.chain.worth(&changed);
+                let held = best.as_ref().map_or(self.worth, |(held, _)| *held);
                 if then < held {
                     best = Some((then, changed));
                 }
@@ -66,27 +55,27 @@ impl Chain<'_, '_> {
             let Some((then, changed)) = best else {
                 return any;
             };
-            (*worth, *layout) = (then, changed);
+            (self.worth, self.layout) = (then, changed);
             any = true;
         }
     }
 
     /// Tries to merge each two neighbouring spans of one kind, and each two filters.
-    fn each_merge(_: &Self, layout: &Layout, tried: &mut dyn FnMut(Layout)) {
-        for (pair, spans) in layout.spans.iter().enumerate() {
+    fn each_merge(&self, tried: &mut dyn FnMut(Layout)) {
+        for (pair, spans) in self.layout.spans.iter().enumerate() {
             for two in spans.windows(2) {
-                let mut changed = layout.clone();
+                let mut changed = self.layout.clone();
                 let (from, to) = (two[0].from, two[1].to);
                 changed.cover(pair, Span { from, to });
                 tried(changed);
             }
         }
-        let filters = layout.filters.iter().enumerate();
+        let filters = self.layout.filters.iter().enumerate();
         let filters = filters.filter_map(|(at, filter)| filter.map(|layers| (at, layers)));
         let mut before: Option<usize> = None;
         for (at, layers) in filters {
             if let Some(upstream) = before {
-                let mut changed = layout.clone();
+                let mut changed = self.layout.clone();
                 changed.filters[at] = None;
                 changed.keep(upstream, layers);
                 tried(changed);
@@ -96,12 +85,12 @@ impl Chain<'_, '_> {
     }
 
     /// Tries to move each end of a span outwards, and each filter upstream, by any number of nodes.
-    fn each_relocation(&self, layout: &Layout, tried: &mut dyn FnMut(Layout)) {
-        let last = self.nodes.len() - 1;
-        for (pair, spans) in layout.spans.iter().enumerate() {
+    fn each_relocation(&self, tried: &mut dyn FnMut(Layout)) {
+        let last = self.chain.nodes.len() - 1;
+        for (pair, spans) in self.layout.spans.iter().enumerate() {
             for span in spans {
                 let mut grow = |from, to| {
-                    let mut changed = layout.clone();
+                    let mut changed = self.layout.clone();
                     changed.cover(pair, Span { from, to });
                     tried(changed);
                 };
@@ -114,9 +103,9 @@ impl Chain<'_, '_> {
             }
         }
         for at in 1..=last {
-            if let Some(layers) = layout.filters[at] {
+            if let Some(layers) = self.layout.filters[at] {
                 for upstream in (0..at).rev() {
-                    let mut changed = layout.clone();
+                    let mut changed = self.layout.clone();
                     changed.filters[at] = None;
                     changed.keep(upstream, layers);
                     tried(changed);

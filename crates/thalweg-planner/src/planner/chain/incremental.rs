@@ -7,52 +7,51 @@
 //! *Sources.* PA-15; docs/concepts/planner.md §8.
 
 use super::layout::{Layout, Span};
+use super::select::Remedy;
 use super::{Chain, Worth};
 use crate::model::{Adapter, AdapterName};
 
-impl Chain<'_, '_> {
-    /// Adapts link by link.
-    ///
-    /// Cost    O(path² · adapters)
-    pub(super) fn incremental(&self) -> (Worth, Layout) {
-        let mut layout = Layout::new(self.nodes.len(), self.pairs.len());
-        let mut layers = self.problem.states.layers();
-        for link in 0..self.arcs.len() {
-            let remedy = self.remedy(link, layers);
-            if remedy.layers < layers {
-                layers = remedy.layers;
-                let at = self.nearest(&layout, AdapterName::KEEP, (0..=link).rev());
-                layout.keep(at.unwrap_or(link), layers);
-            }
-            for pair in 0..self.pairs.len() {
-                if remedy.has(pair) && !layout.covers(pair, link) {
-                    let [on, off] = [self.pairs[pair].on, self.pairs[pair].off].map(Adapter::kind);
-                    let from = self.nearest(&layout, on, (0..=link).rev());
-                    let to = self.nearest(&layout, off, link + 1..self.nodes.len());
-                    let span = Span {
-                        from: from.unwrap_or(link),
-                        to: to.unwrap_or(link + 1),
-                    };
-                    layout.cover(pair, span);
-                }
+/// Adapts link by link.
+///
+/// Cost    O(path² · adapters)
+pub(super) fn plan(chain: &Chain<'_, '_>) -> (Worth, Layout) {
+    let mut layout = Layout::new(chain.nodes.len(), chain.pairs.len());
+    let mut layers = chain.problem.states.layers();
+    for link in 0..chain.arcs.len() {
+        let remedy = Remedy::of(chain, link, layers);
+        if remedy.layers < layers {
+            layers = remedy.layers;
+            let at = nearest(chain, &layout, AdapterName::KEEP, (0..=link).rev());
+            layout.keep(at.unwrap_or(link), layers);
+        }
+        for pair in 0..chain.pairs.len() {
+            if remedy.has(pair) && !layout.covers(pair, link) {
+                let [on, off] = [chain.pairs[pair].on, chain.pairs[pair].off].map(Adapter::kind);
+                let from = nearest(chain, &layout, on, (0..=link).rev());
+                let to = nearest(chain, &layout, off, link + 1..chain.nodes.len());
+                let span = Span {
+                    from: from.unwrap_or(link),
+                    to: to.unwrap_or(link + 1),
+                };
+                layout.cover(pair, span);
             }
         }
-        (self.worth(&layout), layout)
     }
+    (chain.worth(&layout), layout)
+}
 
-    /// Returns the first of these nodes that holds the adapter, has a slot left and may see what
-    /// the adapter sees.
-    fn nearest(
-        &self,
-        layout: &Layout,
-        kind: AdapterName,
-        mut nodes: impl Iterator<Item = usize>,
-    ) -> Option<usize> {
-        nodes.find(|at| {
-            let node = self.nodes[*at];
-            let place = &self.problem.topology().nodes()[node as usize];
-            let blind = kind != AdapterName::KEEP && self.problem.hides_at(node);
-            !blind && place.holds(kind) && layout.used(*at) < usize::from(place.slots)
-        })
-    }
+/// Returns the first of these nodes that holds the adapter, has a slot left and may see what
+/// the adapter sees.
+fn nearest(
+    chain: &Chain<'_, '_>,
+    layout: &Layout,
+    kind: AdapterName,
+    mut nodes: impl Iterator<Item = usize>,
+) -> Option<usize> {
+    nodes.find(|at| {
+        let node = chain.nodes[*at];
+        let place = &chain.problem.topology().nodes()[node as usize];
+        let blind = kind != AdapterName::KEEP && chain.problem.hides_at(node);
+        !blind && place.holds(kind) && layout.used(*at) < usize::from(place.slots)
+    })
 }

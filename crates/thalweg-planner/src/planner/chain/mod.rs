@@ -81,9 +81,9 @@ pub(super) fn plan(
     for arcs in routes::candidates(problem, planner == Planner::Incremental) {
         let chain = Chain::new(problem, arcs, pairs.clone());
         let (worth, layout) = match planner {
-            Planner::Incremental => chain.incremental(),
-            Planner::Exhaustive => chain.exhaustive(labels_max)?,
-            _ => chain.heuristic(),
+            Planner::Incremental => incremental::plan(&chain),
+            Planner::Exhaustive => exhaustive::plan(&chain, labels_max)?,
+            _ => heuristic::plan(&chain),
         };
         if best.as_ref().is_none_or(|(held, _)| worth < *held) {
             best = Some((worth, chain.route(&layout)));

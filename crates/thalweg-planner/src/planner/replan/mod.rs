@@ -40,15 +40,15 @@ use crate::model::{Planner, Policy};
 pub struct Replanner {
     policy: Policy,
     kept: Option<Kept>,
-    way: Way,
+    way: FoundBy,
 }
 
 /// How a plan was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Way {
-    /// From scratch: no earlier result was usable.
-    Anew,
+pub enum FoundBy {
+    /// By planning again: no earlier result was usable.
+    FromScratch,
     /// The former plan stays best: no change could matter.
     Kept,
     /// The former plan stays best: every path over an improved link is dearer.
@@ -77,12 +77,12 @@ impl Replanner {
         Self {
             policy,
             kept: None,
-            way: Way::Anew,
+            way: FoundBy::FromScratch,
         }
     }
 
     /// Returns how the last plan was found.
-    pub const fn way(&self) -> Way {
+    pub const fn way(&self) -> FoundBy {
         self.way
     }
 
@@ -104,7 +104,7 @@ impl Replanner {
             self.kept = Some(kept);
             return (plan, Vec::new());
         }
-        self.way = Way::Anew;
+        self.way = FoundBy::FromScratch;
         let (plan, shortfalls) = self.plan_from_scratch(snapshot);
         if self.policy.strict && !plan.feasible {
             return (Plan::default(), shortfalls);
@@ -151,9 +151,14 @@ impl Replanner {
 
 impl Kept {
     /// Follows a change; `None` if planning from scratch is needed.
-    fn follow(mut self, now: &Snapshot, change: &Change, labels_max: u32) -> Option<(Self, Way)> {
+    fn follow(
+        mut self,
+        now: &Snapshot,
+        change: &Change,
+        labels_max: u32,
+    ) -> Option<(Self, FoundBy)> {
         if change.is_nothing() {
-            return Some((self, Way::Kept));
+            return Some((self, FoundBy::Kept));
         }
         // Compared before the snapshot is overwritten.
         let is_kept = change.stays_best(&self.snapshot, now, &self.plan);
@@ -169,7 +174,7 @@ impl Kept {
         }
         if is_kept {
             self.tables = problem.into_tables();
-            return Some((self, Way::Kept));
+            return Some((self, FoundBy::Kept));
         }
         let touched = change.touched(&self.snapshot, &problem);
         let before = self.reach.lower(&problem, &touched)?;
@@ -180,7 +185,7 @@ impl Kept {
         };
         let (reach, bounds) = (&self.reach, self.bounds);
         let mut guides = Guides::resume(&problem, reach, bounds, &before, &touched, &stop)?;
-        let mut way = Way::Bounded;
+        let mut way = FoundBy::Bounded;
         // The plan itself is affected, or an improved link may beat it.
         if change.is_on(&self.plan) || !is_dearer(&problem, &mut guides, change, &self.plan) {
             let effort = Effort {
@@ -189,7 +194,7 @@ impl Kept {
             };
             let walk = exact::tighten(&problem, &mut guides, &mut self.watch, effort).ok()?;
             self.plan = Plan::through(&self.snapshot, &problem.states, &walk?.route, true);
-            way = Way::Searched;
+            way = FoundBy::Searched;
         }
         self.bounds = guides.into_kept();
         self.tables = problem.into_tables();

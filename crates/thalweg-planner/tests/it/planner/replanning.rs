@@ -8,7 +8,7 @@ use thalweg_base::time::Duration;
 use thalweg_base::units::{Bitrate, Ratio};
 use thalweg_planner::model::{Adapter, LinkIndex, Snapshot, Topology};
 use thalweg_planner::planner::{
-    Plan, Policy, Replanner, Step, Switching, Verdict, Way, diff, plan, reconsider, stays_best,
+    FoundBy, Plan, Policy, Replanner, Step, Switching, Verdict, diff, plan, reconsider, stays_best,
 };
 
 use super::cases::{Net, path};
@@ -116,7 +116,7 @@ fn change(world: &mut Snapshot, rng: &mut Rng) {
 
 /// Follows a world through changes and compares each plan with one from scratch; returns how the
 /// plans were found.
-fn follow(world: &mut Snapshot, rng: &mut Rng, changes: usize) -> Vec<Way> {
+fn follow(world: &mut Snapshot, rng: &mut Rng, changes: usize) -> Vec<FoundBy> {
     if rng.chance(50) {
         world.stream.needs.loss_max = Ratio::new(0.1).expect("a share");
     }
@@ -143,7 +143,12 @@ fn replanner_matches_fresh_plan() {
         ways.extend(follow(&mut worlds::mesh(seed, 60), &mut rng, 30));
     }
     // The test is useful only if every way occurs often.
-    for way in [Way::Anew, Way::Kept, Way::Bounded, Way::Searched] {
+    for way in [
+        FoundBy::FromScratch,
+        FoundBy::Kept,
+        FoundBy::Bounded,
+        FoundBy::Searched,
+    ] {
         let taken = ways.iter().filter(|taken| **taken == way).count();
         assert!(
             taken > ways.len() / 100,

@@ -153,7 +153,9 @@ fn by_size(report: &mut Report, nodes: usize, pairs: &[Pair]) -> anyhow::Result<
     let mut add = |part: &str, millis: &dyn Fn(&Solved) -> f64| {
         let summary = Summary::of(ended().map(|pair| millis(&pair.solved)).collect());
         let metric = format!("ilp_ms.{nodes}_nodes.{part}");
-        report.add(&Figure::new(super::scale::ID, metric, "ms", summary).beside("exact", exact))
+        report.add(
+            &Figure::new(super::scale::ID, metric, "ms", summary).with_baseline("exact", exact),
+        )
     };
     add("solve", &|solved| solved.ilp_ms)?;
     add("whole", &|solved| solved.build_ms + solved.ilp_ms)?;

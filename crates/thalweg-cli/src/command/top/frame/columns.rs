@@ -71,7 +71,7 @@ impl Cell {
     }
 
     /// Makes a cell with shorter forms of its text.
-    pub fn in_forms(forms: Vec<String>) -> Self {
+    pub fn with_short_forms(forms: Vec<String>) -> Self {
         Self {
             forms,
             tone: Tone::Plain,
@@ -92,7 +92,7 @@ impl Cell {
 
     /// Returns the cell in another tone if `is_so`.
     #[must_use]
-    pub fn toned(self, condition: bool, tone: Tone) -> Self {
+    pub fn with_tone_if(self, condition: bool, tone: Tone) -> Self {
         Self {
             tone: if condition { tone } else { self.tone },
             ..self
@@ -116,7 +116,7 @@ pub fn draw<const N: usize>(
     for (y, cells) in (area.top()..area.bottom()).zip(lines) {
         for place in &places {
             let (column, cell) = (&columns[place.column], &cells[place.column]);
-            let text = figure::fit_first(&cell.forms, place.width);
+            let text = figure::first_that_fits(&cell.forms, place.width);
             let pad = place.width - figure::width(&text);
             let indent = if column.is_text { 0 } else { pad };
             let x = area.x + (place.start + indent) as u16;

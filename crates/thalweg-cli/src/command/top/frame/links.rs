@@ -71,11 +71,11 @@ fn row(link: &LinkView, is_marked: bool) -> [Cell; 11] {
     let millis = |value: Option<f64>| Cell::of(value, figure::millis);
     let bps = |value: Option<u64>| Cell::of(value, |bps| figure::short(bps as f64));
     [
-        name.toned(is_marked, Tone::Strong),
+        name.with_tone_if(is_marked, Tone::Strong),
         millis(link.rtt_ms),
         Cell::of(link.loss, figure::percent)
-            .toned(loss >= LOSSES.0, Tone::Warn)
-            .toned(loss >= LOSSES.1, Tone::Bad),
+            .with_tone_if(loss >= LOSSES.0, Tone::Warn)
+            .with_tone_if(loss >= LOSSES.1, Tone::Bad),
         bps(link.sent_bps),
         bps(outbox.and_then(|outbox| outbox.sendable_bps)),
         Cell::of(outbox, |outbox| figure::short(outbox.waiting_adus as f64)),

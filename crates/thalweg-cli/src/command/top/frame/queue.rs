@@ -87,7 +87,7 @@ fn dropped(outbox: &Outbox, width: usize) -> String {
     if forms.is_empty() {
         return format!("{label}none");
     }
-    label.to_string() + &figure::fit_first(&forms, width.saturating_sub(label.len()))
+    label.to_string() + &figure::first_that_fits(&forms, width.saturating_sub(label.len()))
 }
 
 /// Draws the bars, the most important first, down the first column and then down the second.

@@ -53,6 +53,7 @@ fn row(stream: &StreamView) -> [Cell; 7] {
         Cell::new(short(stream.rate_bps), Tone::Plain),
         Cell::of(stream.waiting_adus, short),
         Cell::new(short(stream.delivered), Tone::Plain),
-        Cell::in_forms(figure::drops(&stream.dropped)).toned(is_dropping, Tone::Warn),
+        Cell::with_short_forms(figure::drops(&stream.dropped))
+            .with_tone_if(is_dropping, Tone::Warn),
     ]
 }

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::super::figure::{bytes, drops, fit, fit_first, lasting, millis, short, time, width};
+use super::super::figure::{
+    bytes, drops, first_that_fits, fit, lasting, millis, short, time, width,
+};
 use super::super::view::Role;
 use super::{bare, link, outbox, stream, view};
 
@@ -91,10 +93,10 @@ fn drops_list_the_most_frequent_first() {
         "filtered 400 +2",
     ];
     assert_eq!(forms, expected);
-    assert_eq!(fit_first(&forms, 25), "filtered 400, 2 more");
-    assert_eq!(fit_first(&forms, 18), "filtered 400 +2");
-    assert_eq!(fit_first(&forms, 10), "filtered …");
-    assert_eq!(fit_first(&[], 10), "");
+    assert_eq!(first_that_fits(&forms, 25), "filtered 400, 2 more");
+    assert_eq!(first_that_fits(&forms, 18), "filtered 400 +2");
+    assert_eq!(first_that_fits(&forms, 10), "filtered …");
+    assert_eq!(first_that_fits(&[], 10), "");
 }
 
 #[test]

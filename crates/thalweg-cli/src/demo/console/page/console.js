@@ -1,7 +1,9 @@
 // Receives the demo's state and pictures over one WebSocket and passes them to the views.
 //
-// Text frames are JSON: first one `hello` (the constants), then about five `tick`s per second. Binary frames are
-// pictures. The page's only state is the curve, so it may be reloaded, and opened twice.
+// Text frames are JSON: first one `hello` (the constants), then about five `tick`s per second. Binary frames
+// are pictures; each is answered with its kind once it is drawn, and the next of that kind follows only then,
+// so a page that is hidden or short of processor time gets fewer. The page's only state is the curve, so it
+// may be reloaded, and opened twice.
 
 import { Chart } from "./chart.js";
 import { Picture } from "./picture.js";
@@ -84,9 +86,18 @@ function connect() {
   const socket = new WebSocket(`ws://${location.host}/state`);
   socket.binaryType = "arraybuffer";
   let finished = false;
+  const arrived = new Map();
+  const draw = () => {
+    for (const [kind, data] of arrived) {
+      pictures[kind]?.show(data);
+      if (socket.readyState === WebSocket.OPEN) socket.send(Uint8Array.of(kind));
+    }
+    arrived.clear();
+  };
   socket.onmessage = ({ data }) => {
     if (data instanceof ArrayBuffer) {
-      pictures[new DataView(data).getUint8(0)]?.show(data);
+      if (arrived.size === 0) requestAnimationFrame(draw);
+      arrived.set(new DataView(data).getUint8(0), data);
       return;
     }
     const message = JSON.parse(data);

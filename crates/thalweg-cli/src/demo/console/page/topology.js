@@ -1,7 +1,7 @@
 // Draws nodes with trust and adapters, and links with their load in both fabrics.
 //
-// Nodes stand in columns by their distance from the producer. Each link has two bars in the colours of the fabrics,
-// filled by load over rate. The loads are measured by the shaper, not planned.
+// Nodes stand in columns by their distance from the producer. Each link has two bars in the colours of the
+// fabrics, filled by load over rate. The loads are measured by the shaper, not planned.
 
 import { draw, words } from "./svg.js";
 import { figure, rate } from "./figures.js";

@@ -1,0 +1,136 @@
+//! New neighbours: each sends the other the records that it lacks.
+//!
+//! *The idea.* A node that knows few records sends them. Otherwise it sends a summary of their
+//! numbers, and is asked for those that are missing or older: a link that returns after a minute
+//! costs some records, not all.
+//!
+//! ```text
+//! link up ── Summary: nodes, record numbers ──► ── Lack: nodes ──► ── Record … ──►    in both directions
+//! ```
+//!
+//! A neighbour that does not answer within [`ANSWER_MAX`] is sent all records: it may run an
+//! earlier version without summaries.
+//!
+//! *What it does not do.* It compares no maps later: new records are flooded.
+//!
+//! *Sources.* docs/reference/protocol.md §5, "Meeting"; docs/concepts/routing.md §2.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use thalweg_base::id::NodeId;
+use thalweg_base::limits::SUMMARY_NODES_MAX;
+use thalweg_base::time::{Duration, Instant};
+use thalweg_base::wire::control::Message;
+use thalweg_base::wire::summary::{Lack, Prefix, Summary};
+
+use super::{Records, frame};
+use crate::effect::{Note, Output, Turn};
+
+/// Up to this many records (some 6 kB) are sent without a summary, which saves a round trip.
+pub(crate) const RECORDS_FEW: usize = 16;
+
+/// How long an answer is awaited.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// New neighbours that were sent a summary.
+#[derive(Debug, Default)]
+pub(crate) struct Meetings(BTreeMap<NodeId, Meeting>);
+
+#[derive(Debug)]
+struct Meeting {
+    /// The number of answers still awaited.
+    summaries: usize,
+    due: Instant,
+}
+
+impl Meetings {
+    pub(crate) fn poll_timeout(&self) -> Instant {
+        let dues = self.0.values().map(|meeting| meeting.due);
+        dues.min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Handles the loss of a link.
+    pub(crate) fn remove(&mut self, peer: NodeId) {
+        self.0.remove(&peer);
+    }
+
+    /// Handles an answer; returns whether one was awaited.
+    fn handle_answer(&mut self, peer: NodeId) -> bool {
+        let Some(meeting) = self.0.get_mut(&peer) else {
+            return false;
+        };
+        meeting.summaries -= 1;
+        if meeting.summaries == 0 {
+            self.0.remove(&peer);
+        }
+        true
+    }
+}
+
+impl Records {
+    /// Sends a new neighbour the records, or their summary.
+    pub(crate) fn send_directory(&mut self, turn: &mut Turn<'_>, peer: NodeId) {
+        let records = self.directory.sequences();
+        let mut records: Vec<(Prefix, u64)> = records
+            .map(|(node, sequence)| (Prefix::from(node), sequence))
+            .collect();
+        // If two keys share a prefix, both records are sent when one is lacking.
+        records.dedup_by_key(|(prefix, _)| *prefix);
+        if records.len() <= RECORDS_FEW {
+            return self.send_all(turn, peer);
+        }
+        let summaries = records.chunks(SUMMARY_NODES_MAX);
+        let meeting = Meeting {
+            summaries: summaries.len(),
+            due: turn.now + ANSWER_MAX,
+        };
+        self.meetings.0.insert(peer, meeting);
+        for records in summaries {
+            let records = records.to_vec();
+            turn.send(peer, Message::Summary(Summary { records }));
+        }
+    }
+
+    fn send_all(&self, turn: &mut Turn<'_>, peer: NodeId) {
+        for frame in self.directory.signed().map(frame) {
+            turn.output(Output::Send { to: peer, frame });
+        }
+    }
+
+    /// Sends all records to the neighbours that did not answer.
+    pub(crate) fn handle_meetings(&mut self, turn: &mut Turn<'_>) {
+        let due = self
+            .meetings
+            .0
+            .extract_if(.., |_, meeting| meeting.due <= turn.now);
+        let due: Vec<NodeId> = due.map(|(peer, _)| peer).collect();
+        for peer in due {
+            self.send_all(turn, peer);
+        }
+    }
+
+    /// Handles the summary of a new neighbour's records: asks for those that are news here.
+    pub(crate) fn handle_summary(&self, turn: &mut Turn<'_>, from: NodeId, summary: &Summary) {
+        let lacks = |(prefix, sequence): &&(Prefix, u64)| {
+            let mut known = self.directory.signed_of(*prefix);
+            !known.any(|(_, known)| known >= *sequence)
+        };
+        let lacking = summary.records.iter().filter(lacks);
+        let nodes = lacking.map(|(prefix, _)| *prefix).collect();
+        turn.send(from, Message::Lack(Lack { nodes }));
+    }
+
+    /// Handles the answer to a summary: sends what a new neighbour lacks.
+    pub(crate) fn handle_lack(&mut self, turn: &mut Turn<'_>, from: NodeId, lack: &Lack) {
+        if !self.meetings.handle_answer(from) {
+            return turn.note(Note::LackAstray { from });
+        }
+        let known = lack.nodes.iter();
+        let known = known.flat_map(|prefix| self.directory.signed_of(*prefix));
+        for (signed, _) in known {
+            let frame = frame(signed);
+            turn.output(Output::Send { to: from, frame });
+        }
+    }
+}

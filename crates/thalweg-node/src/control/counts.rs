@@ -1,0 +1,88 @@
+//! Hands the data path's counts to the controller.
+//!
+//! *The idea.* The data path counts by itself and never waits for this task. So its counts are read:
+//! of one plan before a report on it, of all when someone asks or a neighbour falls silent, and of
+//! the rest when they are old.
+//!
+//! *What it does not do.* It counts nothing.
+
+use std::sync::Arc;
+
+use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::time::Duration;
+
+use super::mind::Mind;
+use crate::forward::{Account, Forwarder};
+
+/// Maximum age of a plan's counts while no input arrives. Each report on the plan reads them
+/// anyway, several times a second while ADUs flow.
+const COUNTS_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// The data path's counts.
+pub(super) struct Counts {
+    forwarder: Arc<Forwarder>,
+}
+
+impl Counts {
+    pub(super) fn new(forwarder: Arc<Forwarder>) -> Self {
+        Self { forwarder }
+    }
+
+    /// Hands over a plan's current counts.
+    pub(super) fn sync_plan(&self, (stream, epoch): (StreamId, Epoch), mind: &mut Mind) {
+        if let Some(account) = self.forwarder.ledger.find_account(stream, epoch) {
+            self.forwarder.catch_up(stream, epoch);
+            sync_account((stream, epoch), &account, mind);
+        }
+    }
+
+    /// Hands over all counts that have changed since the last call.
+    pub(super) fn sync_all(&self, mind: &mut Mind) {
+        for link in self.forwarder.links() {
+            link.catch_up();
+        }
+        self.sync_older(Duration::ZERO, mind);
+    }
+
+    /// Hands over the counts that were not read for a while, and drops those of streams that are
+    /// over.
+    pub(super) fn sweep(&self, mind: &mut Mind) {
+        self.sync_older(COUNTS_AGE_MAX, mind);
+        let records = mind.controller().directory().records();
+        let announced = records.flat_map(|record| record.streams.iter().map(|stream| stream.id));
+        self.forwarder
+            .ledger
+            .sweep(mind.now(), || announced.collect());
+    }
+
+    /// Hands over the counts of plans that were last read at least `age` ago.
+    fn sync_older(&self, age: Duration, mind: &mut Mind) {
+        for (plan, account) in self.forwarder.ledger.stale_accounts(mind.now(), age) {
+            sync_account(plan, &account, mind);
+        }
+    }
+
+    /// Hands over the counts of the plans that the controller is about to report on.
+    pub(super) fn sync_due(&self, mind: &mut Mind) {
+        let due: Vec<_> = mind.controller().accounting().due(mind.now()).collect();
+        for plan in due {
+            self.sync_plan(plan, mind);
+        }
+    }
+
+    /// Hands over the sequences that have arrived of streams that end here.
+    pub(super) fn report_held(&self, mind: &mut Mind) {
+        // A stream blocked at a mailbox here is acknowledged no further, which slows its source.
+        let is_blocked = |stream| self.forwarder.mailboxes.is_blocked(stream);
+        for (stream, held, news) in self.forwarder.arrivals.changed(is_blocked) {
+            mind.drive(|controller, now, _| controller.handle_held(stream, held, news, now));
+        }
+    }
+}
+
+/// Hands over an account's counts if they have changed.
+fn sync_account((stream, epoch): (StreamId, Epoch), account: &Account, mind: &mut Mind) {
+    if let Some(counts) = account.changed(mind.now()) {
+        mind.drive(|controller, now, _| controller.handle_counts(stream, epoch, &counts, now));
+    }
+}
