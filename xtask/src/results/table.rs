@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 /// Rows that a reader still looks through.
-const ROWS_MAX: usize = 48;
+const ROWS_MAX: usize = 10;
 
 /// Metrics with the same cases.
 struct Group<'a> {
