@@ -32,6 +32,7 @@ use std::ffi::OsString;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use rustix::process::{Resource, getrlimit};
 use thalweg_node::program::panics::panicked;
 use thalweg_planner::model::visible;
 use tokio::time::{Duration, timeout};
@@ -171,8 +172,18 @@ pub fn run(cli: Cli) -> Outcome {
 /// the time to name the task and to close its links.
 const ENDING_MAX: Duration = Duration::from_millis(800);
 
+/// Files that a command opens at the least: standard ones, the runtime's, signals, a socket.
+const FILES_MIN: u64 = 16;
+
 /// Runs an asynchronous command.
 fn wait(command: impl Future<Output = Outcome>) -> Outcome {
+    let files = getrlimit(Resource::Nofile).current;
+    if let Some(files) = files.filter(|files| *files < FILES_MIN) {
+        let sentence = format!(
+            "this process may open only {files} files, and needs {FILES_MIN} at least: raise the limit with `ulimit -n`"
+        );
+        return fail(Code::Failed, sentence);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

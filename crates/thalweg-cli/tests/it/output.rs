@@ -63,6 +63,19 @@ fn mute_command_keeps_its_code() {
 }
 
 #[test]
+fn few_files_are_named() {
+    for files in [6, 7, 15] {
+        let line = format!("ulimit -n {files} && exec \"$0\" ls --node nowhere");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &line, env!("CARGO_BIN_EXE_thalweg")]);
+        let output = command.output().expect("there is a shell");
+        assert_eq!(output.status.code(), Some(1), "{files}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("ulimit -n"), "{files}: {said}");
+    }
+}
+
+#[test]
 fn subscriber_ends_with_its_reader() {
     let lone = Lone::start(|_| {});
     let mut command = lone.command(&["subscribe", "never", "--to", "-"]);
