@@ -336,9 +336,11 @@ impl Session {
     /// Handles a node that lacks parts that were to be renewed: they are sent again.
     pub fn handle_lacking(&mut self, from: NodeId, epochs: &[Epoch], now: Instant) {
         self.due = None;
-        let outputs = &mut self.outputs;
-        self.sinks.handle_lacking(from, epochs, now, outputs);
-        self.former.handle_lacking(from, epochs, now, outputs);
+        for plan in self.sinks.plans_mut().chain(self.former.plans_mut()) {
+            if epochs.contains(&plan.epoch()) {
+                plan.restore(from, now, &mut self.outputs);
+            }
+        }
     }
 
     /// Handles a node that has started to copy a plan that is grafted there.

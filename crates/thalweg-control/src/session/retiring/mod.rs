@@ -224,19 +224,11 @@ impl FormerPlans {
         }
     }
 
-    /// Handles a node that lacks parts of these plans: they are sent again.
-    pub(super) fn handle_lacking(
-        &mut self,
-        from: NodeId,
-        epochs: &[Epoch],
-        now: Instant,
-        outputs: &mut Outputs,
-    ) {
-        for Retiring { deployment, .. } in &mut self.plans {
-            if epochs.contains(&deployment.epoch()) {
-                deployment.restore(from, now, outputs);
-            }
-        }
+    /// Returns these plans.
+    pub(super) fn plans_mut(&mut self) -> impl Iterator<Item = &mut Deployment> {
+        self.plans
+            .iter_mut()
+            .map(|retiring| &mut retiring.deployment)
     }
 
     /// Handles a sequence above everything that was sent before the plans in force took over: their

@@ -252,19 +252,9 @@ impl Sinks {
         sink.map(|sink| sink.handle_broken(epoch)).is_some()
     }
 
-    /// Handles a node that lacks parts of these plans: they are sent again.
-    pub(super) fn handle_lacking(
-        &mut self,
-        from: NodeId,
-        epochs: &[Epoch],
-        now: Instant,
-        outputs: &mut Outputs,
-    ) {
-        for plan in self.by_node.values_mut().flat_map(Sink::plans_mut) {
-            if epochs.contains(&plan.epoch()) {
-                plan.restore(from, now, outputs);
-            }
-        }
+    /// Returns all plans of all sinks.
+    pub(super) fn plans_mut(&mut self) -> impl Iterator<Item = &mut Deployment> {
+        self.by_node.values_mut().flat_map(Sink::plans_mut)
     }
 
     /// Handles a sink that restarted and lost everything.
