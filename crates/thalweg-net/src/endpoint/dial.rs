@@ -119,6 +119,23 @@ async fn over_tcp(
     peer: NodeId,
     addresses: &[SocketAddr],
 ) -> Result<Link, Unreachable> {
+    let dialled = Box::pin(async {
+        let connection = connect_tcp(endpoint, peer, addresses).await?;
+        accept::establish(endpoint, connection, true).await
+    });
+    timeout(DIAL_WAIT, dialled).await.unwrap_or_else(|_| {
+        Err(Unreachable::TimedOut {
+            addresses: reason::list(addresses),
+        })
+    })
+}
+
+/// Opens a session over TCP that is not a link yet.
+pub(super) async fn connect_tcp(
+    endpoint: &Endpoint,
+    peer: NodeId,
+    addresses: &[SocketAddr],
+) -> Result<NewConnection, Unreachable> {
     if !endpoint.admission().admits(peer) {
         return Err(Unreachable::NotAdmittedHere(peer));
     }
@@ -126,13 +143,6 @@ async fn over_tcp(
     if endpoint.0.small_paths.contains(peer) {
         options.segments = tcp::Segments::Small;
     }
-    let dialled = Box::pin(async {
-        let (connection, events) = tcp::dial(&options, peer, addresses).await?;
-        accept::establish(endpoint, NewConnection::Tcp(connection, events), true).await
-    });
-    timeout(DIAL_WAIT, dialled).await.unwrap_or_else(|_| {
-        Err(Unreachable::TimedOut {
-            addresses: reason::list(addresses),
-        })
-    })
+    let (connection, events) = tcp::dial(&options, peer, addresses).await?;
+    Ok(NewConnection::Tcp(connection, events))
 }

@@ -7,14 +7,14 @@
 //!
 //! While a link over TCP lasts, QUIC is retried at long intervals and takes over when it gets
 //! through. A new connection also takes over from a link with a vanished local address (`roaming`)
-//! and from a link that the peer has lost (`silence`).
+//! and from a link that the peer has lost (`silence`) or that has stalled (`stall`).
 
 use thalweg_base::id::NodeId;
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 
 use super::backoff::{BACKOFF_MIN, Backoff};
-use super::{Endpoint, PeerState, dial, introduce, silence};
+use super::{Endpoint, PeerState, dial, introduce, silence, stall};
 use crate::address::Addresses;
 use crate::close::CloseCode;
 use crate::error::Unreachable;
@@ -127,11 +127,13 @@ async fn watch_link(endpoint: &Endpoint, link: &Link, addresses: &Addresses, see
     let pause: Duration = endpoint.0.tcp.retry.into();
     let mut changes = endpoint.0.network.changes();
     let source = link.source();
+    let may_leave = stall::has_other_way(link, addresses);
     loop {
         let has_moved = tokio::select! {
             _ = link.closed() => return,
             () = replaced(endpoint, link) => return,
             () = silence::redial_when_silent(endpoint, link, addresses, seed), if may_try => return,
+            () = stall::leave_when_stalled(endpoint, link, addresses), if may_leave => return,
             () = tokio::time::sleep(pause), if may_better => false,
             () = changes.moved(source, &addresses.udp) => true,
         };

@@ -24,6 +24,7 @@ mod narrow;
 mod registry;
 mod roaming;
 mod silence;
+mod stall;
 #[cfg(test)]
 mod tests;
 

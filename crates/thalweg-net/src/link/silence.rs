@@ -152,12 +152,17 @@ impl Link {
             if self.has_received() {
                 return true;
             }
-            self.0.outgoing.let_one_through(self.now());
-            self.0.connection.ping();
+            self.ping();
             let pause = std::time::Duration::from(answer) / PINGS;
             let _ = tokio::time::timeout(pause, self.wait_heard()).await;
         }
         self.has_received()
+    }
+
+    /// Pings the peer, whatever the congestion window says.
+    pub(crate) fn ping(&self) {
+        self.0.outgoing.let_one_through(self.now());
+        self.0.connection.ping();
     }
 
     /// Returns whether anything has arrived since the last sample, which ends the silence.

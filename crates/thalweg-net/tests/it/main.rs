@@ -15,4 +15,5 @@ mod node;
 mod shaping;
 mod shutdown;
 mod silence;
+mod stall;
 mod tcp;
