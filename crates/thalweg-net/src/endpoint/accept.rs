@@ -187,11 +187,18 @@ fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
     };
     drop(announcing);
     if let Some(loser) = loser {
+        // A peer that moves from QUIC to TCP most likely found the path dark, and cannot say so over it.
+        let may_be_dark = !loser.is_same(link)
+            && !link.is_dialled()
+            && [loser.transport(), link.transport()] == [Transport::Quic, Transport::Tcp];
         tokio::spawn(task::alone(async move {
             let reason = "another connection between the two nodes is kept";
-            loser
-                .drain(CloseCode::Duplicate, reason, DUPLICATE_GRACE, true)
-                .await;
+            tokio::select! {
+                () = loser.drain(CloseCode::Duplicate, reason, DUPLICATE_GRACE, true) => {}
+                () = loser.wait_stalled(), if may_be_dark => {
+                    loser.close(CloseCode::Duplicate, "nothing arrives over this connection");
+                }
+            }
         }));
     }
     Some(kept)

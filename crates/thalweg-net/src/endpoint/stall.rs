@@ -1,7 +1,7 @@
 //! Leaves a stalled QUIC link for another way to the peer.
 //!
 //! *The idea.* Where a kept peer has a TCP address or several UDP addresses, a stall needs no long wait:
-//! another way can be tried at once, beside the link. [`Pulse`] detects the stall. Then QUIC to all
+//! another way can be tried at once, beside the link. [`Link::wait_stalled`] detects the stall. Then QUIC to all
 //! addresses and TCP are dialled together while the stalled link is pinged. Any byte over it ends the
 //! attempt, so a slow link with jitter keeps its connection. The first new connection takes over.
 //!
@@ -17,8 +17,7 @@
 
 use std::time::Duration as StdDuration;
 
-use thalweg_base::time::{Duration, Instant};
-use thalweg_link::pulse::Pulse;
+use thalweg_base::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::{Endpoint, accept, dial};
@@ -30,9 +29,6 @@ use crate::reason;
 
 /// Age below which a link is not left: at most twelve moves a minute.
 const SETTLED: Duration = Duration::from_secs(5);
-
-/// Interval between checks of a link with nothing in flight.
-const IDLE_LOOK: StdDuration = StdDuration::from_millis(50);
 
 /// Interval between pings over a stalled link.
 const PING_EVERY: StdDuration = StdDuration::from_millis(50);
@@ -60,7 +56,7 @@ pub(super) async fn leave_when_stalled(endpoint: &Endpoint, link: &Link, address
     clock.sleep_until(link.since() + SETTLED).await;
     let mut pause = PAUSE_MIN;
     loop {
-        wait_stalled(endpoint, link).await;
+        link.wait_stalled().await;
         match timeout(ATTEMPT_WAIT, replace(endpoint, link, addresses)).await {
             Ok(Ok(true)) => return,
             Ok(Err(reason)) => {
@@ -70,25 +66,6 @@ pub(super) async fn leave_when_stalled(endpoint: &Endpoint, link: &Link, address
         }
         sleep(pause).await;
         pause = PAUSE_MAX.min(pause * 2);
-    }
-}
-
-/// Waits until something is in flight and nothing has arrived for [`Pulse::patience`].
-async fn wait_stalled(endpoint: &Endpoint, link: &Link) {
-    let clock = endpoint.clock();
-    let mut pulse = Pulse::default();
-    loop {
-        pulse.handle_sent(clock.now());
-        pulse.handle_look(link.sign(false), clock.now());
-        let next: Instant = pulse.poll_timeout();
-        if pulse.is_silent() {
-            return;
-        }
-        if next.is_never() {
-            sleep(IDLE_LOOK).await;
-        } else {
-            clock.sleep_until(next).await;
-        }
     }
 }
 

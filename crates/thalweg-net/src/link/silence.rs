@@ -29,6 +29,9 @@ use crate::close::CloseCode;
 /// Pings before the peer is believed to have lost the link: two may be lost.
 const PINGS: u32 = 3;
 
+/// Interval at which a link with nothing in flight is checked for a stall.
+const IDLE_LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+
 /// The silence as of the last sample, four times a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Silence {
@@ -136,6 +139,26 @@ impl Link {
         };
         // The sender lives as long as the link.
         let _ = self.0.silence.subscribe().wait_for(is_long).await;
+    }
+
+    /// Waits until something is in flight and nothing has arrived for [`Pulse::patience`]; finer than
+    /// [`Link::wait_silent`], for a link that can be left at once.
+    pub(crate) async fn wait_stalled(&self) {
+        let clock = &self.0.context.clock;
+        let mut pulse = Pulse::default();
+        loop {
+            pulse.handle_sent(clock.now());
+            pulse.handle_look(self.sign(false), clock.now());
+            let next = pulse.poll_timeout();
+            if pulse.is_silent() {
+                return;
+            }
+            if next.is_never() {
+                tokio::time::sleep(IDLE_LOOK).await;
+            } else {
+                clock.sleep_until(next).await;
+            }
+        }
     }
 
     /// Waits until something arrives over a silent link.

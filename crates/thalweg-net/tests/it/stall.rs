@@ -98,11 +98,19 @@ async fn stalled_quic_moves_to_tcp() {
         };
         shaper.set(direction, dark);
     }
+    let back = b.endpoint.link(a.id()).expect("there is a link");
+    let back = back.send_adu(header(0), pattern(1_000), carriage);
+    let back = tokio::spawn(async move { (back.await, cut.elapsed()) });
     let new = next_up(&a).await;
     let moved = cut.elapsed();
     println!("moved after {moved:?}");
     assert_eq!(new.transport(), Transport::Tcp);
     assert!(moved < MOVED_MAX, "{moved:?}");
+    // The peer, too, learns soon that what it had sent is lost, and can send it again.
+    let (outcome, lost) = back.await.expect("it ends");
+    println!("lost at the peer after {lost:?}");
+    assert_eq!(outcome, Outcome::LinkLost);
+    assert!(lost < 2 * MOVED_MAX, "{lost:?}");
     let resent: BTreeMap<u64, u32> = bounded(sending)
         .await
         .expect("it ends")
