@@ -8,6 +8,7 @@
 //! and some files in `corpus/NAME/`. The replay test fails while one of them is missing.
 
 mod outbox;
+mod relay;
 
 use bytes::Bytes;
 use thalweg_base::adu::{Flags, Header};
@@ -51,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     ("pace", pace),
     ("transfer", transfer),
     ("outbox", outbox),
+    ("relay", relay),
 ];
 
 /// The header of an ADU at the start of a stream or datagram.
@@ -180,6 +182,11 @@ pub fn transfer(bytes: &[u8]) {
 /// Any sequence of operations on a link's queue: every ADU is accounted for, and nothing remains.
 pub fn outbox(bytes: &[u8]) {
     outbox::run(bytes);
+}
+
+/// A node's data path, driven by hostile and reordered events; see [`relay::run`].
+pub fn relay(bytes: &[u8]) {
+    relay::run(bytes);
 }
 
 /// A peer's TCP bytes: frames round-trip, and a session handles any of them.

@@ -336,13 +336,14 @@ impl<R: Copy + Ord> Relay<R> {
         })
     }
 
-    /// Resumes the receptions that wait for room under a plan, or under the one it is grafted on.
-    fn release(&mut self, plan: Plan) {
-        let (stream, epoch) = plan;
-        let base = self.casts.base_of(plan).unwrap_or(epoch);
-        let part = self.parts.get_mut(&(stream, base));
-        let held = part.map(Part::take_held).unwrap_or_default();
-        self.actions.extend(held.into_iter().map(Action::Resume));
+    /// Resumes the receptions that wait for room under a plan, and under the one it is grafted on.
+    fn release(&mut self, (stream, epoch): Plan) {
+        let base = self.casts.base_of((stream, epoch));
+        for epoch in [Some(epoch), base].into_iter().flatten() {
+            let part = self.parts.get_mut(&(stream, epoch));
+            let held = part.map(Part::take_held).unwrap_or_default();
+            self.actions.extend(held.into_iter().map(Action::Resume));
+        }
     }
 
     /// Returns whether counts of a plan are kept: it is installed, or none.
