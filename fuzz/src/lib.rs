@@ -21,6 +21,7 @@ use thalweg_dataplane::keys::{KeyEpoch, KeyRing, StreamKey};
 use thalweg_dataplane::module::{Context, Held, Module, Verdict};
 use thalweg_dataplane::modules::{Open, Unpack};
 use thalweg_dataplane::packet::{Packet, Pool};
+use thalweg_io::format;
 use thalweg_link::tcp_mux::{CarrierNumber, Decoder, Event, Out, Pacing, Read, Session};
 use thalweg_media::{layered, nal, picture, rtp, ts};
 use thalweg_transfer::meeting::{Answer, Ask};
@@ -53,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     ("transfer", transfer),
     ("outbox", outbox),
     ("relay", relay),
+    ("format", format),
 ];
 
 /// The header of an ADU at the start of a stream or datagram.
@@ -281,6 +283,45 @@ pub fn ts(bytes: &[u8]) {
     }
     publisher.finish();
     through(&mut publisher);
+}
+
+/// An input of any format, behind a byte that names it: what is cut is written back and cut again alike.
+pub fn format(bytes: &[u8]) {
+    let words = ["ts", "lines", "length", "packets", "fixed:5", "nmea"];
+    let Some((&first, input)) = bytes.split_first() else {
+        return;
+    };
+    let format: format::Format = words[usize::from(first) % words.len()]
+        .parse()
+        .expect("it is a format");
+    let pieces = input.chunks(1 + usize::from(first) / 4);
+    let messages = cut(format, pieces.map(Bytes::copy_from_slice));
+    let mut joiner = format.joiner();
+    let written = messages.iter().map(|message| {
+        let written = joiner.join(message);
+        written.expect("what was cut can be written")
+    });
+    let written: Vec<Bytes> = written.collect();
+    if format != format::Format::Ts {
+        assert_eq!(cut(format, written.into_iter()), messages);
+    }
+}
+
+fn cut(format: format::Format, pieces: impl Iterator<Item = Bytes>) -> Vec<Bytes> {
+    let mut cutter = format.cutter();
+    let mut messages = Vec::new();
+    let mut drain = |cutter: &mut Box<dyn format::Cutter>| {
+        while let Some(cut) = cutter.poll_cut() {
+            messages.extend(cut.map(|(_, message)| message));
+        }
+    };
+    for piece in pieces {
+        cutter.handle_bytes(&piece);
+        drain(&mut cutter);
+    }
+    cutter.handle_end();
+    drain(&mut cutter);
+    messages
 }
 
 /// The payload of an ADU that carries a piece of a transport stream.
