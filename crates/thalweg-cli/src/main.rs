@@ -1,7 +1,7 @@
 //! The one binary, `thalweg`: the daemon and everything a person does with it.
 //!
 //! *The idea.* Each subcommand is one file under `command/`: it reads its arguments, calls a library and
-//! prints. Logic worth testing has its own folder: [`ends`] (media inputs and outputs), [`feed`] (media
+//! prints. Logic worth testing has its own folder: [`feed`] (media
 //! units from a source), [`pace`] (when a unit is due), [`lasting`] (publishers that survive a node
 //! restart), [`demo`] (two fabrics side by side). A command returns an [`exit::Code`], or an
 //! [`exit::Failure`]: one sentence on standard error and a documented exit code.
@@ -11,7 +11,6 @@
 
 mod command;
 mod demo;
-mod ends;
 mod exit;
 mod feed;
 mod input;

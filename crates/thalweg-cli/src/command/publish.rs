@@ -25,7 +25,6 @@ use thalweg_node::{Outgoing, Publication};
 use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 
-use crate::ends::End;
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::feed::{Feed, Monitor, nothing, stopped};
 use crate::input::{parse_rate, parse_time, whole};
@@ -35,6 +34,7 @@ use crate::progress::{self, Progress};
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
+use thalweg_io::url::End;
 
 /// How long a live source is kept for a waiting subscriber, which hears of the stream and is
 /// planned for within a second or two, even over a few hops.

@@ -16,13 +16,13 @@ use thalweg_media::ts::{Subscriber as Remux, Withheld};
 use thalweg_node::local::{Client, LocalError, LocalSubscriber};
 use thalweg_node::{SubscribeOptions, SubscriberEvent};
 
-use crate::ends::{End, Sink};
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::lasting::{self, Backoff, Lasting};
 use crate::progress::Progress;
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
+use thalweg_io::url::{End, Sink};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,7 +125,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         }
         () = shutdown.requested() => Ok(()),
     };
-    let finished = sink.finish();
+    let finished = sink.finish().await;
     let counts = progress.counts();
     let passed = progress.finish();
     let withheld = remux.withheld();

@@ -25,8 +25,8 @@ use thalweg_media::ts::{Lack, Publisher};
 pub use self::monitor::{Monitor, nothing, stopped};
 pub use self::trouble::Trouble;
 use self::watch::Snapshot;
-use crate::ends::{ReceivedInput, Source};
 use crate::pace::JUMP;
+use thalweg_io::url::{ReceivedInput, Source};
 
 #[cfg(test)]
 mod tests;

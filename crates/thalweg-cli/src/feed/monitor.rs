@@ -17,9 +17,9 @@ use thalweg_media::ts::Lack;
 use super::Feed;
 use super::guess::guess_format;
 use super::watch::Watch;
-use crate::ends::{End, Source};
 use crate::exit::{Code, Outcome, fail};
 use crate::terminal;
+use thalweg_io::url::{End, Source};
 
 /// How long units may arrive without timestamps before the rate is measured by this machine's clock.
 const UNTIMED: Duration = Duration::from_secs(5);

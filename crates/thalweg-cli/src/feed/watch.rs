@@ -18,7 +18,7 @@ use thalweg_media::ts::Lack;
 
 use super::guess::guess_format;
 use super::trouble::Trouble;
-use crate::ends::ReceivedInput;
+use thalweg_io::url::ReceivedInput;
 
 /// Silence before the first report: a person wonders after three seconds. Each silence that ended
 /// doubles it, since a source may be sparse by nature.

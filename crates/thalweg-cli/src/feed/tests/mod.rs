@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use thalweg_media::ts::{AccessUnit, Elementary, Programme, Unit, Writer};
 
 use super::*;
-use crate::ends::End;
+use thalweg_io::url::End;
 
 const FRAME_90KHZ: u64 = 3600;
 

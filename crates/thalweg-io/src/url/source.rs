@@ -1,4 +1,4 @@
-//! Input of transport stream bytes, with counts of all that arrived.
+//! Input of bytes, with counts of all that arrived.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,7 +13,10 @@ use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _, SeekFrom};
 use tokio::net::UdpSocket;
 
-use super::End;
+use super::program::Program;
+use super::serial::Serial;
+use super::telemetry::Telemetry;
+use super::{End, stream};
 
 /// Bytes per read of a file or pipe: a few hundred packets.
 const READ_BYTES: usize = 64 * 1024;
@@ -27,7 +30,7 @@ const QUIET: Duration = Duration::from_millis(200);
 /// First bytes kept, to guess their format.
 const HEAD_BYTES: usize = 16;
 
-/// An input of transport stream bytes, with counts.
+/// An input of bytes, with counts.
 pub struct Source {
     input: Input,
     seen: ReceivedInput,
@@ -51,6 +54,14 @@ enum Input {
     Pipe(Box<dyn AsyncRead + Send + Unpin>),
     /// Datagrams.
     Datagrams(Box<Datagrams>),
+    /// Datagrams as they are.
+    Raw(UdpSocket, Vec<u8>),
+    /// A serial line.
+    Serial(Serial),
+    /// A program's output.
+    Program(Box<Program>),
+    /// Made-up telemetry.
+    Telemetry(Telemetry),
 }
 
 /// A bound socket and the parser of its datagrams.
@@ -70,6 +81,17 @@ impl Source {
             End::Datagrams { address, .. } => {
                 Input::Datagrams(Box::new(Datagrams::bind(*address)?))
             }
+            End::Tcp { address, listens } => {
+                Input::Pipe(Box::new(stream::open_tcp(*address, *listens).await?))
+            }
+            End::Unix { path, listens } => {
+                Input::Pipe(Box::new(stream::open_unix(path, *listens).await?))
+            }
+            End::Serial { path, baud } => Input::Serial(Serial::open(path, *baud)?),
+            End::Program(command) => Input::Program(Box::new(Program::read_from(command)?)),
+            End::Telemetry { rate, bytes, count } => {
+                Input::Telemetry(Telemetry::new(*rate, *bytes, *count))
+            }
         };
         Ok(Self {
             input,
@@ -77,9 +99,33 @@ impl Source {
         })
     }
 
-    /// Returns whether the source is live: its units are due on arrival.
+    /// Opens an input of messages: each datagram is one piece, as it is, RTP or not.
+    pub async fn open_pieces(end: &End) -> anyhow::Result<Self> {
+        let End::Datagrams { address, .. } = end else {
+            return Self::open(end).await;
+        };
+        let socket = listen(*address)?;
+        Ok(Self {
+            input: Input::Raw(socket, vec![0; usize::from(u16::MAX)]),
+            seen: ReceivedInput::default(),
+        })
+    }
+
+    /// Returns whether the source is live: its units are due on arrival. What comes over a pipe or a
+    /// connection is not, for its sender waits while nothing is read.
     pub fn is_live(&self) -> bool {
-        matches!(self.input, Input::Datagrams(_))
+        match self.input {
+            Input::File(_) | Input::Pipe(_) | Input::Program(_) => false,
+            Input::Datagrams(_) | Input::Raw(..) | Input::Serial(_) | Input::Telemetry(_) => true,
+        }
+    }
+
+    /// Takes what is to be told of the source, such as a serial line that vanished.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        match &mut self.input {
+            Input::Serial(line) => line.take_notices(),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the next bytes, or `None` at the end.
@@ -92,6 +138,17 @@ impl Source {
             Input::File(file) => read_some(file).await?,
             Input::Pipe(pipe) => read_some(pipe).await?,
             Input::Datagrams(datagrams) => return datagrams.read().await.map(Some),
+            Input::Raw(socket, buffer) => {
+                let received = socket.recv(buffer).await?;
+                Some(Bytes::copy_from_slice(&buffer[..received]))
+            }
+            Input::Serial(line) => Some(line.read().await.into()),
+            Input::Program(program) => {
+                let mut buffer = Vec::with_capacity(READ_BYTES);
+                let read = program.read(&mut buffer).await?;
+                (read > 0).then(|| buffer.into())
+            }
+            Input::Telemetry(telemetry) => telemetry.next().await.map(Bytes::from),
         };
         if let Some(bytes) = &bytes {
             keep_head(&mut self.seen.head, bytes);
@@ -155,11 +212,8 @@ async fn read_some(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<B
 
 impl Datagrams {
     fn bind(address: SocketAddr) -> anyhow::Result<Self> {
-        let socket = bind(address).with_context(|| {
-            format!("cannot listen on udp://{address}: is another program listening there?")
-        })?;
         Ok(Self {
-            socket,
+            socket: listen(address)?,
             buffer: vec![0; usize::from(u16::MAX)],
             port: Port::new(),
             head: Vec::new(),
@@ -181,6 +235,12 @@ impl Datagrams {
             self.port.push(datagram);
         }
     }
+}
+
+fn listen(address: SocketAddr) -> anyhow::Result<UdpSocket> {
+    bind(address).with_context(|| {
+        format!("cannot listen on udp://{address}: is another program listening there?")
+    })
 }
 
 /// Binds an address; joins a multicast group on the interface that routing chooses.

@@ -1,4 +1,4 @@
-//! Output of whole transport packets.
+//! Output of whole messages, or of whole transport packets.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,14 +9,17 @@ use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use thalweg_media::rtp::{PACKETS_PER_DATAGRAM, Packetizer};
 use thalweg_media::ts::PACKET_BYTES;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::net::UdpSocket;
 
-use super::End;
+use super::program::Program;
+use super::serial::Serial;
+use super::{End, stream};
 
 /// How often standard output is checked for a reader.
 const READER_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Where transport packets are written.
+/// Where messages or transport packets are written.
 pub enum Sink {
     /// A file; after a failure it still ends on a packet boundary.
     File(PacketFile),
@@ -26,6 +29,12 @@ pub enum Sink {
     Datagrams(UdpSocket),
     /// RTP.
     Rtp(UdpSocket, Packetizer),
+    /// A connection, and its name.
+    Stream(Box<dyn AsyncWrite + Send + Unpin>, String),
+    /// A serial line, and its name.
+    Serial(Serial, String),
+    /// A program's input.
+    Program(Program),
 }
 
 /// A file that ends on a packet boundary even when the disk is full.
@@ -62,6 +71,27 @@ impl Sink {
                     Ok(Self::Datagrams(socket))
                 }
             }
+            End::Tcp { address, listens } => {
+                let stream = stream::open_tcp(*address, *listens).await?;
+                Ok(Self::Stream(Box::new(stream), end.to_string()))
+            }
+            End::Unix { path, listens } => {
+                let stream = stream::open_unix(path, *listens).await?;
+                Ok(Self::Stream(Box::new(stream), end.to_string()))
+            }
+            End::Serial { path, baud } => {
+                Ok(Self::Serial(Serial::open(path, *baud)?, end.to_string()))
+            }
+            End::Program(command) => Ok(Self::Program(Program::write_to(command)?)),
+            End::Telemetry { .. } => anyhow::bail!("{end} can only be read: give another target"),
+        }
+    }
+
+    /// Writes a whole message: one datagram, or bytes behind those of the message before.
+    pub async fn write_message(&mut self, message: &[u8]) -> anyhow::Result<()> {
+        match self {
+            Self::Datagrams(socket) | Self::Rtp(socket, _) => send(socket, message).await,
+            _ => self.write(message, 0).await,
         }
     }
 
@@ -90,6 +120,15 @@ impl Sink {
                 }
                 Ok(())
             }
+            Self::Stream(stream, name) => {
+                let written = stream.write_all(packets).await;
+                written.with_context(|| format!("cannot write to {name}"))
+            }
+            Self::Serial(line, name) => {
+                let written = line.write(packets).await;
+                written.with_context(|| format!("cannot write to {name}"))
+            }
+            Self::Program(program) => program.write(packets).await,
         }
     }
 
@@ -109,10 +148,15 @@ impl Sink {
         }
     }
 
-    /// Syncs a file to disk.
-    pub fn finish(self) -> anyhow::Result<()> {
+    /// Syncs a file to disk; closes a connection; waits for the end of a program.
+    pub async fn finish(self) -> anyhow::Result<()> {
         match self {
             Self::File(whole) => whole.finish(),
+            Self::Stream(mut stream, name) => {
+                let closed = stream.shutdown().await;
+                closed.with_context(|| format!("cannot end the connection to {name}"))
+            }
+            Self::Program(program) => program.finish().await,
             _ => Ok(()),
         }
     }
