@@ -1,4 +1,4 @@
-//! `thalweg subscribe NAME --to …`: writes a stream of the fabric as a transport stream.
+//! `thalweg subscribe NAME --to …`: writes a stream of the fabric as a transport stream, or as messages.
 //!
 //! *The idea.* ADUs arrive in sequence, and each is written on arrival. A subscriber may start
 //! before its stream: it says so and waits.
@@ -12,6 +12,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use thalweg_base::adu::{Adu, Header};
 use thalweg_base::id::{Sequence, StreamId, StreamName};
+use thalweg_io::format::{Fault, Faults, Format, Joiner};
+use thalweg_io::url::{End, Sink};
 use thalweg_media::ts::{Subscriber as Remux, Withheld};
 use thalweg_node::local::{Client, LocalError, LocalSubscriber};
 use thalweg_node::{SubscribeOptions, SubscriberEvent};
@@ -22,26 +24,32 @@ use crate::progress::Progress;
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
-use thalweg_io::url::{End, Sink};
 
 const EXAMPLES: &str = "\
 Examples:
   thalweg subscribe truck/cam1 --to clip.ts
   thalweg subscribe truck/cam1 --to - | ffplay -
   thalweg subscribe truck/cam1 --to udp://127.0.0.1:5004    # then: vlc udp://@:5004
+  thalweg subscribe farm/log --format lines --to log.jsonl
+  thalweg subscribe survey/radar --format packets --to udp://127.0.0.1:6001
 
 It waits while the stream is not published, after its producer died, and while the node is gone\n(not with --no-reconnect). Ctrl-C ends it; the output ends with a whole packet.";
 
-/// Receive a stream as MPEG-TS into a file, a pipe or UDP.
+/// Receive a stream as MPEG-TS, or as messages, into a file, a pipe, a socket or a program.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The stream's name, such as truck/cam1.
     name: StreamName,
 
-    /// A file, `-` for standard output, udp://address:port or rtp://address:port.
+    /// A file, `-` for standard output, udp://address:port, rtp://address:port, `tcp://address:port` or
+    /// `unix://path` (with `?listen` it waits for a connection), `serial://device?baud=9600` or `exec:COMMAND`.
     #[arg(long, value_name = "TARGET")]
     to: End,
+
+    /// How messages are written: ts, lines, length, packets, fixed:N or nmea, as they were published.
+    #[arg(long, value_name = "FORMAT", default_value_t = Format::Ts)]
+    format: Format,
 
     /// Print a JSON summary at the end: what was received and what was left out; not with `--to -`.
     #[arg(long)]
@@ -52,6 +60,46 @@ pub struct Arguments {
 
     #[command(flatten)]
     socket: Socket,
+}
+
+/// How what is received is written.
+enum Writer {
+    /// As a transport stream.
+    Ts(Remux),
+    /// As messages.
+    Messages(Box<dyn Joiner>, Faults),
+}
+
+impl Writer {
+    fn new(format: Format) -> Self {
+        match format {
+            Format::Ts => Self::Ts(Remux::new()),
+            _ => Self::Messages(format.joiner(), Faults::default()),
+        }
+    }
+
+    /// Returns the units of a transport stream that were not written, by cause.
+    fn withheld(&self) -> Option<Withheld> {
+        match self {
+            Self::Ts(remux) => Some(remux.withheld()),
+            Self::Messages(..) => None,
+        }
+    }
+
+    /// Returns the bytes of a payload, or a sentence about one that cannot be written; empty if an equal
+    /// sentence was told before.
+    fn join(&mut self, payload: &Bytes) -> Result<Bytes, String> {
+        match self {
+            Self::Ts(remux) => remux.handle_payload(payload).map_err(|error| {
+                tracing::debug!(%error, "an ADU is not a media unit");
+                String::new()
+            }),
+            Self::Messages(joiner, faults) => {
+                let told = |fault: Fault| faults.handle(&fault).unwrap_or_default();
+                joiner.join(payload).map_err(told)
+            }
+        }
+    }
 }
 
 /// What was written, and what was not.
@@ -86,13 +134,27 @@ impl Totals {
     }
 }
 
-/// Receives until the stream ends or a request to stop.
-pub async fn run(arguments: &Arguments) -> Outcome {
+/// Refuses options that do not go together.
+fn check(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json && arguments.to == End::Standard {
         let sentence =
             "--json and `--to -` both write to standard output: give --to another target";
         return fail(Code::BadInput, sentence);
     }
+    let keeps_bounds = matches!(arguments.to, End::Datagrams { .. });
+    if arguments.format.needs_datagrams() && !keeps_bounds {
+        let sentence = format!(
+            "--format packets needs datagrams, and {} has none: use udp://, or `--format length`",
+            arguments.to
+        );
+        return fail(Code::BadInput, sentence);
+    }
+    Ok(())
+}
+
+/// Receives until the stream ends or a request to stop.
+pub async fn run(arguments: &Arguments) -> Outcome {
+    check(arguments)?;
     let mut shutdown = Shutdown::listen()?;
     let client = arguments.socket.connect().await?;
     let mut sink = Sink::open(&arguments.to).await.or_code(Code::Failed)?;
@@ -103,13 +165,13 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let subscriber = client.subscribe(options.clone()).await;
     let mut subscriber = subscriber.or_code(Code::Failed)?;
     let mut progress = Progress::start("receiving", matches!(arguments.to, End::Standard));
-    let mut remux = Remux::new();
+    let mut writer = Writer::new(arguments.format);
     let mut totals = Totals::default();
     let received = tokio::select! {
         received = async {
             loop {
                 let received =
-                    receive(&mut subscriber, &mut sink, &mut remux, &mut progress, &mut totals).await;
+                    receive(&mut subscriber, &mut sink, &mut writer, &mut progress, &mut totals).await;
                 match received {
                     Err(Stop::Gone(_)) if !arguments.lasting.no_reconnect => {
                         subscriber = reconnect(arguments, &options, &progress).await?;
@@ -128,16 +190,20 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let finished = sink.finish().await;
     let counts = progress.counts();
     let passed = progress.finish();
-    let withheld = remux.withheld();
+    let withheld = writer.withheld();
     terminal::print_notice(&format!(
-        "received {passed}; missing {}, unreadable {}, {}",
+        "received {passed}; missing {}, unreadable {}{}",
         subscriber.skipped() + totals.missing,
         totals.unreadable,
-        in_words(&withheld)
+        withheld.as_ref().map_or_else(String::new, in_words)
     ));
     if arguments.json {
         let missing = subscriber.skipped() + totals.missing;
-        let report = report((counts.adus, counts.bytes, missing), &totals, &withheld);
+        let report = report(
+            (counts.adus, counts.bytes, missing),
+            &totals,
+            &withheld.unwrap_or_default(),
+        );
         terminal::print(&format!("{report}\n"))?;
     }
     received?;
@@ -172,7 +238,7 @@ fn report((adus, bytes, missing): (u64, u64, u64), totals: &Totals, withheld: &W
 /// Describes what was withheld and why: `before the first key picture` always, other counts if they
 /// are not zero.
 fn in_words(withheld: &Withheld) -> String {
-    let mut text = format!("before the first key picture {}", withheld.before_key);
+    let mut text = format!(", before the first key picture {}", withheld.before_key);
     for (count, what) in [
         (withheld.without_tables, "before the tables"),
         (withheld.crowded_out, "of more than 64 programmes"),
@@ -196,7 +262,7 @@ enum Stop {
 async fn receive(
     subscriber: &mut LocalSubscriber,
     sink: &mut Sink,
-    remux: &mut Remux,
+    writer: &mut Writer,
     progress: &mut Progress,
     totals: &mut Totals,
 ) -> Result<(), Stop> {
@@ -213,8 +279,18 @@ async fn receive(
             SubscriberEvent::Adu(Adu { header, payload }) => {
                 if totals.is_new(&header, &mut is_back) {
                     progress.count(payload.len());
-                    let written = write(sink, remux, totals, &header, &payload).await;
-                    written.map_err(Stop::Failed)?;
+                    match writer.join(&payload) {
+                        Ok(bytes) => {
+                            let written = write(sink, writer, totals, &header, &bytes).await;
+                            written.map_err(Stop::Failed)?;
+                        }
+                        Err(sentence) => {
+                            totals.unreadable += 1;
+                            if !sentence.is_empty() {
+                                progress.notify(&sentence);
+                            }
+                        }
+                    }
                 }
             }
         }
@@ -223,22 +299,17 @@ async fn receive(
 
 async fn write(
     sink: &mut Sink,
-    remux: &mut Remux,
+    writer: &Writer,
     totals: &mut Totals,
     header: &Header,
-    payload: &Bytes,
+    bytes: &[u8],
 ) -> Result<(), Failure> {
-    match remux.handle_payload(payload) {
-        Ok(packets) if packets.is_empty() => {}
-        Ok(packets) => {
-            sink.write(&packets, header.media_time.as_90khz()).await?;
-            totals.written += packets.len() as u64;
-        }
-        Err(error) => {
-            totals.unreadable += 1;
-            tracing::debug!(%error, "an ADU is not a media unit");
-        }
+    match writer {
+        Writer::Ts(_) if bytes.is_empty() => return Ok(()),
+        Writer::Ts(_) => sink.write(bytes, header.media_time.as_90khz()).await?,
+        Writer::Messages(..) => sink.write_message(bytes).await?,
     }
+    totals.written += bytes.len() as u64;
     Ok(())
 }
 

@@ -14,6 +14,7 @@ mod input;
 mod lasting;
 mod lone;
 mod ls;
+mod messages;
 mod output;
 mod plan;
 mod program;

@@ -1,10 +1,12 @@
-//! `thalweg publish NAME --from …`: publishes a transport stream as a stream of the fabric.
+//! `thalweg publish NAME --from …`: publishes a transport stream, or messages, as a stream of the fabric.
 //!
 //! *The idea.* The first seconds of the source are read ahead, because the planner needs a rate. Then the
 //! stream is announced, and units are sent when they are due. Without a subscriber nothing is sent: a file
 //! waits; a live source is kept for [`SUBSCRIBER_WAIT`] and then dropped, unless the stream has `--hold`.
 //!
 //! *What it does not do.* It does not transcode, and opens no link: the node does, through its Unix socket.
+
+mod messages;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU8;
@@ -19,6 +21,8 @@ use thalweg_base::id::StreamName;
 use thalweg_base::needs::{Needs, Reliability, WEIGHT_USUAL};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::{Bitrate, DataSize};
+use thalweg_io::format::{Field, Format};
+use thalweg_io::url::End;
 use thalweg_media::Marks;
 use thalweg_node::local::LocalError;
 use thalweg_node::{Outgoing, Publication};
@@ -34,7 +38,6 @@ use crate::progress::{self, Progress};
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
-use thalweg_io::url::End;
 
 /// How long a live source is kept for a waiting subscriber, which hears of the stream and is
 /// planned for within a second or two, even over a few hops.
@@ -48,9 +51,13 @@ Examples:
   thalweg publish truck/cam1 --from udp://:5004 --weight 32    # twice what another stream gets
   thalweg publish ship/log --from clip.ts --hold '10 min'       # held while there is no path
   thalweg publish truck/cam1 --from clip.ts --json | jq .ledger.losses
+  thalweg publish ship/gps --from serial:///dev/ttyUSB0?baud=4800 --format nmea
+  thalweg publish survey/radar --from udp://:6000 --format packets --deadline '1 s'
+  thalweg publish farm/log --from exec:'journalctl -f -o json' --format lines --importance 90
+  thalweg publish try/me --from test://telemetry?rate=20 --importance-from .severity
   ffmpeg -re -i clip.mp4 -c copy -f mpegts - | thalweg publish truck/cam1 --from -";
 
-/// Publish MPEG-TS from a file, a pipe or UDP as a stream.
+/// Publish MPEG-TS, or messages of another format, as a stream.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(
@@ -61,9 +68,32 @@ pub struct Arguments {
     /// The stream's name, such as truck/cam1.
     name: StreamName,
 
-    /// A file, `-` for standard input, or udp://ADDRESS:PORT (plain or RTP; multicast groups are joined).
+    /// A file, `-` for standard input, udp://ADDRESS:PORT (plain or RTP; multicast groups are joined),
+    /// `tcp://ADDRESS:PORT` or `unix://PATH` (with `?listen` it waits for a connection),
+    /// `serial://DEVICE?baud=9600`, `exec:COMMAND`, or `test://telemetry?rate=10&bytes=100`.
     #[arg(long, value_name = "SOURCE")]
     from: End,
+
+    /// How the source is cut into messages: ts, lines, length (32 bits before each), packets (a datagram
+    /// each), fixed:N or nmea [default: ts; lines for `test://telemetry`].
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+
+    /// Importance of each message, 0 to 255; MPEG-TS has its own.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    importance: u8,
+
+    /// The field of a JSON message that says its importance, such as `.severity`.
+    #[arg(long, value_name = "FIELD")]
+    importance_from: Option<Field>,
+
+    /// The field of a JSON message that says its time in seconds; a file is played by it.
+    #[arg(long, value_name = "FIELD")]
+    time_from: Option<Field>,
+
+    /// The field of a JSON message that says by true that a subscriber may begin with it.
+    #[arg(long, value_name = "FIELD")]
+    key_from: Option<Field>,
 
     /// Read the file in a loop; timestamps continue.
     #[arg(long = "loop")]
@@ -158,6 +188,10 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         let option = key.replace('_', "-");
         return fail(Code::BadInput, format!("--{option}: {why}"));
     }
+    let format = format(arguments);
+    if format != Format::Ts {
+        return messages::run(arguments, format, needs).await;
+    }
     let mut shutdown = Shutdown::listen()?;
     let mut monitor = Monitor::open(from);
     let source = tokio::select! {
@@ -192,26 +226,59 @@ pub async fn run(arguments: &Arguments) -> Outcome {
             () = shutdown.requested() => { is_stopped = true; Ok(()) }
         }
     };
+    // ADUs that the node has are waited for even after the source failed.
+    let summary = finish(publisher, &mut shutdown, is_stopped).await;
+    let passed = progress.finish();
+    let Some(summary) = summary? else {
+        report_left(arguments, &passed);
+        return Ok(Code::Done);
+    };
+    report(arguments, &feed, &passed, summary)?;
+    sent?;
+    Ok(Code::Done)
+}
+
+/// Returns how the source is cut: as the user says, else as its end is known to be.
+fn format(arguments: &Arguments) -> Format {
+    let usual = match arguments.from {
+        End::Telemetry { .. } => Format::Lines,
+        _ => Format::Ts,
+    };
+    arguments.format.unwrap_or(usual)
+}
+
+/// Ends the stream; returns its summary, or `None` if a request to stop leaves the rest to the node.
+async fn finish(
+    mut publisher: LastingPublisher,
+    shutdown: &mut Shutdown,
+    is_stopped: bool,
+) -> Result<Option<Value>, Failure> {
     if is_stopped {
         publisher.stop_reconnecting();
     }
     let is_node_gone = publisher.node_gone_flag();
-    // ADUs that the node has are waited for even after the source failed.
-    let summary = tokio::select! {
-        summary = publisher.finish() => summary,
+    tokio::select! {
+        summary = publisher.finish() => Ok(Some(summary?)),
         // The node has the ADUs and sends them without this program.
         () = shutdown.requested() => {
             if is_node_gone.load(Ordering::Relaxed) {
                 return fail(Code::Failed, "the node is gone, and what it had not sent on is lost");
             }
-            let what = if arguments.hold.is_some() { "the held data" } else { "the data in flight" };
-            terminal::print_notice(&format!("published {}; the node continues with {what}", progress.finish()));
-            return Ok(Code::Done);
+            Ok(None)
         }
+    }
+}
+
+/// Reports a run whose rest the node sends.
+fn report_left(arguments: &Arguments, passed: &str) {
+    let what = if arguments.hold.is_some() {
+        "the held data"
+    } else {
+        "the data in flight"
     };
-    report(arguments, &feed, &progress.finish(), summary?)?;
-    sent?;
-    Ok(Code::Done)
+    terminal::print_notice(&format!(
+        "published {passed}; the node continues with {what}"
+    ));
 }
 
 /// Prints what became of the stream, and what was wrong with its source.
