@@ -14,7 +14,7 @@ use tokio::io::{
 };
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Bytes of a line of standard error that are kept.
 const LINE_BYTES_MAX: usize = 400;
@@ -33,6 +33,8 @@ pub struct Program {
     stdout: Option<ChildStdout>,
     last_line: Arc<Mutex<String>>,
     stderr: JoinHandle<()>,
+    /// When it is to have ended, once its pipe has.
+    due: Option<Instant>,
 }
 
 impl Program {
@@ -62,6 +64,7 @@ impl Program {
             child,
             stderr: tokio::spawn(keep_last_line(stderr, Arc::clone(&last_line))),
             last_line,
+            due: None,
         })
     }
 
@@ -102,7 +105,9 @@ impl Program {
     /// Waits for the end; fails unless the program ended well.
     async fn wait(&mut self) -> anyhow::Result<()> {
         let command = self.command.clone();
-        let ended = timeout(ENDING_MAX, self.child.wait()).await;
+        // A call that is dropped and made again has no more time.
+        let due = *self.due.get_or_insert_with(|| Instant::now() + ENDING_MAX);
+        let ended = timeout_at(due, self.child.wait()).await;
         let Ok(status) = ended else {
             anyhow::bail!(
                 "exec:{command} has not ended {} s after its pipe, and was killed",

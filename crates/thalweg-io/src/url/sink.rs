@@ -34,7 +34,7 @@ pub enum Sink {
     /// A serial line, and its name.
     Serial(Serial, String),
     /// A program's input.
-    Program(Program),
+    Program(Box<Program>),
 }
 
 /// A file that ends on a packet boundary even when the disk is full.
@@ -82,7 +82,7 @@ impl Sink {
             End::Serial { path, baud } => {
                 Ok(Self::Serial(Serial::open(path, *baud)?, end.to_string()))
             }
-            End::Program(command) => Ok(Self::Program(Program::write_to(command)?)),
+            End::Program(command) => Ok(Self::Program(Box::new(Program::write_to(command)?))),
             End::Telemetry { .. } => anyhow::bail!("{end} can only be read: give another target"),
         }
     }
