@@ -186,19 +186,7 @@ impl Run {
                 }
             }
             13 => machine.handle_link(node(numbers.below(4)), numbers.below(2) == 0),
-            14 => {
-                let part = installation(numbers);
-                let plan = (part.stream, part.epoch);
-                let secrets = Secrets {
-                    key: None,
-                    instance: 0,
-                };
-                let is_real = part.stream.0 < u64::from(STREAMS) && plan.1.0 <= u32::from(PLANS);
-                if is_real && let Ok((route, lift)) = Route::build(part, secrets, Pool::new(0)) {
-                    machine.handle_installed(route, lift);
-                    self.steady.entry(plan).or_insert(true);
-                }
-            }
+            14 => self.install(numbers),
             15 => {
                 let plan = plan(numbers);
                 machine.handle_removed(plan);
@@ -221,6 +209,21 @@ impl Run {
                     self.now = Instant::ZERO + Duration::from_millis(u64::from(numbers.byte()) << 4)
                 }
             },
+        }
+    }
+
+    /// Installs a plan, or another form of it.
+    fn install(&mut self, numbers: &mut Numbers<'_>) {
+        let part = installation(numbers);
+        let plan = (part.stream, part.epoch);
+        let secrets = Secrets {
+            key: None,
+            instance: 0,
+        };
+        let is_real = part.stream.0 < u64::from(STREAMS) && plan.1.0 <= u32::from(PLANS);
+        if is_real && let Ok((route, lift)) = Route::build(part, secrets, Pool::new(0)) {
+            self.machine.handle_installed(route, lift);
+            self.steady.entry(plan).or_insert(true);
         }
     }
 

@@ -1,13 +1,14 @@
 //! Leaves a stalled QUIC link for another way to the peer.
 //!
 //! *The idea.* Where a kept peer has a TCP address or several UDP addresses, a stall needs no long wait:
-//! another way can be tried at once, beside the link. [`Link::wait_stalled`] detects the stall. Then QUIC to all
-//! addresses and TCP are dialled together while the stalled link is pinged. Any byte over it ends the
-//! attempt, so a slow link with jitter keeps its connection. The first new connection takes over.
+//! another way can be tried at once, beside the link. [`Link::wait_stalled`] detects the stall. Then
+//! QUIC to all addresses and TCP are dialled together while the stalled link is pinged. Any byte over
+//! it ends the attempt, so a slow link with jitter keeps its connection. The first new connection takes
+//! over.
 //!
 //! ```text
 //! in flight, nothing for max(4 · RTT + 25 ms, 150 ms) ─► dial QUIC and TCP, ping every 50 ms
-//!        ▲                                                │         └─► connected, 50 ms later: it is the link
+//!        ▲                                                │     └─► connected, 50 ms later: it is the link
 //!        └── a pause of 1 s, doubled each time to 16 s ◄──┘ a byte came, or no way was found
 //! ```
 //!
