@@ -185,6 +185,11 @@ fn unusable_sources_and_formats_are_sentences() {
         &["serial:///dev/null", "is it a serial line"],
     );
     fails(
+        &["--from", "empty", "--importance-from", ".severity"],
+        2,
+        &["give another --format"],
+    );
+    fails(
         &["--from", "unix://gone.sock", "--format", "lines"],
         1,
         &["does a program listen"],

@@ -40,6 +40,9 @@ const RATE_DEFAULT: Bitrate = Bitrate::from_bps(1_000_000);
 /// The least rate: a stream without a rate has no plan.
 const RATE_MIN: Bitrate = Bitrate::from_bps(8_000);
 
+/// The importance of messages of which nothing says more: half of the scale is above it.
+const IMPORTANCE_DEFAULT: u8 = 128;
+
 /// How often a silent source is asked whether there is something to tell.
 const LOOK: StdDuration = StdDuration::from_secs(1);
 
@@ -66,7 +69,7 @@ impl Messages {
         Self {
             source,
             cutter: format.cutter(),
-            importance: Importance(arguments.importance),
+            importance: Importance(arguments.importance.unwrap_or(IMPORTANCE_DEFAULT)),
             fields: FieldReader::new(fields),
             faults: Faults::default(),
             ahead: VecDeque::new(),

@@ -79,9 +79,9 @@ pub struct Arguments {
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
 
-    /// Importance of each message, 0 to 255; MPEG-TS has its own.
-    #[arg(long, value_name = "N", default_value_t = 128)]
-    importance: u8,
+    /// Importance of each message, 0 to 255; MPEG-TS has its own [default: 128].
+    #[arg(long, value_name = "N")]
+    importance: Option<u8>,
 
     /// The field of a JSON message that says its importance, such as `.severity`.
     #[arg(long, value_name = "FIELD")]
@@ -191,6 +191,15 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let format = format(arguments);
     if format != Format::Ts {
         return messages::run(arguments, format, needs).await;
+    }
+    let is_field_read = arguments.importance_from.is_some()
+        || arguments.time_from.is_some()
+        || arguments.key_from.is_some();
+    if arguments.importance.is_some() || is_field_read {
+        return fail(
+            Code::BadInput,
+            "MPEG-TS says importance and time itself: give another --format, such as lines",
+        );
     }
     let mut shutdown = Shutdown::listen()?;
     let mut monitor = Monitor::open(from);
