@@ -7,6 +7,7 @@
 //! To add a target: a function here, its entry in [`TARGETS`], a file in `fuzz_targets/`, its `[[bin]]`
 //! and some files in `corpus/NAME/`. The replay test fails while one of them is missing.
 
+mod numbers;
 mod outbox;
 mod relay;
 

@@ -7,7 +7,6 @@
 //! checked here, but in `outbox/tests/model.rs`.
 
 use std::collections::HashMap;
-use std::num::NonZeroU8;
 
 use thalweg_base::adu::Importance;
 use thalweg_base::event::{DropCause, DropCounts};
@@ -18,15 +17,14 @@ use thalweg_base::units::{Bitrate, DataSize};
 use thalweg_link::outbox::gate::{Gate, Path};
 use thalweg_link::outbox::{Chunk, Entry, FlowId, Outbox, Settings, Ticket};
 
+use super::numbers::Numbers;
+
 const ADUS_MAX: usize = 24;
 const BYTES_MAX: u64 = 60_000;
 const FLOWS_MAX: usize = 3;
 
 /// More credit than the bytes of any test.
 const PLENTY: DataSize = DataSize::from_kib(1 << 20);
-
-/// Numbers decoded from bytes; zero once they are used up.
-struct Numbers<'b>(&'b [u8]);
 
 /// How much of an ADU has been handed over.
 #[derive(Clone, Copy, Default)]
@@ -56,33 +54,13 @@ struct Run {
 
 /// Runs the operations that the bytes encode.
 pub fn run(bytes: &[u8]) {
-    let mut numbers = Numbers(bytes);
+    let mut numbers = Numbers::new(bytes);
     let mut run = Run::new();
-    while !numbers.0.is_empty() {
+    while !numbers.is_empty() {
         run.step(&mut numbers);
         run.check();
     }
     run.drain();
-}
-
-impl Numbers<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
-    }
-
-    /// A number of any magnitude, small ones more often than large ones.
-    fn any(&mut self) -> u64 {
-        let low = u64::from(u16::from_be_bytes([self.byte(), self.byte()]));
-        low << (self.byte() % 49)
-    }
-
-    fn weight(&mut self) -> NonZeroU8 {
-        NonZeroU8::new(self.byte()).unwrap_or(NonZeroU8::MIN)
-    }
 }
 
 impl Run {

@@ -22,6 +22,8 @@ use thalweg_dataplane::packet::Pool;
 use thalweg_dataplane::relay::{Action, Relay, SendNumber};
 use thalweg_dataplane::route::Route;
 
+use super::numbers::Numbers;
+
 /// Plans of each stream; one more is named and never installed.
 const PLANS: u8 = 6;
 
@@ -33,23 +35,6 @@ const RECEPTIONS: u8 = 32;
 
 /// ADUs that a producer here may have under way, as its window bounds them.
 const GIVEN: usize = 64;
-
-/// Numbers decoded from bytes; zero once they are used up.
-struct Numbers<'b>(&'b [u8]);
-
-impl Numbers<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
-    }
-
-    fn below(&mut self, end: u8) -> u8 {
-        self.byte() % end
-    }
-}
 
 /// A machine, and what its driver was asked to do and has not done yet.
 struct Run {
@@ -66,7 +51,7 @@ struct Run {
 
 /// Runs the events that the bytes encode.
 pub fn run(bytes: &[u8]) {
-    let mut numbers = Numbers(bytes);
+    let mut numbers = Numbers::new(bytes);
     let mut run = Run {
         machine: Relay::default(),
         sendings: BTreeSet::new(),
@@ -79,7 +64,7 @@ pub fn run(bytes: &[u8]) {
     for peer in 0..3 {
         run.machine.handle_link(node(peer), true);
     }
-    while !numbers.0.is_empty() {
+    while !numbers.is_empty() {
         run.step(&mut numbers);
         run.carry_out();
     }
@@ -206,7 +191,8 @@ impl Run {
                 }
                 // The clock may step, also backwards.
                 _ => {
-                    self.now = Instant::ZERO + Duration::from_millis(u64::from(numbers.byte()) << 4)
+                    self.now =
+                        Instant::ZERO + Duration::from_millis(u64::from(numbers.byte()) << 4);
                 }
             },
         }
@@ -261,7 +247,11 @@ impl Run {
                     self.last = Some(by.number);
                     self.sendings.insert(by.number);
                 }
-                Action::Chunk(..) | Action::Gather(_) | Action::Drop(..) => {}
+                Action::Chunk(..)
+                | Action::Gather(_)
+                | Action::Drop(..)
+                | Action::Cancel(..)
+                | Action::Replay(_) => {}
                 Action::Deliver(adu, _) => {
                     self.machine.handle_delivered(&adu.header, Ok(()), self.now);
                 }
@@ -271,7 +261,6 @@ impl Run {
                 Action::Resume(recv) | Action::Refuse(recv, ..) => {
                     self.held.remove(&recv);
                 }
-                Action::Cancel(..) | Action::Replay(_) => {}
             }
         }
         let (receptions, sendings) = self.machine.in_flight();

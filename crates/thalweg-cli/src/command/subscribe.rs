@@ -43,7 +43,8 @@ pub struct Arguments {
     name: StreamName,
 
     /// A file, `-` for standard output, udp://address:port, rtp://address:port, `tcp://address:port` or
-    /// `unix://path` (with `?listen` it waits for a connection), `serial://device?baud=9600` or `exec:COMMAND`.
+    /// `unix://path` (with `?listen` it waits for a connection), `serial://device?baud=9600` or
+    /// `exec:COMMAND`.
     #[arg(long, value_name = "TARGET")]
     to: End,
 
@@ -141,15 +142,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
             "--json and `--to -` both write to standard output: give --to another target";
         return fail(Code::BadInput, sentence);
     }
-    let keeps_bounds = matches!(arguments.to, End::Datagrams { .. });
-    if arguments.format.needs_datagrams() && !keeps_bounds {
-        let sentence = format!(
-            "--format packets needs datagrams, and {} has none: use udp://, or `--format length`",
-            arguments.to
-        );
-        return fail(Code::BadInput, sentence);
-    }
-    Ok(())
+    arguments.to.check(arguments.format).or_code(Code::BadInput)
 }
 
 /// Receives until the stream ends or a request to stop.

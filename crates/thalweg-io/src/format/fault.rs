@@ -1,7 +1,7 @@
 //! What is wrong with an input's bytes, and how often.
 //!
-//! *The idea.* A fault is a sentence with the place of the bytes. Each kind is told once, when it first
-//! comes, and counted after that, so that a broken instrument does not fill a screen.
+//! *The idea.* A fault is a sentence that names the byte offset. The first fault of each kind is reported
+//! and all are counted, so that a broken instrument does not fill a screen.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a JSON message says of itself: importance, time, and whether a receiver may begin with it.
+//! Fields of a JSON message that set its marks: importance, time, and whether a receiver may begin with it.
 //!
 //! *The idea.* A [`Field`] is a path such as `.status.severity`. Fields that are missing or of another type
 //! leave the stream's own value, are counted, and told once.
@@ -101,35 +101,42 @@ impl FieldReader {
         if self.fields.is_empty() {
             return Vec::new();
         }
+        let Self {
+            fields,
+            last_time,
+            wrong,
+        } = self;
         let Ok(value) = serde_json::from_slice::<Value>(message) else {
-            let told = self.count("a message is not JSON, so no field of it can be read".into());
+            let told = count(
+                wrong,
+                "a message is not JSON, so no field of it can be read".into(),
+            );
             return told.into_iter().collect();
         };
         let mut told = Vec::new();
-        if let Some(field) = self.fields.importance.clone() {
-            match read(&field, &value, "a number from 0 to 255", importance) {
+        if let Some(field) = &fields.importance {
+            match read(field, &value, "a number from 0 to 255", importance) {
                 Ok(importance) => marks.importance = importance,
-                Err(wrong) => told.extend(self.count(wrong)),
+                Err(what) => told.extend(count(wrong, what)),
             }
         }
-        if let Some(field) = self.fields.key.clone() {
-            match read(&field, &value, "true, false or a number", key) {
+        if let Some(field) = &fields.key {
+            match read(field, &value, "true, false or a number", key) {
                 Ok(true) => marks.flags = marks.flags.with(Flags::KEY),
                 Ok(false) => {}
-                Err(wrong) => told.extend(self.count(wrong)),
+                Err(what) => told.extend(count(wrong, what)),
             }
         }
-        if let Some(field) = self.fields.time.clone() {
-            match read(&field, &value, "a number of seconds", time) {
+        if let Some(field) = &fields.time {
+            match read(field, &value, "a number of seconds", time) {
                 Ok(time) => {
-                    if time < self.last_time {
-                        let wrong = format!("the time in {field} goes back");
-                        told.extend(self.count(wrong));
+                    if time < *last_time {
+                        told.extend(count(wrong, format!("the time in {field} goes back")));
                     }
-                    self.last_time = time;
+                    *last_time = time;
                     (marks.media_time, marks.decode_time) = (time, time);
                 }
-                Err(wrong) => told.extend(self.count(wrong)),
+                Err(what) => told.extend(count(wrong, what)),
             }
         }
         told
@@ -141,13 +148,16 @@ impl FieldReader {
             .iter()
             .map(|(what, count)| (what.as_str(), *count))
     }
+}
 
-    /// Counts what is wrong; returns it if it is new. Kinds are bounded by the three fields.
-    fn count(&mut self, wrong: String) -> Option<String> {
-        let count = self.wrong.entry(wrong.clone()).or_default();
+/// Counts what is wrong; returns it if it is new. Kinds are bounded by the three fields.
+fn count(counts: &mut BTreeMap<String, u64>, what: String) -> Option<String> {
+    if let Some(count) = counts.get_mut(&what) {
         *count += 1;
-        (*count == 1).then_some(wrong)
+        return None;
     }
+    counts.insert(what.clone(), 1);
+    Some(what)
 }
 
 fn read<T>(

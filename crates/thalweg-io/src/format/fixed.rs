@@ -12,7 +12,6 @@ use super::{Cut, Cutter, Fault, Joiner, unmarked};
 pub struct Fixed {
     size: NonZeroUsize,
     tape: Tape,
-    has_ended: bool,
 }
 
 /// Hands on messages of N bytes.
@@ -25,7 +24,6 @@ impl Fixed {
         Self {
             size,
             tape: Tape::default(),
-            has_ended: false,
         }
     }
 }
@@ -36,14 +34,14 @@ impl Cutter for Fixed {
     }
 
     fn handle_end(&mut self) {
-        self.has_ended = true;
+        self.tape.handle_end();
     }
 
     fn poll_cut(&mut self) -> Option<Cut> {
         if self.tape.bytes().len() >= self.size.get() {
             return Some(Ok((unmarked(), self.tape.take(self.size.get()))));
         }
-        self.tape.half("record", self.has_ended)
+        self.tape.half("record")
     }
 }
 

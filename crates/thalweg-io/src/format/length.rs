@@ -15,7 +15,6 @@ const LENGTH_BYTES: usize = 4;
 #[derive(Debug, Default)]
 pub struct Length {
     tape: Tape,
-    has_ended: bool,
     /// Whether a length was above the bound.
     is_lost: bool,
 }
@@ -32,7 +31,7 @@ impl Cutter for Length {
     }
 
     fn handle_end(&mut self) {
-        self.has_ended = true;
+        self.tape.handle_end();
     }
 
     fn poll_cut(&mut self) -> Option<Cut> {
@@ -54,7 +53,7 @@ impl Cutter for Length {
                 return Some(Ok((unmarked(), whole.slice(LENGTH_BYTES..))));
             }
         }
-        self.tape.half("message", self.has_ended)
+        self.tape.half("message")
     }
 }
 

@@ -16,7 +16,6 @@ pub struct Lines {
     tape: Tape,
     /// Whether the rest of a line above the bound is being skipped.
     skips: bool,
-    has_ended: bool,
     /// What is to be told of a last line without its newline.
     half: Option<Fault>,
 }
@@ -54,7 +53,7 @@ impl Cutter for Lines {
     }
 
     fn handle_end(&mut self) {
-        self.has_ended = true;
+        self.tape.handle_end();
     }
 
     fn poll_cut(&mut self) -> Option<Cut> {
@@ -69,7 +68,7 @@ impl Cutter for Lines {
                 self.tape.take_all();
                 return Some(Err(fault));
             }
-            if rest == 0 || !self.has_ended {
+            if rest == 0 || !self.tape.has_ended() {
                 return self.half.take().map(Err);
             }
             // It is most often whole, so it is sent; whether it is, only its reader can say.

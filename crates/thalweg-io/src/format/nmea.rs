@@ -24,7 +24,6 @@ const SENTENCE_BYTES_MAX: usize = 1024;
 #[derive(Debug, Default)]
 pub struct Nmea {
     tape: Tape,
-    has_ended: bool,
 }
 
 /// Writes sentences, each with CR LF.
@@ -47,7 +46,7 @@ impl Cutter for Nmea {
     }
 
     fn handle_end(&mut self) {
-        self.has_ended = true;
+        self.tape.handle_end();
     }
 
     fn poll_cut(&mut self) -> Option<Cut> {
@@ -65,18 +64,13 @@ impl Cutter for Nmea {
             let tail = self.tape.bytes().get(1..)?;
             let end = tail.iter().position(|byte| b"\r\n$!".contains(byte));
             let length = end.unwrap_or(tail.len()) + 1;
-            if length > SENTENCE_BYTES_MAX {
-                return Some(Err(self
-                    .noise(length)
-                    .expect("it begins with a sentence's byte")));
+            let is_cut_off = end.is_some_and(|end| b"$!".contains(&tail[end]));
+            if length > SENTENCE_BYTES_MAX || is_cut_off {
+                let fault = self.noise(length);
+                return Some(Err(fault.expect("it begins with a sentence's byte")));
             }
-            let Some(end) = end else {
-                return self.tape.half("sentence", self.has_ended);
-            };
-            if b"$!".contains(&self.tape.bytes()[1 + end]) {
-                return Some(Err(self
-                    .noise(length)
-                    .expect("it begins with a sentence's byte")));
+            if end.is_none() {
+                return self.tape.half("sentence");
             }
             let offset = self.tape.offset();
             let sentence = self.tape.take(length);

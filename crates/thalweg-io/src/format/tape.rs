@@ -12,12 +12,24 @@ pub struct Tape {
     offset: u64,
     /// How many of them were searched without success.
     searched: usize,
+    /// Whether the input has ended.
+    has_ended: bool,
 }
 
 impl Tape {
     /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Notes that no more bytes come.
+    pub const fn handle_end(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Returns whether the input has ended.
+    pub const fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     /// Returns the bytes that wait.
@@ -54,9 +66,9 @@ impl Tape {
     }
 
     /// Takes what is left once the input has ended, as a fault.
-    pub fn half(&mut self, what: &'static str, has_ended: bool) -> Option<Cut> {
+    pub fn half(&mut self, what: &'static str) -> Option<Cut> {
         let (offset, bytes) = (self.offset, self.bytes.len());
-        if bytes == 0 || !has_ended {
+        if bytes == 0 || !self.has_ended {
             return None;
         }
         self.take_all();

@@ -35,6 +35,8 @@ use std::str::FromStr;
 use thalweg_net::error::NoHost;
 use thalweg_net::{NoPlace, Place};
 
+use crate::format::Format;
+
 pub use sink::Sink;
 pub use source::{ReceivedInput, Source};
 
@@ -125,6 +127,27 @@ pub enum BadEnd {
     /// An empty text.
     #[error("the name is empty: use {ENDS}")]
     Empty,
+}
+
+/// A format needs datagrams, and the end has none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("--format {format} needs datagrams, and {end} has none: use udp://, or `--format length`")]
+pub struct NoDatagrams {
+    /// The format.
+    format: Format,
+    /// The end.
+    end: End,
+}
+
+impl End {
+    /// Checks that messages of a format keep their bounds at this end.
+    pub fn check(&self, format: Format) -> Result<(), NoDatagrams> {
+        if format.needs_datagrams() && !matches!(self, Self::Datagrams { .. }) {
+            let end = self.clone();
+            return Err(NoDatagrams { format, end });
+        }
+        Ok(())
+    }
 }
 
 /// What an end may be, for a sentence.

@@ -117,6 +117,21 @@ async fn serve_caller(endpoint: &Endpoint, connection: Connection) -> Result<(),
     door::serve(connection, door).await
 }
 
+/// Turns a connection that was dialled into a link, and closes the link in whose place it comes; returns
+/// whether another link is kept now.
+pub(super) async fn replace(
+    endpoint: &Endpoint,
+    link: &Link,
+    fresh: NewConnection,
+) -> Result<bool, Unreachable> {
+    let kept = Box::pin(establish(endpoint, fresh, true)).await?;
+    let is_replaced = !kept.is_same(link);
+    if is_replaced {
+        link.close(CloseCode::Duplicate, "nothing arrives over this connection");
+    }
+    Ok(is_replaced)
+}
+
 /// Turns a connection into a link; returns the link that is kept with the peer.
 pub(crate) async fn establish(
     endpoint: &Endpoint,

@@ -386,6 +386,12 @@ impl Endpoint {
         self.0.registry.open(peer)
     }
 
+    /// Returns whether a link is the open one with its peer.
+    fn is_present(&self, link: &Link) -> bool {
+        let present = self.link(link.peer());
+        present.is_some_and(|present| present.is_same(link))
+    }
+
     /// Returns all links.
     pub fn links(&self) -> Vec<Link> {
         self.0.registry.all()

@@ -120,8 +120,7 @@ async fn dial_beside(
     addresses: &Addresses,
 ) -> Result<bool, Unreachable> {
     let peer = link.peer();
-    let is_present = |present: Link| present.is_same(link);
-    if !endpoint.link(peer).is_some_and(is_present) {
+    if !endpoint.is_present(link) {
         return Ok(true);
     }
     tracing::debug!(peer = %peer.short(), "dialling beside a silent link");
@@ -138,10 +137,5 @@ async fn dial_beside(
         connection.close(CloseCode::Duplicate.varint(), reason);
         return Ok(false);
     }
-    let kept = accept::establish(endpoint, NewConnection::Quic(connection), true).await?;
-    let is_replaced = !kept.is_same(link);
-    if is_replaced {
-        link.close(CloseCode::Duplicate, "nothing arrives over this connection");
-    }
-    Ok(is_replaced)
+    accept::replace(endpoint, link, NewConnection::Quic(connection)).await
 }

@@ -23,7 +23,6 @@ use tokio::time::{sleep, timeout};
 
 use super::{Endpoint, accept, dial};
 use crate::address::Addresses;
-use crate::close::CloseCode;
 use crate::error::Unreachable;
 use crate::link::{Link, NewConnection, Transport};
 use crate::reason;
@@ -76,8 +75,7 @@ async fn replace(
     link: &Link,
     addresses: &Addresses,
 ) -> Result<bool, Unreachable> {
-    let is_present = |present: Link| present.is_same(link);
-    if !endpoint.link(link.peer()).is_some_and(is_present) {
+    if !endpoint.is_present(link) {
         return Ok(true);
     }
     tracing::debug!(peer = %link.peer().short(), "dialling beside a stalled link");
@@ -90,12 +88,7 @@ async fn replace(
             connected
         } => connected?,
     };
-    let kept = Box::pin(accept::establish(endpoint, connected, true)).await?;
-    let is_replaced = !kept.is_same(link);
-    if is_replaced {
-        link.close(CloseCode::Duplicate, "nothing arrives over this connection");
-    }
-    Ok(is_replaced)
+    accept::replace(endpoint, link, connected).await
 }
 
 /// Pings over a link until something arrives.

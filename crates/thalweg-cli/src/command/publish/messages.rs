@@ -1,11 +1,12 @@
 //! Publishes messages of any format but MPEG-TS: lines, packets, records, sentences.
 //!
-//! *The idea.* Each message that a format cuts is an ADU. The command line says its importance, or names the
-//! field that does. What a format cannot use is told once a kind and counted.
+//! *The idea.* Each message that a format cuts is an ADU. The command line gives its importance, or the
+//! field that holds it. The first fault of each kind is reported, and all are counted.
 //!
 //! *What it does not do.* It interprets no message beyond those fields.
 
 use std::collections::VecDeque;
+use std::future::pending;
 use std::io;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
@@ -14,16 +15,15 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use thalweg_base::adu::{Importance, MediaTime};
 use thalweg_base::needs::Needs;
-use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::{Bitrate, DataSize};
 use thalweg_io::format::{Cutter, Faults, FieldReader, Fields, Format};
 use thalweg_io::url::{End, Source};
 use thalweg_media::Marks;
 
-use super::{Arguments, SUBSCRIBER_WAIT};
+use super::{Arguments, Playback};
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::lasting::LastingPublisher;
-use crate::pace::{Pacer, Speed};
+use crate::pace::Speed;
 use crate::progress::Progress;
 use crate::shutdown::Shutdown;
 use crate::terminal;
@@ -34,16 +34,16 @@ const AHEAD: StdDuration = StdDuration::from_secs(2);
 /// Bound of the read-ahead: a file has no rate of its own.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
 
-/// The rate that a source without one asks of a link.
+/// The rate announced for a source whose own rate cannot be measured.
 const RATE_DEFAULT: Bitrate = Bitrate::from_bps(1_000_000);
 
-/// The least rate: a stream without a rate has no plan.
+/// Minimum announced rate: a stream with a rate of zero is refused.
 const RATE_MIN: Bitrate = Bitrate::from_bps(8_000);
 
-/// The importance of messages of which nothing says more: half of the scale is above it.
+/// Default importance of a message: the middle of the scale.
 const IMPORTANCE_DEFAULT: u8 = 128;
 
-/// How often a silent source is asked whether there is something to tell.
+/// Interval at which a silent source is checked for notices.
 const LOOK: StdDuration = StdDuration::from_secs(1);
 
 /// Messages of a source.
@@ -155,37 +155,40 @@ impl Messages {
         marks
     }
 
+    /// Prints how often something was wrong that was told once.
+    fn print_repeated(&self, from: &End) {
+        for (what, count) in self.faults.counts().filter(|(_, count)| *count > 1) {
+            let what = what.replace('_', " ");
+            terminal::print_notice(&format!("in {from}: {count} times {what}"));
+        }
+        for (what, count) in self.fields.wrong().filter(|(_, count)| *count > 1) {
+            terminal::print_notice(&format!("in {from}: {count} times: {what}"));
+        }
+    }
+
     fn report(&self, format: Format) -> Value {
-        let faults: serde_json::Map<_, _> = self
-            .faults
-            .counts()
-            .map(|(kind, count)| (kind.to_owned(), count.into()))
-            .collect();
-        let fields: serde_json::Map<_, _> = self
-            .fields
-            .wrong()
-            .map(|(what, count)| (what.to_owned(), count.into()))
-            .collect();
         json!({
             "format": format.to_string(),
             "messages": self.count,
-            "faults": faults,
-            "fields": fields,
+            "faults": object(self.faults.counts()),
+            "fields": object(self.fields.wrong()),
         })
     }
+}
+
+/// Returns counts by name as JSON.
+fn object<'n>(counts: impl Iterator<Item = (&'n str, u64)>) -> Value {
+    Value::Object(
+        counts
+            .map(|(name, count)| (name.to_owned(), count.into()))
+            .collect(),
+    )
 }
 
 /// Publishes until the source ends or a request to stop.
 pub async fn run(arguments: &Arguments, format: Format, needs: Needs) -> Outcome {
     let from = &arguments.from;
-    if format.needs_datagrams() && !matches!(from, End::Datagrams { .. }) {
-        return fail(
-            Code::BadInput,
-            format!(
-                "--format packets needs datagrams, and {from} has none: use udp://, or `--format length`"
-            ),
-        );
-    }
+    from.check(format).or_code(Code::BadInput)?;
     if arguments.repeat {
         return fail(Code::BadInput, "--loop repeats MPEG-TS only");
     }
@@ -208,9 +211,9 @@ pub async fn run(arguments: &Arguments, format: Format, needs: Needs) -> Outcome
         );
     }
     let is_live = messages.source.is_live();
-    let waits = !arguments.no_wait && arguments.hold.is_none() && !is_live;
+    let waits = super::waits(arguments, is_live);
     let mut publication = super::publication(arguments, needs, arguments.bitrate.unwrap_or(rate));
-    // Text packs well; how well is measured by whoever packs it.
+    // Unlike media, messages may compress; the ratio is unknown here.
     publication.pack_ratio = None;
     let mut publisher = tokio::select! {
         publisher = super::open(arguments, publication, waits) => publisher?,
@@ -220,66 +223,19 @@ pub async fn run(arguments: &Arguments, format: Format, needs: Needs) -> Outcome
     let mut is_stopped = false;
     let sent = tokio::select! {
         sent = async {
-            wait(arguments, waits, &mut publisher).await?;
+            super::wait(arguments, waits, pending(), &mut publisher).await?;
             send(arguments, &mut messages, &mut publisher, &mut progress).await
         } => sent,
         () = shutdown.requested() => { is_stopped = true; Ok(()) }
     };
-    let summary = super::finish(publisher, &mut shutdown, is_stopped).await;
-    let passed = progress.finish();
-    let Some(mut summary) = summary? else {
-        super::report_left(arguments, &passed);
+    let ended = super::finish(arguments, publisher, progress, &mut shutdown, is_stopped).await?;
+    let Some((passed, summary)) = ended else {
         return Ok(Code::Done);
     };
-    report(arguments, &messages, format, &passed, &mut summary)?;
+    super::report(arguments, &passed, summary, messages.report(format))?;
+    messages.print_repeated(from);
     sent?;
     Ok(Code::Done)
-}
-
-/// Prints what became of the stream, and what was wrong with its source.
-fn report(
-    arguments: &Arguments,
-    messages: &Messages,
-    format: Format,
-    passed: &str,
-    summary: &mut Value,
-) -> Result<(), Failure> {
-    let from = &arguments.from;
-    super::print_summary(passed, summary);
-    summary["source"] = messages.report(format);
-    if arguments.json {
-        terminal::print(&format!("{summary}\n"))?;
-    }
-    for (what, count) in messages.faults.counts().filter(|(_, count)| *count > 1) {
-        terminal::print_notice(&format!(
-            "in {from}: {count} times {}",
-            what.replace('_', " ")
-        ));
-    }
-    for (what, count) in messages.fields.wrong().filter(|(_, count)| *count > 1) {
-        terminal::print_notice(&format!("in {from}: {count} times: {what}"));
-    }
-    Ok(())
-}
-
-/// Waits for a subscriber: a live source for a while, what can wait for as long as it takes.
-async fn wait(
-    arguments: &Arguments,
-    waits: bool,
-    publisher: &mut LastingPublisher,
-) -> Result<(), Failure> {
-    if arguments.no_wait || arguments.hold.is_some() || publisher.is_wanted() {
-        return Ok(());
-    }
-    if !waits {
-        return match tokio::time::timeout(SUBSCRIBER_WAIT, publisher.wanted()).await {
-            Ok(wanted) => Ok(wanted?),
-            Err(_) => Ok(()),
-        };
-    }
-    let name = &arguments.name;
-    terminal::print_notice(&format!("`{name}` has no subscriber yet; waiting"));
-    Ok(publisher.wanted().await?)
 }
 
 async fn send(
@@ -290,12 +246,11 @@ async fn send(
 ) -> Result<(), Failure> {
     // Only a field tells when a message of a file is due.
     let is_paced = arguments.time_from.is_some() && !messages.source.is_live();
-    let mut pacer = Pacer::new(if is_paced {
+    let mut playback = Playback::new(if is_paced {
         arguments.speed
     } else {
         Speed::Max
     });
-    let start = StdInstant::now();
     loop {
         let notify = |said: &str| progress.notify(said);
         let message = tokio::select! {
@@ -308,15 +263,9 @@ async fn send(
         };
         let message =
             message.with_context(|| format!("cannot read more from {}", arguments.from))?;
-        let Some((marks, payload)) = message else {
+        let Some(message) = message else {
             return Ok(());
         };
-        let now = Instant::ZERO + start.elapsed().into();
-        let wait = pacer.wait(now, marks.clock, marks.decode_time);
-        if wait > Duration::ZERO {
-            tokio::time::sleep(wait.into()).await;
-        }
-        progress.count(payload.len());
-        publisher.send(super::outgoing(marks, payload)).await?;
+        playback.send(message, publisher, progress).await?;
     }
 }

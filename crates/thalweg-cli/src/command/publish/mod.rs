@@ -83,15 +83,15 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     importance: Option<u8>,
 
-    /// The field of a JSON message that says its importance, such as `.severity`.
+    /// The JSON field that holds a message's importance, such as `.severity`.
     #[arg(long, value_name = "FIELD")]
     importance_from: Option<Field>,
 
-    /// The field of a JSON message that says its time in seconds; a file is played by it.
+    /// The JSON field that holds a message's time in seconds; a file is played at these times.
     #[arg(long, value_name = "FIELD")]
     time_from: Option<Field>,
 
-    /// The field of a JSON message that says by true that a subscriber may begin with it.
+    /// The JSON field that is true, or not 0, in a message with which a subscriber may begin.
     #[arg(long, value_name = "FIELD")]
     key_from: Option<Field>,
 
@@ -192,15 +192,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     if format != Format::Ts {
         return messages::run(arguments, format, needs).await;
     }
-    let is_field_read = arguments.importance_from.is_some()
-        || arguments.time_from.is_some()
-        || arguments.key_from.is_some();
-    if arguments.importance.is_some() || is_field_read {
-        return fail(
-            Code::BadInput,
-            "MPEG-TS says importance and time itself: give another --format, such as lines",
-        );
-    }
+    check_ts(arguments)?;
     let mut shutdown = Shutdown::listen()?;
     let mut monitor = Monitor::open(from);
     let source = tokio::select! {
@@ -215,15 +207,19 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let Some(rate) = rate else {
         return nothing(from, &feed);
     };
-    let rate = speed(arguments, &feed).rate(rate);
+    let rate = speed(arguments, feed.is_live()).rate(rate);
     let publication = publication(arguments, needs, arguments.bitrate.unwrap_or(rate));
-    let waits = waits(arguments, &feed);
+    let waits = waits(arguments, feed.is_live());
     let mut publisher = tokio::select! {
         publisher = open(arguments, publication, waits) => publisher?,
         () = shutdown.requested() => return Ok(Code::Done),
     };
     let mut is_stopped = tokio::select! {
-        ready = wait(arguments, waits, &mut feed, &mut publisher) => { ready?; false }
+        // A failure of the source is reported by the next read.
+        ready = wait(arguments, waits, async { drop(feed.gather().await) }, &mut publisher) => {
+            ready?;
+            false
+        }
         () = shutdown.requested() => true,
     };
     let mut progress = Progress::start("publishing", false);
@@ -236,15 +232,30 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         }
     };
     // ADUs that the node has are waited for even after the source failed.
-    let summary = finish(publisher, &mut shutdown, is_stopped).await;
-    let passed = progress.finish();
-    let Some(summary) = summary? else {
-        report_left(arguments, &passed);
+    let ended = finish(arguments, publisher, progress, &mut shutdown, is_stopped).await?;
+    let Some((passed, summary)) = ended else {
         return Ok(Code::Done);
     };
-    report(arguments, &feed, &passed, summary)?;
+    report(arguments, &passed, summary, feed.trouble().json())?;
+    if let Some(trouble) = feed.trouble().sentence() {
+        terminal::print_notice(&format!("in {from}: {trouble}"));
+    }
     sent?;
     Ok(Code::Done)
+}
+
+/// Refuses options that only messages of another format take.
+fn check_ts(arguments: &Arguments) -> Result<(), Failure> {
+    let is_field_read = arguments.importance_from.is_some()
+        || arguments.time_from.is_some()
+        || arguments.key_from.is_some();
+    if arguments.importance.is_some() || is_field_read {
+        return fail(
+            Code::BadInput,
+            "MPEG-TS says importance and time itself: give another --format, such as lines",
+        );
+    }
+    Ok(())
 }
 
 /// Returns how the source is cut: as the user says, else as its end is known to be.
@@ -256,8 +267,33 @@ fn format(arguments: &Arguments) -> Format {
     arguments.format.unwrap_or(usual)
 }
 
-/// Ends the stream; returns its summary, or `None` if a request to stop leaves the rest to the node.
+/// Ends the stream; returns what passed and its summary, or `None` if a request to stop leaves the rest to
+/// the node, which is reported here.
 async fn finish(
+    arguments: &Arguments,
+    publisher: LastingPublisher,
+    progress: Progress,
+    shutdown: &mut Shutdown,
+    is_stopped: bool,
+) -> Result<Option<(String, Value)>, Failure> {
+    let summary = end(publisher, shutdown, is_stopped).await;
+    let passed = progress.finish();
+    if let Some(summary) = summary? {
+        return Ok(Some((passed, summary)));
+    }
+    let what = if arguments.hold.is_some() {
+        "the held data"
+    } else {
+        "the data in flight"
+    };
+    terminal::print_notice(&format!(
+        "published {passed}; the node continues with {what}"
+    ));
+    Ok(None)
+}
+
+/// Ends the stream; returns its summary, or `None` if a request to stop leaves the rest to the node.
+async fn end(
     mut publisher: LastingPublisher,
     shutdown: &mut Shutdown,
     is_stopped: bool,
@@ -278,32 +314,17 @@ async fn finish(
     }
 }
 
-/// Reports a run whose rest the node sends.
-fn report_left(arguments: &Arguments, passed: &str) {
-    let what = if arguments.hold.is_some() {
-        "the held data"
-    } else {
-        "the data in flight"
-    };
-    terminal::print_notice(&format!(
-        "published {passed}; the node continues with {what}"
-    ));
-}
-
-/// Prints what became of the stream, and what was wrong with its source.
+/// Prints what became of the stream; in JSON, with what is told of its source.
 fn report(
     arguments: &Arguments,
-    feed: &Feed,
     passed: &str,
     mut summary: Value,
+    source: Value,
 ) -> Result<(), Failure> {
     print_summary(passed, &summary);
-    summary["source"] = feed.trouble().json();
+    summary["source"] = source;
     if arguments.json {
         terminal::print(&format!("{summary}\n"))?;
-    }
-    if let Some(trouble) = feed.trouble().sentence() {
-        terminal::print_notice(&format!("in {}: {trouble}", arguments.from));
     }
     Ok(())
 }
@@ -362,30 +383,32 @@ async fn open(
 }
 
 /// Returns whether the source waits for a subscriber: a live source cannot, a held stream need not.
-fn waits(arguments: &Arguments, feed: &Feed) -> bool {
-    !arguments.no_wait && arguments.hold.is_none() && !feed.is_live()
+const fn waits(arguments: &Arguments, is_live: bool) -> bool {
+    !arguments.no_wait && arguments.hold.is_none() && !is_live
 }
 
 /// Returns how fast the source is played; a live one is sent as it arrives.
-fn speed(arguments: &Arguments, feed: &Feed) -> Speed {
-    if feed.is_live() {
-        Speed::Max
-    } else {
-        arguments.speed
-    }
+const fn speed(arguments: &Arguments, is_live: bool) -> Speed {
+    if is_live { Speed::Max } else { arguments.speed }
 }
 
+/// Waits for a subscriber: a live source until `gathered` or for [`SUBSCRIBER_WAIT`], while a subscriber
+/// that waits hears of the stream and is planned for; another source for as long as it takes.
 async fn wait(
     arguments: &Arguments,
     waits: bool,
-    feed: &mut Feed,
+    gathered: impl Future<Output = ()>,
     publisher: &mut LastingPublisher,
 ) -> Result<(), Failure> {
     if arguments.no_wait || arguments.hold.is_some() || publisher.is_wanted() {
         return Ok(());
     }
     if !waits {
-        return await_subscriber(feed, publisher).await;
+        return tokio::select! {
+            wanted = publisher.wanted() => Ok(wanted?),
+            () = gathered => Ok(()),
+            () = tokio::time::sleep(SUBSCRIBER_WAIT) => Ok(()),
+        };
     }
     terminal::print_notice(&format!(
         "`{}` has no subscriber yet; waiting",
@@ -394,16 +417,33 @@ async fn wait(
     Ok(publisher.wanted().await?)
 }
 
-/// Keeps a live source's units while a waiting subscriber hears of the stream and is planned for.
-async fn await_subscriber(
-    feed: &mut Feed,
-    publisher: &mut LastingPublisher,
-) -> Result<(), Failure> {
-    tokio::select! {
-        wanted = publisher.wanted() => Ok(wanted?),
-        // A failure of the source is reported by the next read.
-        _ = feed.gather() => Ok(()),
-        () = tokio::time::sleep(SUBSCRIBER_WAIT) => Ok(()),
+/// Sends units when they are due.
+struct Playback {
+    pacer: Pacer,
+    start: StdInstant,
+}
+
+impl Playback {
+    fn new(speed: Speed) -> Self {
+        Self {
+            pacer: Pacer::new(speed),
+            start: StdInstant::now(),
+        }
+    }
+
+    async fn send(
+        &mut self,
+        (marks, payload): (Marks, Bytes),
+        publisher: &mut LastingPublisher,
+        progress: &mut Progress,
+    ) -> Result<(), Failure> {
+        let now = Instant::ZERO + self.start.elapsed().into();
+        let wait = self.pacer.wait(now, marks.clock, marks.decode_time);
+        if wait > Duration::ZERO {
+            tokio::time::sleep(wait.into()).await;
+        }
+        progress.count(payload.len());
+        Ok(publisher.send(outgoing(marks, payload)).await?)
     }
 }
 
@@ -414,8 +454,7 @@ async fn send(
     publisher: &mut LastingPublisher,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
-    let mut pacer = Pacer::new(speed(arguments, feed));
-    let start = StdInstant::now();
+    let mut playback = Playback::new(speed(arguments, feed.is_live()));
     loop {
         let unit = tokio::select! {
             biased;
@@ -426,16 +465,10 @@ async fn send(
             }
         };
         let unit = unit.with_context(|| format!("cannot read more from {}", arguments.from))?;
-        let Some((marks, payload)) = unit else {
+        let Some(unit) = unit else {
             return Ok(());
         };
-        let now = Instant::ZERO + start.elapsed().into();
-        let wait = pacer.wait(now, marks.clock, marks.decode_time);
-        if wait > Duration::ZERO {
-            tokio::time::sleep(wait.into()).await;
-        }
-        progress.count(payload.len());
-        publisher.send(outgoing(marks, payload)).await?;
+        playback.send(unit, publisher, progress).await?;
     }
 }
 
