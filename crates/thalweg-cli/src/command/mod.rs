@@ -61,7 +61,7 @@ enum Command {
     Node(node::Arguments),
     Ls(ls::Arguments),
     Top(top::Arguments),
-    Publish(publish::Arguments),
+    Publish(Box<publish::Arguments>),
     Subscribe(subscribe::Arguments),
     Send(send::Arguments),
     Receive(receive::Arguments),

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use clap::Args;
 use serde_json::{Value, json};
 use thalweg_base::adu::{Adu, Header};
+use thalweg_base::description::Description;
 use thalweg_base::id::{Sequence, StreamId, StreamName};
 use thalweg_io::format::{Fault, Faults, Format, Joiner};
 use thalweg_io::url::{End, Sink};
@@ -30,8 +31,9 @@ Examples:
   thalweg subscribe truck/cam1 --to clip.ts
   thalweg subscribe truck/cam1 --to - | ffplay -
   thalweg subscribe truck/cam1 --to udp://127.0.0.1:5004    # then: vlc udp://@:5004
-  thalweg subscribe farm/log --format lines --to log.jsonl
-  thalweg subscribe survey/radar --format packets --to udp://127.0.0.1:6001
+  thalweg subscribe farm/log --to log.jsonl
+  thalweg subscribe survey/radar --to udp://127.0.0.1:6001
+  thalweg subscribe arm/pose --format length --to pose.bin
 
 It waits while the stream is not published, after its producer died, and while the node is gone\n(not with --no-reconnect). Ctrl-C ends it; the output ends with a whole packet.";
 
@@ -48,9 +50,10 @@ pub struct Arguments {
     #[arg(long, value_name = "TARGET")]
     to: End,
 
-    /// How messages are written: ts, lines, length, packets, fixed:N or nmea, as they were published.
-    #[arg(long, value_name = "FORMAT", default_value_t = Format::Ts)]
-    format: Format,
+    /// How messages are written: ts, lines, length, packets, fixed:N or nmea [default: by the stream's
+    /// encoding, which `thalweg ls` shows; ts if it has none].
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
 
     /// Print a JSON summary at the end: what was received and what was left out; not with `--to -`.
     #[arg(long)]
@@ -103,6 +106,19 @@ impl Writer {
     }
 }
 
+/// Returns the writer; at the first ADU, the one that its stream's encoding asks for.
+fn writer_for<'a>(
+    writer: &'a mut Option<Writer>,
+    arguments: &Arguments,
+    described: Option<&Description>,
+) -> Result<&'a mut Writer, Failure> {
+    let made = match writer.take() {
+        Some(writer) => writer,
+        None => Writer::new(format(arguments, described)?),
+    };
+    Ok(writer.insert(made))
+}
+
 /// What was written, and what was not.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
@@ -142,7 +158,29 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
             "--json and `--to -` both write to standard output: give --to another target";
         return fail(Code::BadInput, sentence);
     }
-    arguments.to.check(arguments.format).or_code(Code::BadInput)
+    let format = arguments.format;
+    format.map_or(Ok(()), |format| {
+        arguments.to.check(format).or_code(Code::BadInput)
+    })
+}
+
+/// Returns how a stream is written: as the user says, else as its encoding is.
+fn format(arguments: &Arguments, described: Option<&Description>) -> Result<Format, Failure> {
+    let encoding = described.map_or("", |described| &described.encoding);
+    let usual = if encoding.is_empty() {
+        Some(Format::Ts)
+    } else {
+        Format::of_encoding(encoding, matches!(arguments.to, End::Datagrams { .. }))
+    };
+    let Some(format) = arguments.format.or(usual) else {
+        let sentence = format!(
+            "`{}` carries {encoding}: say how its messages are written, such as --format length",
+            arguments.name
+        );
+        return fail(Code::BadInput, sentence);
+    };
+    arguments.to.check(format).or_code(Code::BadInput)?;
+    Ok(format)
 }
 
 /// Receives until the stream ends or a request to stop.
@@ -158,13 +196,13 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let subscriber = client.subscribe(options.clone()).await;
     let mut subscriber = subscriber.or_code(Code::Failed)?;
     let mut progress = Progress::start("receiving", matches!(arguments.to, End::Standard));
-    let mut writer = Writer::new(arguments.format);
+    let mut writer = arguments.format.map(Writer::new);
     let mut totals = Totals::default();
     let received = tokio::select! {
         received = async {
             loop {
                 let received =
-                    receive(&mut subscriber, &mut sink, &mut writer, &mut progress, &mut totals).await;
+                    receive(arguments, &mut subscriber, &mut sink, &mut writer, &mut progress, &mut totals).await;
                 match received {
                     Err(Stop::Gone(_)) if !arguments.lasting.no_reconnect => {
                         subscriber = reconnect(arguments, &options, &progress).await?;
@@ -183,7 +221,9 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let finished = sink.finish().await;
     let counts = progress.counts();
     let passed = progress.finish();
-    let withheld = writer.withheld();
+    let withheld = writer
+        .as_ref()
+        .map_or(Some(Withheld::default()), Writer::withheld);
     terminal::print_notice(&format!(
         "received {passed}; missing {}, unreadable {}{}",
         subscriber.skipped() + totals.missing,
@@ -253,9 +293,10 @@ enum Stop {
 }
 
 async fn receive(
+    arguments: &Arguments,
     subscriber: &mut LocalSubscriber,
     sink: &mut Sink,
-    writer: &mut Writer,
+    writer: &mut Option<Writer>,
     progress: &mut Progress,
     totals: &mut Totals,
 ) -> Result<(), Stop> {
@@ -271,6 +312,9 @@ async fn receive(
             SubscriberEvent::Notice(notice) => progress.notify(&notice),
             SubscriberEvent::Adu(Adu { header, payload }) => {
                 if totals.is_new(&header, &mut is_back) {
+                    let description = subscriber.description();
+                    let writer =
+                        writer_for(writer, arguments, description).map_err(Stop::Failed)?;
                     progress.count(payload.len());
                     match writer.join(&payload) {
                         Ok(bytes) => {

@@ -5,7 +5,8 @@
 
 use alloc::collections::BTreeMap;
 
-use thalweg_base::id::NodeId;
+use thalweg_base::description::Description;
+use thalweg_base::id::{NodeId, StreamId};
 use thalweg_base::time::Instant;
 use thalweg_base::units::Bitrate;
 use thalweg_link::gauge::Sample;
@@ -58,6 +59,11 @@ impl Ground {
             local: self.local(),
             directory: self.records.directory(),
         }
+    }
+
+    /// Returns what a stream of a node carries.
+    pub(super) fn description(&self, node: NodeId, stream: StreamId) -> Option<&Description> {
+        self.records.description(node, stream)
     }
 
     /// Returns the records, to be changed by what concerns this node.

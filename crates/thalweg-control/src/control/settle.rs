@@ -73,7 +73,8 @@ impl Controller {
                 Effect::Output(output) => self.mail.push(output),
                 Effect::Changed => self.is_changed = true,
                 Effect::Announce => {
-                    let streams = self.owners.sources.announced();
+                    let sources = &self.owners.sources;
+                    let streams = (sources.announced(), sources.described());
                     self.learn(now, |ground, turn| {
                         let (records, local) = ground.records();
                         records.announce(turn, &local, streams, keys);

@@ -96,6 +96,8 @@ impl Records {
         for frame in self.directory.signed().map(frame) {
             turn.output(Output::Send { to: peer, frame });
         }
+        let nodes = self.directory.sequences().map(|(node, _)| node);
+        self.send_descriptions(turn, peer, nodes);
     }
 
     /// Sends all records to the neighbours that did not answer.
@@ -111,13 +113,20 @@ impl Records {
     }
 
     /// Handles the summary of a new neighbour's records: asks for those that are news here.
-    pub(crate) fn handle_summary(&self, turn: &mut Turn<'_>, from: NodeId, summary: &Summary) {
+    pub(crate) fn handle_summary(
+        &self,
+        turn: &mut Turn<'_>,
+        own: NodeId,
+        from: NodeId,
+        summary: &Summary,
+    ) {
         let lacks = |(prefix, sequence): &&(Prefix, u64)| {
             let mut known = self.directory.signed_of(*prefix);
             !known.any(|(_, known)| known >= *sequence)
         };
         let lacking = summary.records.iter().filter(lacks);
-        let nodes = lacking.map(|(prefix, _)| *prefix).collect();
+        let nodes: Vec<Prefix> = lacking.map(|(prefix, _)| *prefix).collect();
+        self.request_descriptions(turn, from, own, &nodes);
         turn.send(from, Message::Lack(Lack { nodes }));
     }
 
@@ -132,5 +141,8 @@ impl Records {
             let frame = frame(signed);
             turn.output(Output::Send { to: from, frame });
         }
+        let lacking = lack.nodes.iter();
+        let lacking = lacking.flat_map(|prefix| self.directory.nodes_of(*prefix));
+        self.send_descriptions(turn, from, lacking);
     }
 }

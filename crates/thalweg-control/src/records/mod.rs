@@ -6,12 +6,14 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `descriptions` | what streams carry |
 //! | `meeting` | what a new neighbour is sent |
 //! | `own` | when this node's record is made |
 //! | `stream_id` | ids of streams |
 //!
 //! *Sources.* docs/reference/protocol.md §5; docs/concepts/routing.md.
 
+mod descriptions;
 pub(crate) mod meeting;
 mod own;
 pub(crate) mod stream_id;
@@ -20,7 +22,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use thalweg_base::id::NodeId;
+use thalweg_base::description::Description;
+use thalweg_base::id::{NodeId, StreamId};
 use thalweg_base::limits::NEIGHBOURS_MAX;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::Bitrate;
@@ -34,6 +37,7 @@ use crate::facts::{Keys, Local};
 use crate::mail::flood::{Haste, LINKS_FEW};
 use crate::routing::cadence::{self, Urgency};
 use crate::routing::{Directory, News, Signed};
+use descriptions::Descriptions;
 use meeting::Meetings;
 use own::OwnRecord;
 use stream_id::borrowed_stream;
@@ -51,6 +55,7 @@ pub(crate) struct Records {
     directory: Directory,
     own: OwnRecord,
     meetings: Meetings,
+    descriptions: Descriptions,
 }
 
 impl Records {
@@ -90,6 +95,7 @@ impl Records {
         let is_unfit = announces && !roll.may(node, Rights::PUBLISH) || !roll.admits(node);
         if is_unfit {
             self.directory.remove(node);
+            self.descriptions.handle_record(node, &BTreeSet::new());
         }
         is_unfit
     }
@@ -168,12 +174,12 @@ impl Records {
         }
     }
 
-    /// Makes, signs and floods this node's record, with these streams.
+    /// Makes, signs and floods this node's record, with these streams and what they carry.
     pub(crate) fn announce(
         &mut self,
         turn: &mut Turn<'_>,
         local: &Local<'_>,
-        mut streams: Vec<Announced>,
+        (mut streams, described): (Vec<Announced>, Vec<(StreamId, Description)>),
         keys: &mut dyn Keys,
     ) {
         // Without the right to publish, a record with streams would be refused on every map.
@@ -193,10 +199,22 @@ impl Records {
             from: None,
             pace: self.haste(&record, local).pace(),
         }));
-        let news = self.directory.handle_record(record, signed, turn.now);
+        let news = self.take(record, signed, turn.now);
         if news == News::Changed {
             turn.push(Effect::Changed);
         }
+        self.describe(turn, local, described, keys);
+    }
+
+    /// Puts a record into the directory; descriptions of streams that it does not announce go.
+    fn take(&mut self, record: Record, signed: Signed, now: Instant) -> News {
+        let (node, streams) = (record.node, record.streams.iter());
+        let streams: BTreeSet<StreamId> = streams.map(|stream| stream.id).collect();
+        let news = self.directory.handle_record(record, signed, now);
+        if matches!(news, News::Changed | News::Refreshed) {
+            self.descriptions.handle_record(node, &streams);
+        }
+        news
     }
 
     fn make_record(
@@ -325,7 +343,7 @@ impl Records {
             pace: self.haste(&record, local).pace(),
         };
         let rank = self.relay_rank(of.0);
-        let news = self.directory.handle_record(record, signed, turn.now);
+        let news = self.take(record, signed, turn.now);
         match news {
             News::Changed | News::Refreshed => turn.push(Effect::Flood(flooding)),
             News::Old => turn.push(Effect::FloodKnown { of, to: from }),

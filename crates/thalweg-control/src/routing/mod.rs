@@ -293,12 +293,25 @@ impl Directory {
     ///
     /// Cost    O(log nodes)
     pub fn signed_of(&self, prefix: Prefix) -> impl Iterator<Item = (&Signed, u64)> {
+        let known = self.range_of(prefix);
+        known.map(|(_, known)| (&known.signed, known.record.sequence))
+    }
+
+    /// Returns the nodes with a record and this key prefix.
+    pub(crate) fn nodes_of(&self, prefix: Prefix) -> impl Iterator<Item = NodeId> {
+        self.range_of(prefix).map(|(node, _)| *node)
+    }
+
+    /// Returns the record of a node, off the map or on it.
+    pub(crate) fn known_record(&self, node: NodeId) -> Option<&Record> {
+        self.known.get(&node).map(|known| &known.record)
+    }
+
+    fn range_of(&self, prefix: Prefix) -> impl Iterator<Item = (&NodeId, &Known)> {
         let mut first = NodeId([0; 32]);
         first.0[..prefix.0.len()].copy_from_slice(&prefix.0);
         let known = self.known.range(first..);
-        known
-            .take_while(move |(node, _)| Prefix::from(**node) == prefix)
-            .map(|(_, known)| (&known.signed, known.record.sequence))
+        known.take_while(move |(node, _)| Prefix::from(**node) == prefix)
     }
 
     /// Returns the record of a node on the map.

@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
-use thalweg_base::id::{Epoch, NodeId};
+use thalweg_base::id::{Epoch, NodeId, StreamId};
 use thalweg_base::time::Duration;
 use thalweg_base::wire::control::accounted;
 use thalweg_control::admission::UnixTime;
@@ -60,6 +60,7 @@ use crate::envelope::BoxKey;
 use crate::fabric::state::State;
 use crate::forward::{Forwarder, Route};
 use crate::input::{Command, Input};
+use crate::status::LedgerStatus;
 
 use admission::Membership;
 use counts::Counts;
@@ -235,6 +236,10 @@ impl Control {
             Command::Ended { name, ended, reply } => {
                 self.programs.handle_ended(name, ended, reply, mind);
             }
+            Command::Describe { of, reply } => {
+                let description = mind.controller().description(of.0, of.1);
+                let _ = reply.send(description.cloned());
+            }
             Command::Status { reply } => {
                 self.counts.sync_all(mind);
                 let _ = reply.send(self.reporter().status());
@@ -254,15 +259,26 @@ impl Control {
                 is_last,
                 reply,
             } => {
-                self.counts.sync_all(mind);
-                if is_last {
-                    mind.drive(|controller, _, _| controller.go_by_receipts(stream, &ended));
-                }
-                let controller = mind.controller();
-                let knows_given = controller.accounting().knows_given(stream, &ended);
-                let _ = reply.send((ledger_status(controller, stream), knows_given));
+                let _ = reply.send(self.ledger(stream, &ended, is_last));
             }
         }
+    }
+
+    /// Returns the ledger of a stream published here, and whether its end is counted.
+    fn ledger(
+        &mut self,
+        stream: StreamId,
+        ended: &[Epoch],
+        is_last: bool,
+    ) -> (Option<LedgerStatus>, bool) {
+        let mind = &mut self.mind;
+        self.counts.sync_all(mind);
+        if is_last {
+            mind.drive(|controller, _, _| controller.go_by_receipts(stream, ended));
+        }
+        let controller = mind.controller();
+        let knows_given = controller.accounting().knows_given(stream, ended);
+        (ledger_status(controller, stream), knows_given)
     }
 
     /// Returns what a status is read from.

@@ -24,8 +24,8 @@ use super::traffic::Traffic;
 use crate::forward::Forwarder;
 use crate::program::{panics, stderr};
 use crate::status::{
-    EndedStatus, LinkStatus, NodeStatus, OutboxStatus, PlanStatus, RouteStatus, Status,
-    StreamStatus,
+    DescriptionStatus, EndedStatus, LinkStatus, NodeStatus, OutboxStatus, PlanStatus, RouteStatus,
+    Status, StreamStatus,
 };
 
 /// What a status is read from.
@@ -220,6 +220,11 @@ impl Reporter<'_> {
                 publisher: self.mind.name_of(node),
                 publisher_key: node,
                 confidential: stream.confidential,
+                description: self
+                    .controller()
+                    .description(node, stream.id)
+                    .map(DescriptionStatus::from)
+                    .unwrap_or_default(),
                 rate_bps: stream.layers.iter().copied().sum::<Bitrate>().as_bps(),
                 layers: stream.layers.len(),
                 sinks: sinks.map(|sink| self.mind.name_of(sink)).collect(),

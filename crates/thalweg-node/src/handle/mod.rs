@@ -18,7 +18,8 @@ mod tracer;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use thalweg_base::id::{NodeId, StreamName};
+use thalweg_base::description::Description;
+use thalweg_base::id::{NodeId, StreamId, StreamName};
 use thalweg_base::time::Instant;
 use thalweg_control::control;
 use thalweg_control::session::Part;
@@ -145,6 +146,12 @@ impl Handle {
             .send(Input::Command(Command::Subscribe { name, mailbox }))
             .await;
         Subscriber::new(options, inbox, self.forwarder.clock, self.inputs.clone())
+    }
+
+    /// Returns what a stream of a node carries, as far as its source has described it.
+    pub async fn describe(&self, node: NodeId, stream: StreamId) -> Option<Description> {
+        let of = (node, stream);
+        self.ask(|reply| Command::Describe { of, reply }).await?
     }
 
     /// Returns the status of the node, its links and its streams; `None` if it has stopped.

@@ -8,6 +8,7 @@ mod traces;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use thalweg_base::description::Description;
 use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
 use thalweg_base::time::Duration;
 use thalweg_control::admission::Rights;
@@ -70,6 +71,11 @@ pub(crate) enum Command {
         name: StreamName,
         ended: (StreamId, EndCause),
         reply: oneshot::Sender<bool>,
+    },
+    /// What a stream of a node carries, if it is described.
+    Describe {
+        of: (NodeId, StreamId),
+        reply: oneshot::Sender<Option<Description>>,
     },
     Status {
         reply: oneshot::Sender<Status>,

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use thalweg_base::adu::{Adu, Header};
+use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, Sequence, StreamId, StreamName};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::Bitrate;
@@ -46,6 +47,7 @@ pub struct LocalSubscriber {
     /// Kept open, since the node ends the subscription when this half closes.
     client: Client,
     source: Option<NodeId>,
+    description: Option<Description>,
     skipped: u64,
     discarded: u64,
 }
@@ -179,6 +181,7 @@ impl Client {
             layers: publication.layers,
             pack_ratio: publication.pack_ratio,
             planner: publication.planner.map(|planner| planner.to_string()),
+            description: publication.description,
         };
         frame::write_message(&mut self.write, &Message::Publish(request)).await?;
         self.accepted().await?;
@@ -217,6 +220,7 @@ impl Client {
         Ok(LocalSubscriber {
             client: self,
             source: None,
+            description: None,
             skipped: 0,
             discarded: 0,
         })
@@ -394,7 +398,9 @@ impl LocalSubscriber {
                 Frame::Message(Message::Notice { text }) => {
                     return Ok(Some(SubscriberEvent::Notice(text)));
                 }
-                Frame::Message(Message::Source { node }) => self.source = Some(node),
+                Frame::Message(Message::Source { node, description }) => {
+                    (self.source, self.description) = (Some(node), description);
+                }
                 Frame::Message(Message::End { missed, discarded }) => {
                     self.skipped = missed;
                     self.discarded = discarded;
@@ -408,6 +414,11 @@ impl LocalSubscriber {
     /// Returns the source of the last ADU, whether the map still shows its stream or not.
     pub const fn source(&self) -> Option<NodeId> {
         self.source
+    }
+
+    /// Returns what the stream of the last ADU carries, if its source has described it.
+    pub const fn description(&self) -> Option<&Description> {
+        self.description.as_ref()
     }
 
     /// Returns how many missing ADUs the node skipped; known after the end.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use thalweg_base::adu::Adu;
+use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, StreamName};
 use thalweg_base::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
 use thalweg_base::needs::Needs;
@@ -104,8 +105,12 @@ pub(super) enum Message {
     Losses { losses: serde_json::Value },
     /// Node: a sentence about the subscription.
     Notice { text: String },
-    /// Node: the source of the ADUs that follow.
-    Source { node: NodeId },
+    /// Node: the source of the ADUs that follow, and what they are, if that is known.
+    Source {
+        node: NodeId,
+        #[serde(default)]
+        description: Option<Description>,
+    },
     /// Node: the subscribed stream has ended.
     End {
         missed: u64,
@@ -141,6 +146,8 @@ pub(super) struct PublishRequest {
     pub(super) pack_ratio: Option<f64>,
     /// The planner's name; none for an unplanned stream.
     pub(super) planner: Option<String>,
+    #[serde(default)]
+    pub(super) description: Description,
 }
 
 /// A frame on the socket.

@@ -323,11 +323,11 @@ async fn publish(
         Err(error) => return frame::write_message(&mut write, &refused(error.to_string())).await,
     };
     let publication = Publication {
-        name: request.name,
         needs: request.needs,
-        layers: request.layers,
         pack_ratio: request.pack_ratio,
         planner,
+        description: request.description,
+        ..Publication::layered(request.name, request.layers)
     };
     let mut publisher = match handle.publish(publication).await {
         Ok(publisher) => publisher,
@@ -532,9 +532,12 @@ async fn subscribe(
             _ = &mut gone => return Ok(()),
             event = subscriber.recv() => match event {
                 Some(SubscriberEvent::Adu(adu)) => {
-                    if let Some(node) = subscriber.source().filter(|node| last_source != Some(*node)) {
-                        last_source = Some(node);
-                        frame::write_message(write, &Message::Source { node }).await?;
+                    let source = subscriber.source().map(|node| (node, adu.header.stream));
+                    if let Some((node, stream)) = source.filter(|one| last_source != Some(*one)) {
+                        last_source = source;
+                        let description = handle.describe(node, stream).await;
+                        let message = Message::Source { node, description };
+                        frame::write_message(write, &message).await?;
                     }
                     frame::write_adu(write, &adu, handle.now()).await?;
                 }

@@ -4,7 +4,10 @@ mod outbox;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
+use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, StreamName};
 use thalweg_planner::planner::report::Report;
 
@@ -191,6 +194,9 @@ pub struct StreamStatus {
     pub publisher_key: NodeId,
     /// Whether only trusted nodes may see its content.
     pub confidential: bool,
+    /// What it carries, if its source has described it.
+    #[serde(flatten)]
+    pub description: DescriptionStatus,
     /// The sum of its layers' rates.
     pub rate_bps: u64,
     /// Its number of layers.
@@ -203,6 +209,28 @@ pub struct StreamStatus {
     pub ledger: Option<LedgerStatus>,
     /// What it waits for, if it does: shown at its publisher, or on the subscriber's node.
     pub stalled: Option<StallStatus>,
+}
+
+/// What a stream carries, in its source's words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DescriptionStatus {
+    /// How its ADUs are encoded, such as `mpegts` or `json`; `None` if unknown.
+    pub encoding: Option<String>,
+    /// What is encoded; `None` if unknown.
+    pub schema: Option<String>,
+    /// Words by which it is found.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl From<&Description> for DescriptionStatus {
+    fn from(description: &Description) -> Self {
+        let stated = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        Self {
+            encoding: stated(&description.encoding),
+            schema: stated(&description.schema),
+            labels: description.labels.clone(),
+        }
+    }
 }
 
 /// A stream without a deadline that is stalled by a subscriber.

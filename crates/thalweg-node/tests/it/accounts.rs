@@ -64,18 +64,14 @@ async fn chain() -> (Vec<Running>, Shaper) {
 
 fn publication(reliability: Reliability) -> Publication {
     Publication {
-        name: "cam".parse().expect("a name"),
         needs: Needs {
             deadline: Duration::from_millis(300),
             reliability,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new("cam".parse().expect("a name"), Bitrate::from_kbps(500))
     }
 }
 

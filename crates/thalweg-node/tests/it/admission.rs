@@ -105,14 +105,10 @@ async fn wait_without(node: &Running, other: &str) {
 
 fn publication(name: &str) -> Publication {
     Publication {
-        name: name.parse().expect("a name"),
         needs: Needs::default(),
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(100),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: Some(Planner::Exact),
+        ..Publication::new(name.parse().expect("a name"), Bitrate::from_kbps(100))
     }
 }
 

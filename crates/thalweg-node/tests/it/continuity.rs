@@ -184,14 +184,10 @@ impl Fan {
 
 async fn publish(producer: &Running, needs: Needs) -> Publisher {
     let publication = Publication {
-        name: "cam".parse().expect("a name"),
         needs,
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(200),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: Some(Planner::Exact),
+        ..Publication::new("cam".parse().expect("a name"), Bitrate::from_kbps(200))
     };
     let publisher = producer.handle.publish(publication).await;
     publisher.expect("it is published")

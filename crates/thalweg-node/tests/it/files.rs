@@ -137,18 +137,14 @@ impl Ends {
 /// Returns the publication of a transfer's stream.
 fn publication(name: StreamName) -> Publication {
     Publication {
-        name,
         needs: Needs {
             reliability: Reliability::Full,
             order: Order::Sequence,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(8),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new(name, Bitrate::from_kbps(8))
     }
 }
 

@@ -13,17 +13,13 @@ const NAMES: [&str; 3] = ["n0", "n1", "n2"];
 
 fn publication(confidential: bool) -> Publication {
     Publication {
-        name: "cam".parse().expect("a name"),
         needs: Needs {
             confidential,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new("cam".parse().expect("a name"), Bitrate::from_kbps(500))
     }
 }
 

@@ -21,18 +21,14 @@ use crate::fabric::{self, PATIENCE};
 
 fn publication(name: &str) -> Publication {
     Publication {
-        name: name.parse().expect("a name"),
         needs: Needs {
             reliability: Reliability::Full,
             order: Order::Sequence,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new(name.parse().expect("a name"), Bitrate::from_kbps(500))
     }
 }
 

@@ -50,18 +50,14 @@ async fn fork(sinks: &[&str]) -> (Running, Running, Vec<Running>) {
 
 fn publication() -> Publication {
     Publication {
-        name: "cam".parse().expect("a name"),
         needs: Needs {
             deadline: Duration::from_secs(5),
             order: Order::Sequence,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: Some(1.0),
         planner: Some(Planner::Exact),
+        ..Publication::new("cam".parse().expect("a name"), Bitrate::from_kbps(500))
     }
 }
 

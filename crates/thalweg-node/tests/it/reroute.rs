@@ -48,17 +48,13 @@ async fn relay_in_use(source: &Running) -> Option<String> {
 
 async fn publish(source: &Running) -> Publisher {
     let publication = Publication {
-        name: "track".parse().expect("a name"),
         needs: Needs {
             deadline: Duration::from_secs(5),
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(50),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: Some(Planner::Exact),
+        ..Publication::new("track".parse().expect("a name"), Bitrate::from_kbps(50))
     };
     source
         .handle

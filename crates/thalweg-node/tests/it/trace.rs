@@ -25,14 +25,10 @@ fn name() -> StreamName {
 
 fn publication(needs: Needs) -> Publication {
     Publication {
-        name: name(),
         needs,
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: Some(1.0),
         planner: Some(Planner::Exact),
+        ..Publication::new(name(), Bitrate::from_kbps(500))
     }
 }
 

@@ -21,11 +21,8 @@ async fn frequent_queries_delay_nothing() {
         });
     }
     let publication = |layers| Publication {
-        name: "cam".parse().expect("a name"),
-        needs: Needs::default(),
-        layers,
-        pack_ratio: None,
         planner: None,
+        ..Publication::layered("cam".parse().expect("a name"), layers)
     };
     let layers = vec![Layer {
         rate: Bitrate::from_kbps(500),

@@ -168,9 +168,10 @@ fn links(status: &Value) -> Vec<[String; 10]> {
     rows
 }
 
-fn streams(status: &Value) -> Vec<[String; 8]> {
+fn streams(status: &Value) -> Vec<[String; 10]> {
     let titles = [
         "name",
+        "type",
         "from",
         "to",
         "rate",
@@ -178,12 +179,14 @@ fn streams(status: &Value) -> Vec<[String; 8]> {
         "sent",
         "delivered",
         "dropped",
+        "labels",
     ];
     let mut rows = vec![titles.map(String::from)];
     for stream in list(&status["streams"]) {
         let sinks: Vec<String> = list(&stream["sinks"]).iter().map(word).collect();
         rows.push([
             word(&stream["name"]),
+            kind(stream),
             word(&stream["publisher"]),
             sinks.join(" "),
             number(&stream["rate_bps"], rate),
@@ -191,9 +194,24 @@ fn streams(status: &Value) -> Vec<[String; 8]> {
             stream["counts"]["sent"].to_string(),
             stream["counts"]["delivered"].to_string(),
             dropped(&stream["counts"]["dropped"]),
+            labels(stream),
         ]);
     }
     rows
+}
+
+/// Returns what a stream carries: its encoding and its schema.
+fn kind(stream: &Value) -> String {
+    let words = [word(&stream["encoding"]), word(&stream["schema"])];
+    words.join(" ").trim().into()
+}
+
+fn labels(stream: &Value) -> String {
+    let labels = stream["labels"].as_object().into_iter().flatten();
+    let labels: Vec<String> = labels
+        .map(|(key, value)| format!("{key}={}", word(value)))
+        .collect();
+    labels.join(" ")
 }
 
 /// Returns the causes of local drops, the most frequent first.

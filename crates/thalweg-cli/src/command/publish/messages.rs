@@ -100,6 +100,11 @@ impl Messages {
         Ok(RATE_DEFAULT)
     }
 
+    /// Returns the first message that was read ahead.
+    fn sample(&self) -> Option<&[u8]> {
+        self.ahead.front().map(|(_, message)| &message[..])
+    }
+
     /// Returns the next message, or `None` at the end. Cancel safe.
     async fn next(&mut self, notify: &impl Fn(&str)) -> io::Result<Option<(Marks, Bytes)>> {
         match self.ahead.pop_front() {
@@ -212,7 +217,9 @@ pub async fn run(arguments: &Arguments, format: Format, needs: Needs) -> Outcome
     }
     let is_live = messages.source.is_live();
     let waits = super::waits(arguments, is_live);
-    let mut publication = super::publication(arguments, needs, arguments.bitrate.unwrap_or(rate));
+    let rate = arguments.bitrate.unwrap_or(rate);
+    let encoding = format.encoding(messages.sample());
+    let mut publication = super::publication(arguments, needs, rate, encoding);
     // Unlike media, messages may compress; the ratio is unknown here.
     publication.pack_ratio = None;
     let mut publisher = tokio::select! {
