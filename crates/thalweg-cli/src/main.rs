@@ -18,6 +18,7 @@ mod lasting;
 mod log;
 mod pace;
 mod progress;
+mod selection;
 mod shutdown;
 mod socket;
 mod table;

@@ -16,6 +16,7 @@ mod lone;
 mod ls;
 mod messages;
 mod output;
+mod pattern;
 mod plan;
 mod program;
 mod signals;

@@ -28,4 +28,15 @@ impl Format {
             _ => None,
         }
     }
+
+    /// Returns the extension of a file that holds a stream of this encoding in this format.
+    pub fn extension(self, encoding: &str) -> &'static str {
+        match (self, encoding) {
+            (Self::Ts, _) => "ts",
+            (Self::Lines, "json") => "jsonl",
+            (Self::Lines, _) => "txt",
+            (Self::Nmea, _) => "nmea",
+            (Self::Length | Self::Packets | Self::Fixed(_), _) => "bin",
+        }
+    }
 }

@@ -13,6 +13,7 @@
 //! | `admission` | tickets, grants, and which keys the network admits |
 //! | `programs` | publishers and subscribers on this node |
 //! | `counts` | the data path's counts, handed to the controller |
+//! | `matching` | names that match the patterns that programs watch |
 //! | `trace` | per-hop latency traces for programs |
 //! | `hindrance` | streams stalled by a subscriber |
 //! | `traffic` | recent traffic of streams on each link |
@@ -33,6 +34,7 @@ mod hindrance;
 mod keys;
 mod ledger;
 mod log;
+mod matching;
 mod mind;
 mod neighbour;
 mod programs;
@@ -67,6 +69,7 @@ use counts::Counts;
 use hindrance::Stalls;
 use keys::NodeKeys;
 use ledger::ledger_status;
+use matching::Watches;
 use mind::Mind;
 use neighbour::{Neighbours, settings};
 use programs::Programs;
@@ -91,6 +94,7 @@ pub(crate) struct Control {
     membership: Membership,
     programs: Programs,
     tracers: Tracers,
+    watches: Watches,
     refusals: Refusals,
     stalls: Stalls,
     traffic: Traffic,
@@ -124,6 +128,7 @@ impl Control {
             membership: Membership::new(endpoint, file, state),
             programs: Programs::new(Arc::clone(&forwarder)),
             tracers: Tracers::default(),
+            watches: Watches::default(),
             refusals: Refusals::default(),
             stalls: Stalls::default(),
             traffic: Traffic::default(),
@@ -206,6 +211,9 @@ impl Control {
             } => {
                 let _ = reply.send(mind.paths(&ends, stream.as_ref()));
             }
+            Command::Watch { selection, reply } => {
+                let _ = reply.send(self.watches.watch(selection, mind));
+            }
             Command::Trace {
                 name,
                 every,
@@ -237,8 +245,7 @@ impl Control {
                 self.programs.handle_ended(name, ended, reply, mind);
             }
             Command::Describe { of, reply } => {
-                let description = mind.controller().description(of.0, of.1);
-                let _ = reply.send(description.cloned());
+                let _ = reply.send(mind.controller().description(of.0, of.1).cloned());
             }
             Command::Status { reply } => {
                 self.counts.sync_all(mind);
@@ -320,6 +327,7 @@ impl Control {
         let mind = &mut self.mind;
         self.forwarder.mailboxes.sweep(mind.now());
         self.programs.close_abandoned(mind);
+        self.watches.update(mind);
         self.stalls.update(&self.programs, &self.forwarder, mind);
         self.counts.sweep(mind);
         let routes = self.forwarder.routes();

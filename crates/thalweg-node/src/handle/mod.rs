@@ -8,6 +8,7 @@
 //! *What it does not do.* It knows no media: payloads are bytes.
 
 mod losses;
+mod matching;
 mod publisher;
 mod sendable;
 mod subscriber;
@@ -35,6 +36,7 @@ pub use crate::input::PublishError;
 pub use thalweg_control::control::Publication;
 
 pub use losses::Losses;
+pub use matching::{Matching, Selection};
 pub(crate) use publisher::FINISH_MAX;
 pub use publisher::{Outgoing, PublishSummary, Publisher};
 pub use sendable::Sendable;

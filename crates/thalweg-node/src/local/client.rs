@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::frame::{self, Expected, Frame, Message, PublishRequest, TicketRequest};
-use crate::handle::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+use crate::handle::{Outgoing, Publication, Selection, SubscribeOptions, SubscriberEvent};
 use crate::input::{InviteRequest, TraceEvent};
 
 /// How long to wait for the reason of a close. The node sends it before it closes.
@@ -57,6 +57,12 @@ pub struct LocalTracer {
     /// Kept open, since the node ends the trace when it closes.
     client: Client,
     source: String,
+}
+
+/// A watch of the names of a selection, through the node.
+pub struct LocalMatching {
+    /// Kept open, since the node ends the watch when it closes.
+    client: Client,
 }
 
 /// Why the node cannot be used.
@@ -161,6 +167,12 @@ impl Client {
             }),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Watches the names of a selection.
+    pub async fn watch(mut self, selection: Selection) -> Result<LocalMatching, LocalError> {
+        frame::write_message(&mut self.write, &Message::Watch(selection)).await?;
+        Ok(LocalMatching { client: self })
     }
 
     /// Lets the node revoke another, given by name or key; returns the result as a sentence.
@@ -449,6 +461,17 @@ impl LocalTracer {
     pub async fn recv(&mut self) -> Result<TraceEvent, LocalError> {
         match self.client.answer().await? {
             Frame::Message(Message::TraceEvent(event)) => Ok(event),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+impl LocalMatching {
+    /// Returns all names that match, in order: the first time at once, then after each change. Not
+    /// cancel safe.
+    pub async fn recv(&mut self) -> Result<Vec<StreamName>, LocalError> {
+        match self.client.answer().await? {
+            Frame::Message(Message::Names { names }) => Ok(names),
             other => Err(unexpected(&other)),
         }
     }

@@ -15,6 +15,7 @@ use thalweg_base::wire::adu;
 use thalweg_planner::model::Layer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::handle::Selection;
 use crate::input::TraceEvent;
 
 const KIND_MESSAGE: u8 = 0;
@@ -75,6 +76,10 @@ pub(super) enum Message {
     },
     /// Client: trace an ADU of a stream every `every_ms`.
     Trace { name: StreamName, every_ms: u64 },
+    /// Client: report the names of a selection, now and after each change.
+    Watch(Selection),
+    /// Node: all names that match, in order.
+    Names { names: Vec<StreamName> },
     /// Node: the trace has started; `source` is the name of the stream's source.
     Tracing { source: String },
     /// Node: an event of the trace.

@@ -4,6 +4,7 @@ use clap::Args;
 use thalweg_base::description::Description;
 
 use crate::exit::{Code, Failure, fail};
+use crate::selection;
 
 /// The options of a stream's announcement.
 #[derive(Clone, Debug, Args)]
@@ -18,14 +19,8 @@ pub struct Described {
     schema: Option<String>,
 
     /// A word by which the stream is found, such as kind=radar; may be repeated.
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = selection::parse_label)]
     labels: Vec<(String, String)>,
-}
-
-fn parse_label(text: &str) -> Result<(String, String), String> {
-    let label = text.split_once('=');
-    let (key, value) = label.ok_or("write KEY=VALUE, such as kind=radar")?;
-    Ok((key.into(), value.into()))
 }
 
 impl Described {

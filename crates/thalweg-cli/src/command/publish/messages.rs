@@ -226,12 +226,12 @@ pub async fn run(arguments: &Arguments, format: Format, needs: Needs) -> Outcome
         publisher = super::open(arguments, publication, waits) => publisher?,
         () = shutdown.requested() => return Ok(Code::Done),
     };
-    let mut progress = Progress::start("publishing", false);
+    let progress = Progress::start("publishing", false);
     let mut is_stopped = false;
     let sent = tokio::select! {
         sent = async {
             super::wait(arguments, waits, pending(), &mut publisher).await?;
-            send(arguments, &mut messages, &mut publisher, &mut progress).await
+            send(arguments, &mut messages, &mut publisher, &progress).await
         } => sent,
         () = shutdown.requested() => { is_stopped = true; Ok(()) }
     };
@@ -249,7 +249,7 @@ async fn send(
     arguments: &Arguments,
     messages: &mut Messages,
     publisher: &mut LastingPublisher,
-    progress: &mut Progress,
+    progress: &Progress,
 ) -> Result<(), Failure> {
     // Only a field tells when a message of a file is due.
     let is_paced = arguments.time_from.is_some() && !messages.source.is_live();

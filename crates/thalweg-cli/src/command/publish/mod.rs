@@ -229,12 +229,12 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         }
         () = shutdown.requested() => true,
     };
-    let mut progress = Progress::start("publishing", false);
+    let progress = Progress::start("publishing", false);
     let sent = if is_stopped {
         Ok(())
     } else {
         tokio::select! {
-            sent = send(arguments, &mut feed, &mut monitor, &mut publisher, &mut progress) => sent,
+            sent = send(arguments, &mut feed, &mut monitor, &mut publisher, &progress) => sent,
             () = shutdown.requested() => { is_stopped = true; Ok(()) }
         }
     };
@@ -443,7 +443,7 @@ impl Playback {
         &mut self,
         (marks, payload): (Marks, Bytes),
         publisher: &mut LastingPublisher,
-        progress: &mut Progress,
+        progress: &Progress,
     ) -> Result<(), Failure> {
         let now = Instant::ZERO + self.start.elapsed().into();
         let wait = self.pacer.wait(now, marks.clock, marks.decode_time);
@@ -460,7 +460,7 @@ async fn send(
     feed: &mut Feed,
     monitor: &mut Monitor,
     publisher: &mut LastingPublisher,
-    progress: &mut Progress,
+    progress: &Progress,
 ) -> Result<(), Failure> {
     let mut playback = Playback::new(speed(arguments, feed.is_live()));
     loop {

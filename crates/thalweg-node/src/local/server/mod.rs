@@ -1,4 +1,10 @@
 //! The node's side of the local socket.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `outward` | what flows to a program until it leaves: a subscription, a trace, a watch of names |
+
+mod outward;
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -6,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration as StdDuration;
 
 use thalweg_base::adu::Adu;
-use thalweg_base::id::{Epoch, StreamName};
+use thalweg_base::id::Epoch;
 use thalweg_base::time::Duration;
 use thalweg_base::units::Bitrate;
 use thalweg_net::task::alone;
@@ -24,9 +30,9 @@ use super::ticket::invite;
 use crate::error::NodeError;
 use crate::handle::{
     FINISH_MAX, Handle, Outgoing, Publication, PublishError, PublishSummary, Publisher,
-    SubscribeOptions, SubscriberEvent,
+    SubscribeOptions,
 };
-use crate::input::{RouteError, TraceError};
+use crate::input::RouteError;
 use crate::waiting::{REVOKE_GRACE, WaitingPlace, WaitingRoom};
 
 /// How long to accept nothing after a failed accept; and how often to check for the exit of a
@@ -231,7 +237,7 @@ async fn answer(
         None => Ok(()),
         Some(Frame::Message(Message::Subscribe { name, in_sequence })) => {
             let options = SubscribeOptions { name, in_sequence };
-            subscribe(read, write, &handle, options, stopping).await
+            outward::subscribe(read, write, &handle, options, stopping).await
         }
         Some(Frame::Message(Message::Status)) => {
             let answer = match handle.status().await {
@@ -264,7 +270,7 @@ async fn answer(
         }
         Some(Frame::Message(Message::Trace { name, every_ms })) => {
             let every = Duration::from_millis(every_ms);
-            trace(read, write, &handle, (name, every), stopping).await
+            outward::trace(read, write, &handle, (name, every), stopping).await
         }
         Some(Frame::Message(Message::Revoke { node })) => {
             let answer = match handle.revoke(&node).await {
@@ -273,9 +279,12 @@ async fn answer(
             };
             reply(write, &answer).await
         }
+        Some(Frame::Message(Message::Watch(selection))) => {
+            outward::watch(read, write, &handle, selection, stopping).await
+        }
         Some(_) => {
             let reason =
-                "the first frame is neither publish, subscribe, status, invite, revoke, route nor trace"
+                "the first frame is neither publish, subscribe, status, invite, revoke, route, trace nor watch"
                     .to_string();
             reply(write, &Message::Refused { reason }).await
         }
@@ -505,96 +514,4 @@ async fn send_wanted(
     }
     *last = subscribed;
     frame::write_message(write, &Message::Subscribed { subscribed }).await
-}
-
-async fn subscribe(
-    read: &mut In,
-    write: &mut Out,
-    handle: &Handle,
-    options: SubscribeOptions,
-    mut stopping: watch::Receiver<bool>,
-) -> io::Result<()> {
-    if handle.is_stopped() {
-        return frame::write_message(write, &refusal(false, STOPPED.into())).await;
-    }
-    let peer = read.get_ref().as_ref().peer_cred().ok();
-    let pid = peer.and_then(|peer| peer.pid());
-    let program = pid.map_or_else(|| "a program".into(), |pid| format!("pid {pid}"));
-    let mut subscriber = handle.subscribe_as(options, program).await;
-    frame::write_message(write, &Message::Accepted).await?;
-    let mut last_source = None;
-    let gone = frame::read(read, Expected::Requests, || handle.now());
-    tokio::pin!(gone);
-    loop {
-        tokio::select! {
-            biased;
-            // A subscriber sends nothing more; any read result means that it has gone.
-            _ = &mut gone => return Ok(()),
-            event = subscriber.recv() => match event {
-                Some(SubscriberEvent::Adu(adu)) => {
-                    let source = subscriber.source().map(|node| (node, adu.header.stream));
-                    if let Some((node, stream)) = source.filter(|one| last_source != Some(*one)) {
-                        last_source = source;
-                        let description = handle.describe(node, stream).await;
-                        let message = Message::Source { node, description };
-                        frame::write_message(write, &message).await?;
-                    }
-                    frame::write_adu(write, &adu, handle.now()).await?;
-                }
-                Some(SubscriberEvent::Notice(text)) => {
-                    frame::write_message(write, &Message::Notice { text }).await?;
-                }
-                None if subscriber.has_ended() => break,
-                // The stream has not ended: the program sees the connection close, and subscribes
-                // again once the node is back.
-                None => return Ok(()),
-            },
-            () = wait_stopped(&mut stopping) => {
-                let text = "the node stops".to_string();
-                return frame::write_message(write, &Message::Notice { text }).await;
-            }
-        }
-    }
-    frame::write_message(
-        write,
-        &Message::End {
-            missed: subscriber.skipped(),
-            discarded: subscriber.discarded(),
-        },
-    )
-    .await
-}
-
-/// Sends a client the trace of a stream, until it goes away, the node stops or the trace ends.
-async fn trace(
-    read: &mut In,
-    write: &mut Out,
-    handle: &Handle,
-    (name, every): (StreamName, Duration),
-    mut stopping: watch::Receiver<bool>,
-) -> io::Result<()> {
-    let refused = |error: TraceError| Message::Refused {
-        reason: error.to_string(),
-    };
-    let mut tracer = match handle.trace(name, every).await {
-        Ok(tracer) => tracer,
-        Err(error) => return frame::write_message(write, &refused(error)).await,
-    };
-    let source = tracer.source().to_string();
-    frame::write_message(write, &Message::Tracing { source }).await?;
-    let gone = frame::read(read, Expected::Requests, || handle.now());
-    tokio::pin!(gone);
-    loop {
-        let event = tokio::select! {
-            biased;
-            // A client sends nothing more; any read result means that it has gone.
-            _ = &mut gone => return Ok(()),
-            event = tracer.recv() => event,
-            () = wait_stopped(&mut stopping) => Err(TraceError::Stopped),
-        };
-        match event {
-            Ok(event) => frame::write_message(write, &Message::TraceEvent(event)).await?,
-            Err(error) => return frame::write_message(write, &refused(error)).await,
-        }
-    }
 }
