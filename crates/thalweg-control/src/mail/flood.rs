@@ -29,7 +29,7 @@
 //!
 //! *Sources.* docs/concepts/routing.md §2.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -70,6 +70,8 @@ pub(crate) struct Flood {
     places: BTreeMap<NodeId, u64>,
     /// The position up to which a neighbour has been sent records, if ahead of the last batch.
     sent_up_to: BTreeMap<NodeId, u64>,
+    /// The neighbours that are not flooded the records of leaves ([`crate::records::leaves`]).
+    leaves: BTreeSet<NodeId>,
     next: u64,
     /// When the last batch was sent.
     last: Option<Instant>,
@@ -83,6 +85,8 @@ struct Waiting {
     node: NodeId,
     sequence: u64,
     frame: Bytes,
+    /// Its node is a leaf.
+    is_leaf: bool,
     /// The neighbours that sent it.
     known_by: Vec<NodeId>,
 }
@@ -93,6 +97,7 @@ impl Default for Flood {
             waiting: BTreeMap::new(),
             places: BTreeMap::new(),
             sent_up_to: BTreeMap::new(),
+            leaves: BTreeSet::new(),
             next: 0,
             last: None,
             due: Instant::NEVER,
@@ -120,12 +125,14 @@ impl Flood {
             of: (node, sequence),
             frame,
             from,
+            is_leaf,
             pace,
         } = flooding;
         self.add(Waiting {
             node,
             sequence,
             frame,
+            is_leaf,
             known_by: from.into_iter().collect(),
         });
         let span = Duration::from_nanos(pace.as_nanos() * links as u64);
@@ -160,6 +167,15 @@ impl Flood {
         }
     }
 
+    /// Handles a neighbour that is a leaf from now on, or no longer.
+    pub(super) fn set_leaf(&mut self, peer: NodeId, is_leaf: bool) {
+        if is_leaf {
+            self.leaves.insert(peer);
+        } else {
+            self.leaves.remove(&peer);
+        }
+    }
+
     /// Removes a record that no longer belongs here.
     pub(crate) fn remove(&mut self, node: NodeId) {
         let place = self.places.remove(&node);
@@ -170,6 +186,8 @@ impl Flood {
     pub(super) fn waiting_for(&self, peer: NodeId) -> impl Iterator<Item = Output> + '_ {
         let from = self.sent_up_to.get(&peer).copied().unwrap_or(0);
         let waiting = self.waiting.range(from..).map(|(_, waiting)| waiting);
+        let is_to_leaf = self.leaves.contains(&peer);
+        let waiting = waiting.filter(move |waiting| !is_to_leaf || !waiting.is_leaf);
         let lacking = waiting.filter(move |waiting| !waiting.known_by.contains(&peer));
         lacking.map(move |waiting| Output::Send {
             to: peer,

@@ -6,12 +6,14 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `leaves` | what neighbours that nothing passes through are sent, and when |
 //! | `meeting` | what a new neighbour is sent |
 //! | `own` | when this node's record is made |
 //! | `stream_id` | ids of streams |
 //!
 //! *Sources.* docs/reference/protocol.md §5; docs/concepts/routing.md.
 
+pub(crate) mod leaves;
 pub(crate) mod meeting;
 mod own;
 pub(crate) mod stream_id;
@@ -34,6 +36,7 @@ use crate::facts::{Keys, Local};
 use crate::mail::flood::{Haste, LINKS_FEW};
 use crate::routing::cadence::{self, Urgency};
 use crate::routing::{Directory, News, Signed};
+use leaves::{Leaves, is_leaf};
 use meeting::Meetings;
 use own::OwnRecord;
 use stream_id::borrowed_stream;
@@ -51,6 +54,7 @@ pub(crate) struct Records {
     directory: Directory,
     own: OwnRecord,
     meetings: Meetings,
+    leaves: Leaves,
 }
 
 impl Records {
@@ -62,6 +66,7 @@ impl Records {
     /// Handles the loss of a link.
     pub(crate) fn handle_link_down(&mut self, peer: NodeId) {
         self.meetings.remove(peer);
+        self.leaves.remove(peer);
     }
 
     /// Handles a measurement of a link that the record does not show.
@@ -130,6 +135,7 @@ impl Records {
             .min(self.own.links_due())
             .min(measured.unwrap_or(Instant::NEVER))
             .min(self.meetings.poll_timeout())
+            .min(self.leaves.poll_timeout())
     }
 
     fn is_measured_due(&self, now: Instant) -> bool {
@@ -191,6 +197,7 @@ impl Records {
             of: (record.node, record.sequence),
             frame: frame(&signed),
             from: None,
+            is_leaf: false,
             pace: self.haste(&record, local).pace(),
         }));
         let news = self.directory.handle_record(record, signed, turn.now);
@@ -322,12 +329,21 @@ impl Records {
             of,
             frame: frame(&signed),
             from: Some(from),
+            is_leaf: is_leaf(&record) && self.is_leaf(of.0),
             pace: self.haste(&record, local).pace(),
         };
         let rank = self.relay_rank(of.0);
         let news = self.directory.handle_record(record, signed, turn.now);
         match news {
-            News::Changed | News::Refreshed => turn.push(Effect::Flood(flooding)),
+            News::Changed | News::Refreshed => {
+                if flooding.is_leaf {
+                    self.leaves.withhold(of.0, turn.now);
+                } else {
+                    self.leaves.handle_flooded(of.0);
+                }
+                self.handle_neighbour(turn, local, of.0);
+                turn.push(Effect::Flood(flooding));
+            }
             News::Old => turn.push(Effect::FloodKnown { of, to: from }),
             News::Full => {}
         }

@@ -11,6 +11,7 @@ mod drains;
 mod flood;
 mod grafts;
 mod hostile;
+mod leaves;
 mod links;
 mod meetings;
 mod producers;
