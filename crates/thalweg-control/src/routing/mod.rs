@@ -381,6 +381,12 @@ impl Directory {
             return walk_back(&previous, from, to);
         }
         let end = self.record(to)?;
+        // Where no link to the target is taken, as that of a sink which is silent, the search would visit
+        // the whole map to find that out.
+        let mut ends = end.neighbours.iter();
+        if !end.is_full() && !ends.any(|there| is_taken([there.node, to])) {
+            return None;
+        }
         let mut queue = VecDeque::from([from]);
         while let Some(node) = queue.pop_front() {
             // Search from the target first: it usually has few links, which avoids scanning a hub's
