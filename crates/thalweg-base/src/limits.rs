@@ -156,10 +156,11 @@ pub const MAILBOX_EXCESS_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
 /// ADUs beyond [`MAILBOX_ADUS_MAX`], likewise.
 pub const MAILBOX_EXCESS_ADUS_MAX: usize = KEEP_ADUS_MAX;
 
-/// Payload in all mailboxes of a node; above it, a mailbox with [`MAILBOX_SHARE_BYTES`] counts as full.
+/// Payload in all mailboxes of a node, each once however many hold it, and the entries for it; above it,
+/// a mailbox with [`MAILBOX_SHARE_BYTES`] counts as full.
 pub const MAILBOXES_BYTES_MAX: DataSize = DataSize::from_kib(256 << 10);
 
-/// Payload that a mailbox has room for, whatever the node's other mailboxes hold.
+/// Payload and entries that a mailbox has room for, whatever the node's other mailboxes hold.
 pub const MAILBOX_SHARE_BYTES: DataSize = DataSize::from_kib(1 << 10);
 
 /// Payload of ADUs without a deadline that wait for room behind the outbox of one link; more is dropped.
