@@ -112,8 +112,10 @@ pub(crate) struct Flooding {
     pub(crate) frame: Bytes,
     /// The neighbour that sent it.
     pub(crate) from: Option<NodeId>,
-    /// Whether its node is a leaf, and was: leaves are not flooded it.
+    /// Whether it says nothing that leaves need: they are not flooded it.
     pub(crate) is_leaf: bool,
+    /// The leaves that need it nevertheless.
+    pub(crate) also_to: Vec<NodeId>,
     /// How long it may wait for others, per link of this node.
     pub(crate) pace: Duration,
 }

@@ -70,7 +70,7 @@ pub(crate) struct Flood {
     places: BTreeMap<NodeId, u64>,
     /// The position up to which a neighbour has been sent records, if ahead of the last batch.
     sent_up_to: BTreeMap<NodeId, u64>,
-    /// The neighbours that are not flooded the records of leaves ([`crate::records::leaves`]).
+    /// The neighbours that are not flooded what they do not need ([`crate::records::leaves`]).
     leaves: BTreeSet<NodeId>,
     next: u64,
     /// When the last batch was sent.
@@ -85,8 +85,9 @@ struct Waiting {
     node: NodeId,
     sequence: u64,
     frame: Bytes,
-    /// Its node is a leaf.
+    /// It says nothing that leaves need, except these.
     is_leaf: bool,
+    also_to: Vec<NodeId>,
     /// The neighbours that sent it.
     known_by: Vec<NodeId>,
 }
@@ -111,9 +112,13 @@ impl Flood {
         self.due
     }
 
-    fn add(&mut self, waiting: Waiting) {
+    fn add(&mut self, mut waiting: Waiting) {
         let before = self.places.insert(waiting.node, self.next);
-        before.map(|place| self.waiting.remove(&place));
+        // Who was to be sent the one before needs this one.
+        if let Some(before) = before.and_then(|place| self.waiting.remove(&place)) {
+            waiting.is_leaf &= before.is_leaf;
+            waiting.also_to.extend(before.also_to);
+        }
         self.waiting.insert(self.next, waiting);
         self.next += 1;
     }
@@ -126,6 +131,7 @@ impl Flood {
             frame,
             from,
             is_leaf,
+            also_to,
             pace,
         } = flooding;
         self.add(Waiting {
@@ -133,6 +139,7 @@ impl Flood {
             sequence,
             frame,
             is_leaf,
+            also_to,
             known_by: from.into_iter().collect(),
         });
         let span = Duration::from_nanos(pace.as_nanos() * links as u64);
@@ -187,7 +194,10 @@ impl Flood {
         let from = self.sent_up_to.get(&peer).copied().unwrap_or(0);
         let waiting = self.waiting.range(from..).map(|(_, waiting)| waiting);
         let is_to_leaf = self.leaves.contains(&peer);
-        let waiting = waiting.filter(move |waiting| !is_to_leaf || !waiting.is_leaf);
+        let is_needed = move |waiting: &&Waiting| {
+            !is_to_leaf || !waiting.is_leaf || waiting.also_to.contains(&peer)
+        };
+        let waiting = waiting.filter(is_needed);
         let lacking = waiting.filter(move |waiting| !waiting.known_by.contains(&peer));
         lacking.map(move |waiting| Output::Send {
             to: peer,

@@ -33,6 +33,9 @@ use crate::facts::Local;
 /// Up to this many records (some 6 kB) are sent without a summary, which saves a round trip.
 pub(crate) const RECORDS_FEW: usize = 16;
 
+/// The size of a record of usual size: that of a leaf.
+const RECORD_BYTES: usize = 256;
+
 /// How long an answer is awaited.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(2);
 
@@ -123,13 +126,17 @@ impl Records {
         }
     }
 
-    /// Sends a neighbour the records of these nodes.
-    pub(super) fn send_of(&self, turn: &mut Turn<'_>, peer: NodeId, nodes: &[NodeId]) {
+    /// Sends a neighbour the records of these nodes; returns what they amount to, in records of usual
+    /// size.
+    pub(super) fn send_of(&self, turn: &mut Turn<'_>, peer: NodeId, nodes: &[NodeId]) -> usize {
         let kept = nodes.iter().filter_map(|node| self.directory.newest(*node));
+        let mut sent = 0;
         for (_, signed) in kept {
             let frame = frame(signed);
+            sent += frame.len().div_ceil(RECORD_BYTES);
             turn.output(Output::Send { to: peer, frame });
         }
+        sent
     }
 
     /// Sends all records to the neighbours that did not answer; to leaves not those of others.

@@ -193,11 +193,19 @@ impl Records {
             record: bytes,
             signature,
         };
+        let also_to = self.needing_own(&record);
+        let is_leaf = also_to.is_some();
+        if is_leaf {
+            self.leaves.withhold(record.node, turn.now);
+        } else {
+            self.leaves.handle_flooded(record.node);
+        }
         turn.push(Effect::Flood(Flooding {
             of: (record.node, record.sequence),
             frame: frame(&signed),
             from: None,
-            is_leaf: false,
+            is_leaf,
+            also_to: also_to.unwrap_or_default(),
             pace: self.haste(&record, local).pace(),
         }));
         let news = self.directory.handle_record(record, signed, turn.now);
@@ -330,6 +338,7 @@ impl Records {
             frame: frame(&signed),
             from: Some(from),
             is_leaf: is_leaf(&record) && self.is_leaf(of.0),
+            also_to: Vec::new(),
             pace: self.haste(&record, local).pace(),
         };
         let rank = self.relay_rank(of.0);

@@ -124,3 +124,31 @@ fn returning_leaf_is_sent_what_it_lacks() {
     fabric.pass(Duration::from_secs(6));
     assert_eq!(fabric.known(back), LEAVES + 1);
 }
+
+#[test]
+fn leaf_needs_hubs_record_for_its_own_link() {
+    let mut fabric = star();
+    fabric.pass(Duration::from_secs(6));
+    let new = NodeId([199; 32]);
+    fabric.start(new, Duration::from_secs(1_000));
+    let sequence = |fabric: &Fabric, node| {
+        let directory = fabric.node(node).controller.directory();
+        let hub = directory.record(HUB).expect("it is met");
+        (hub.sequence, hub.neighbour(new).is_some())
+    };
+    let old = leaf(3);
+    let before = sequence(&fabric, old);
+    fabric.link([new, HUB]);
+    fabric.pass(Duration::from_millis(40));
+    assert!(sequence(&fabric, new).1, "its link is on its map at once");
+    assert_eq!(sequence(&fabric, old), before, "others need it later");
+    fabric.pass(Duration::from_secs(2));
+    assert_eq!(sequence(&fabric, old), sequence(&fabric, HUB));
+    // A link that is lost to a publisher is known at once.
+    let stream = fabric.publish(new, publication(None, false));
+    fabric.subscribe(old);
+    assert_eq!(fabric.plan_path(new, stream).1, [new, HUB, old]);
+    fabric.cut([new, HUB]);
+    fabric.pass(HUB_PACE);
+    assert!(!sequence(&fabric, old).1);
+}
