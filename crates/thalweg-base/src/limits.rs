@@ -57,8 +57,9 @@ pub const PATH_NODES_MAX: usize = 32;
 /// known to the others from their own records.
 pub const NEIGHBOURS_MAX: usize = 256;
 
-/// Links that a node is designed for: a relay with this many receivers uses all of its cores.
-pub const LINKS_MAX: usize = 4 * NEIGHBOURS_MAX;
+/// Links that a node has at most; further dials are refused. A relay with 2,000 receivers in the clear
+/// has some left; over QUIC it uses all of its cores before.
+pub const LINKS_MAX: usize = 8 * NEIGHBOURS_MAX;
 
 /// Streams that a node announces.
 pub const STREAMS_PER_NODE_MAX: usize = 256;
@@ -182,10 +183,11 @@ pub const MAILBOX_EXCESS_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
 /// ADUs beyond [`MAILBOX_ADUS_MAX`], likewise.
 pub const MAILBOX_EXCESS_ADUS_MAX: usize = KEEP_ADUS_MAX;
 
-/// Payload in all mailboxes of a node; above it, a mailbox with [`MAILBOX_SHARE_BYTES`] counts as full.
+/// Payload in all mailboxes of a node, each once however many hold it, and the entries for it; above it,
+/// a mailbox with [`MAILBOX_SHARE_BYTES`] counts as full.
 pub const MAILBOXES_BYTES_MAX: DataSize = DataSize::from_kib(256 << 10);
 
-/// Payload that a mailbox has room for, whatever the node's other mailboxes hold.
+/// Payload and entries that a mailbox has room for, whatever the node's other mailboxes hold.
 pub const MAILBOX_SHARE_BYTES: DataSize = DataSize::from_kib(1 << 10);
 
 /// Payload of ADUs without a deadline that wait for room behind the outbox of one link; more is dropped.

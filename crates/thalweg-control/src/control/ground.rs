@@ -91,7 +91,7 @@ impl Ground {
         self.links.handle_up(peer, (rate, sample), turn.now);
         self.membership.send_all(turn, peer);
         let (records, local) = self.records();
-        records.send_directory(turn, peer);
+        records.send_directory(turn, &local, peer);
         records.announce_links(turn, &local);
     }
 

@@ -246,6 +246,8 @@ impl Controller {
         self.handle_health(now, keys);
         self.learn(now, |ground, turn| ground.records().0.handle_meetings(turn));
         self.carry_out(now, keys);
+        self.learn(now, |ground, turn| ground.records().0.handle_leaves(turn));
+        self.carry_out(now, keys);
         self.mail.handle_timeout(&self.ground.links, now);
         self.learn(now, |ground, turn| ground.handle_refresh(turn));
         self.carry_out(now, keys);
@@ -337,6 +339,7 @@ impl Controller {
     /// Handles the loss of a link.
     pub fn handle_link_down(&mut self, peer: NodeId, now: Instant, keys: &mut dyn Keys) {
         self.owners.handle_answer(peer, now);
+        self.mail.handle_unlinked(peer);
         if self.learn(now, |ground, turn| ground.handle_link_down(turn, peer)) {
             self.settle(now, keys);
         }

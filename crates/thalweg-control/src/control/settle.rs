@@ -69,6 +69,7 @@ impl Controller {
                 }
                 Effect::Flood(flooding) => self.mail.flood(flooding, links, now),
                 Effect::FloodKnown { of, to } => self.mail.handle_known(of, to),
+                Effect::Leaf(peer, is_leaf) => self.mail.handle_leaf(peer, is_leaf),
                 Effect::Note(note) => self.mail.push(Output::Note(note)),
                 Effect::Output(output) => self.mail.push(output),
                 Effect::Changed => self.is_changed = true,

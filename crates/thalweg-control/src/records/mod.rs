@@ -7,6 +7,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `descriptions` | what streams carry |
+//! | `leaves` | what neighbours that nothing passes through are sent, and when |
 //! | `meeting` | what a new neighbour is sent |
 //! | `own` | when this node's record is made |
 //! | `stream_id` | ids of streams |
@@ -14,6 +15,7 @@
 //! *Sources.* docs/reference/protocol.md §5; docs/concepts/routing.md.
 
 mod descriptions;
+pub(crate) mod leaves;
 pub(crate) mod meeting;
 mod own;
 pub(crate) mod stream_id;
@@ -38,6 +40,7 @@ use crate::mail::flood::{Haste, LINKS_FEW};
 use crate::routing::cadence::{self, Urgency};
 use crate::routing::{Directory, News, Signed};
 use descriptions::Descriptions;
+use leaves::{Leaves, is_leaf};
 use meeting::Meetings;
 use own::OwnRecord;
 use stream_id::borrowed_stream;
@@ -56,6 +59,7 @@ pub(crate) struct Records {
     own: OwnRecord,
     meetings: Meetings,
     descriptions: Descriptions,
+    leaves: Leaves,
 }
 
 impl Records {
@@ -67,6 +71,7 @@ impl Records {
     /// Handles the loss of a link.
     pub(crate) fn handle_link_down(&mut self, peer: NodeId) {
         self.meetings.remove(peer);
+        self.leaves.remove(peer);
     }
 
     /// Handles a measurement of a link that the record does not show.
@@ -136,6 +141,7 @@ impl Records {
             .min(self.own.links_due())
             .min(measured.unwrap_or(Instant::NEVER))
             .min(self.meetings.poll_timeout())
+            .min(self.leaves.poll_timeout())
     }
 
     fn is_measured_due(&self, now: Instant) -> bool {
@@ -193,10 +199,19 @@ impl Records {
             record: bytes,
             signature,
         };
+        let also_to = self.needing_own(&record);
+        let is_leaf = also_to.is_some();
+        if is_leaf {
+            self.leaves.withhold(record.node, turn.now);
+        } else {
+            self.leaves.handle_flooded(record.node);
+        }
         turn.push(Effect::Flood(Flooding {
             of: (record.node, record.sequence),
             frame: frame(&signed),
             from: None,
+            is_leaf,
+            also_to: also_to.unwrap_or_default(),
             pace: self.haste(&record, local).pace(),
         }));
         let news = self.take(record, signed, turn.now);
@@ -340,12 +355,22 @@ impl Records {
             of,
             frame: frame(&signed),
             from: Some(from),
+            is_leaf: is_leaf(&record) && self.is_leaf(of.0),
+            also_to: Vec::new(),
             pace: self.haste(&record, local).pace(),
         };
         let rank = self.relay_rank(of.0);
         let news = self.take(record, signed, turn.now);
         match news {
-            News::Changed | News::Refreshed => turn.push(Effect::Flood(flooding)),
+            News::Changed | News::Refreshed => {
+                if flooding.is_leaf {
+                    self.leaves.withhold(of.0, turn.now);
+                } else {
+                    self.leaves.handle_flooded(of.0);
+                }
+                self.handle_neighbour(turn, local, of.0);
+                turn.push(Effect::Flood(flooding));
+            }
             News::Old => turn.push(Effect::FloodKnown { of, to: from }),
             News::Full => {}
         }

@@ -278,15 +278,21 @@ impl Directory {
             .is_some_and(|known| known.signed == *signed)
     }
 
-    /// Returns all signed records, those off the map included, for a new neighbour.
+    /// Returns all signed records, those off the map included.
     pub fn signed(&self) -> impl Iterator<Item = &Signed> {
-        self.known.values().map(|known| &known.signed)
+        self.kept().map(|(_, signed)| signed)
     }
 
-    /// Returns the key and sequence number of every record.
-    pub fn sequences(&self) -> impl Iterator<Item = (NodeId, u64)> {
-        let known = self.known.iter();
-        known.map(|(node, known)| (*node, known.record.sequence))
+    /// Returns every record with its signature, those off the map included, ordered by key.
+    pub fn kept(&self) -> impl Iterator<Item = (&Record, &Signed)> {
+        let known = self.known.values();
+        known.map(|known| (&known.record, &known.signed))
+    }
+
+    /// Returns the record of a node with its signature, also if it is off the map.
+    pub fn newest(&self, node: NodeId) -> Option<(&Record, &Signed)> {
+        let known = self.known.get(&node);
+        known.map(|known| (&known.record, &known.signed))
     }
 
     /// Returns the signed records with this key prefix, and their sequence numbers.
@@ -388,6 +394,12 @@ impl Directory {
             return walk_back(&previous, from, to);
         }
         let end = self.record(to)?;
+        // Where no link to the target is taken, as that of a sink which is silent, the search would visit
+        // the whole map to find that out.
+        let mut ends = end.neighbours.iter();
+        if !end.is_full() && !ends.any(|there| is_taken([there.node, to])) {
+            return None;
+        }
         let mut queue = VecDeque::from([from]);
         while let Some(node) = queue.pop_front() {
             // Search from the target first: it usually has few links, which avoids scanning a hub's

@@ -188,7 +188,7 @@ impl Control {
             Input::Hearing { peer, hearing } => {
                 // Current counts decide which ADUs have arrived at a peer that no longer answers.
                 if hearing != Hearing::Doubtful {
-                    self.counts.sync_all(mind);
+                    self.counts.sync_to(peer, mind);
                 }
                 mind.drive(|controller, now, keys| {
                     controller.handle_hearing(peer, hearing, now, keys);

@@ -67,6 +67,7 @@ impl Reporter<'_> {
             routes: self.route_statuses(),
             fabric: self.controller().roll().fabric(),
             refused_connections: self.membership.refusals(),
+            refused_dials: self.membership.refused_dials(),
             refused_messages: self.refusals.status(),
             unroutable_adus: self.forwarder.ledger.unknown(),
             lag_ms: self.forwarder.lag().as_millis_f64(),

@@ -41,6 +41,8 @@ pub struct Status {
     pub fabric: Option<NodeId>,
     /// Connections refused because the peer's key is not admitted.
     pub refused_connections: u64,
+    /// Dials refused for lack of room: for a handshake, or for another link.
+    pub refused_dials: u64,
     /// Refused messages of other nodes, by kind.
     pub refused_messages: Vec<RefusedStatus>,
     /// ADUs that arrived under no plan installed here.

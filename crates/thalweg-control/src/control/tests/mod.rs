@@ -12,6 +12,7 @@ mod drains;
 mod flood;
 mod grafts;
 mod hostile;
+mod leaves;
 mod links;
 mod meetings;
 mod producers;

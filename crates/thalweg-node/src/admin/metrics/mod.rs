@@ -26,6 +26,13 @@ pub(super) fn render(status: &Status) -> String {
         status.refused_connections as f64,
     );
     page.family(
+        "thalweg_dials_refused_total",
+        "counter",
+        "dials refused for lack of room",
+    );
+    let dials = status.refused_dials as f64;
+    page.sample("thalweg_dials_refused_total", &[], dials);
+    page.family(
         "thalweg_messages_refused_total",
         "counter",
         "refused messages of other nodes, by kind",
