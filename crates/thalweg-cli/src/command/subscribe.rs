@@ -7,18 +7,18 @@
 
 use std::fmt::Write as _;
 
-use bytes::Bytes;
 use clap::Args;
 use serde_json::{Value, json};
 use thalweg_base::adu::{Adu, Header};
 use thalweg_base::description::Description;
 use thalweg_base::id::{Sequence, StreamId, StreamName};
-use thalweg_io::format::{Fault, Faults, Format, Joiner};
+use thalweg_io::format::Format;
 use thalweg_io::url::{End, Sink};
-use thalweg_media::ts::{Subscriber as Remux, Withheld};
+use thalweg_media::ts::Withheld;
 use thalweg_node::local::{Client, LocalError, LocalSubscriber};
 use thalweg_node::{SubscribeOptions, SubscriberEvent};
 
+use crate::ends::writer::{Writer, format};
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::lasting::{self, Backoff, Lasting};
 use crate::progress::Progress;
@@ -66,55 +66,17 @@ pub struct Arguments {
     socket: Socket,
 }
 
-/// How what is received is written.
-enum Writer {
-    /// As a transport stream.
-    Ts(Remux),
-    /// As messages.
-    Messages(Box<dyn Joiner>, Faults),
-}
-
-impl Writer {
-    fn new(format: Format) -> Self {
-        match format {
-            Format::Ts => Self::Ts(Remux::new()),
-            _ => Self::Messages(format.joiner(), Faults::default()),
-        }
-    }
-
-    /// Returns the units of a transport stream that were not written, by cause.
-    fn withheld(&self) -> Option<Withheld> {
-        match self {
-            Self::Ts(remux) => Some(remux.withheld()),
-            Self::Messages(..) => None,
-        }
-    }
-
-    /// Returns the bytes of a payload, or a sentence about one that cannot be written; empty if an equal
-    /// sentence was told before.
-    fn join(&mut self, payload: &Bytes) -> Result<Bytes, String> {
-        match self {
-            Self::Ts(remux) => remux.handle_payload(payload).map_err(|error| {
-                tracing::debug!(%error, "an ADU is not a media unit");
-                String::new()
-            }),
-            Self::Messages(joiner, faults) => {
-                let told = |fault: Fault| faults.handle(&fault).unwrap_or_default();
-                joiner.join(payload).map_err(told)
-            }
-        }
-    }
-}
-
 /// Returns the writer; at the first ADU, the one that its stream's encoding asks for.
 fn writer_for<'a>(
     writer: &'a mut Option<Writer>,
     arguments: &Arguments,
     described: Option<&Description>,
 ) -> Result<&'a mut Writer, Failure> {
-    let made = match writer.take() {
-        Some(writer) => writer,
-        None => Writer::new(format(arguments, described)?),
+    let made = if let Some(writer) = writer.take() {
+        writer
+    } else {
+        let (stream, to) = (&arguments.name, &arguments.to);
+        Writer::new(format(stream, to, described).or_code(Code::BadInput)?)
     };
     Ok(writer.insert(made))
 }
@@ -162,25 +124,6 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     format.map_or(Ok(()), |format| {
         arguments.to.check(format).or_code(Code::BadInput)
     })
-}
-
-/// Returns how a stream is written: as the user says, else as its encoding is.
-fn format(arguments: &Arguments, described: Option<&Description>) -> Result<Format, Failure> {
-    let encoding = described.map_or("", |described| &described.encoding);
-    let usual = if encoding.is_empty() {
-        Some(Format::Ts)
-    } else {
-        Format::of_encoding(encoding, matches!(arguments.to, End::Datagrams { .. }))
-    };
-    let Some(format) = arguments.format.or(usual) else {
-        let sentence = format!(
-            "`{}` carries {encoding}: say how its messages are written, such as --format length",
-            arguments.name
-        );
-        return fail(Code::BadInput, sentence);
-    };
-    arguments.to.check(format).or_code(Code::BadInput)?;
-    Ok(format)
 }
 
 /// Receives until the stream ends or a request to stop.
@@ -336,16 +279,12 @@ async fn receive(
 
 async fn write(
     sink: &mut Sink,
-    writer: &Writer,
+    writer: &mut Writer,
     totals: &mut Totals,
     header: &Header,
     bytes: &[u8],
 ) -> Result<(), Failure> {
-    match writer {
-        Writer::Ts(_) if bytes.is_empty() => return Ok(()),
-        Writer::Ts(_) => sink.write(bytes, header.media_time.as_90khz()).await?,
-        Writer::Messages(..) => sink.write_message(bytes).await?,
-    }
+    writer.write(sink, header, bytes).await?;
     totals.written += bytes.len() as u64;
     Ok(())
 }

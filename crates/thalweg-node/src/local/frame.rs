@@ -15,6 +15,7 @@ use thalweg_base::wire::adu;
 use thalweg_planner::model::Layer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::board::EndKind;
 use crate::input::TraceEvent;
 
 const KIND_MESSAGE: u8 = 0;
@@ -67,6 +68,12 @@ pub(super) enum Message {
     Invite(TicketRequest),
     /// Client: revoke a node, given by name or key.
     Revoke { node: String },
+    /// Client: start or stop an input or output.
+    Switch {
+        kind: EndKind,
+        name: StreamName,
+        runs: bool,
+    },
     /// Client: list the paths between two nodes, given by name or key.
     Route {
         from: String,

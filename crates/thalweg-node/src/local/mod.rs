@@ -21,6 +21,7 @@
 
 mod client;
 mod frame;
+mod request;
 mod server;
 mod ticket;
 

@@ -16,7 +16,6 @@ use thalweg_node::status::LedgerStatus;
 use thalweg_node::{
     Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
-use thalweg_planner::model::Layer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

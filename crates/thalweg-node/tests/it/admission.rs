@@ -16,7 +16,6 @@ use thalweg_net::Reach;
 use thalweg_node::config::{Config, Owner, Peer};
 use thalweg_node::fabric::{JoinError, Joined, join, ticket};
 use thalweg_node::{InviteRequest, Publication, SubscribeOptions, SubscriberEvent};
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;

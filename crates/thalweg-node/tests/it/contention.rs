@@ -11,7 +11,6 @@ use thalweg_base::units::Bitrate;
 use thalweg_net::{Impairment, Reach, Shaper, ShaperOptions};
 use thalweg_node::status::{Status, TrafficStatus};
 use thalweg_node::{Outgoing, Publication, Publisher, SubscribeOptions};
-use thalweg_planner::model::Layer;
 
 use crate::fabric::{self, PATIENCE, Running, start_with, trusted};
 

@@ -21,7 +21,6 @@ use thalweg_node::status::LedgerStatus;
 use thalweg_node::{
     Config, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 
 use crate::fabric::{self, PATIENCE, Running, start_with, trusted};

@@ -12,7 +12,6 @@ use thalweg_node::config::{Config, Peer};
 use thalweg_node::{
     Handle, Node, Outgoing, Publication, Publisher, Report, SubscribeOptions, Subscriber,
 };
-use thalweg_planner::model::Layer;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

@@ -22,7 +22,6 @@ use thalweg_base::units::Bitrate;
 use thalweg_node::local::{Client, LocalPublisher, LocalSubscriber};
 use thalweg_node::transfer::{self, Event, Inbox, ReceiveOptions, SendOptions};
 use thalweg_node::{Publication, SubscribeOptions, SubscriberEvent};
-use thalweg_planner::model::Layer;
 use thalweg_transfer::manifest::Mode;
 use thalweg_transfer::message::State;
 use thalweg_transfer::tree::whole_hash;

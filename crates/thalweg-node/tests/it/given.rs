@@ -5,7 +5,6 @@ use thalweg_base::units::Bitrate;
 use thalweg_control::control;
 use thalweg_control::session::Part;
 use thalweg_node::{Publication, PublishError, SubscribeOptions, SubscriberEvent};
-use thalweg_planner::model::Layer;
 
 use crate::fabric::{self, PATIENCE, Running};
 

@@ -13,7 +13,6 @@ use thalweg_node::local::{Client, LocalError, LocalPublisher};
 use thalweg_node::{
     Node, NodeError, Outgoing, Publication, SubscribeOptions, Subscriber, SubscriberEvent,
 };
-use thalweg_planner::model::Layer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 

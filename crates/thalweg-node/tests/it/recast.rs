@@ -13,7 +13,6 @@ use thalweg_base::units::Bitrate;
 use thalweg_node::{
     Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 
 use crate::fabric::{self, Known, PATIENCE, Running, start, trusted};

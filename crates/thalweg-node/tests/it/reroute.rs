@@ -6,7 +6,6 @@ use thalweg_base::needs::Needs;
 use thalweg_base::time::Duration;
 use thalweg_base::units::Bitrate;
 use thalweg_node::{Outgoing, Publication, Publisher, SubscribeOptions, SubscriberEvent};
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 
 use crate::fabric::{self, PATIENCE, Running, trusted};

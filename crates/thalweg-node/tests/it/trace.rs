@@ -11,7 +11,6 @@ use thalweg_node::{
     Handle, HopCost, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber,
     SubscriberEvent, TraceError, TraceEvent, TracedAdu, Tracer,
 };
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 
 use crate::fabric::{self, Known, PATIENCE, Running, trusted};
