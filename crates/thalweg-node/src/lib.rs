@@ -13,6 +13,8 @@
 //! | `forward` | the data path: `thalweg_dataplane::route` with links, mailboxes, counters |
 //! | [`fabric`] | the node's state of its fabric, tickets as text, joining |
 //! | `envelope` | stream keys, sealed for one node |
+//! | `board` | what inputs and outputs do, and requests to start and stop them |
+//! | [`ends`] | inputs and outputs: what a program registers, and their supervision |
 //! | [`handle`] | publish and subscribe, in this process |
 //! | [`local`] | the same over a Unix socket |
 //! | [`transfer`] | files, sent and received over the local socket |
@@ -24,9 +26,11 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod board;
 pub mod config;
 mod continuity;
 mod control;
+pub mod ends;
 mod envelope;
 mod error;
 pub mod fabric;

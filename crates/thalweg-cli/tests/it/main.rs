@@ -7,6 +7,7 @@
 mod admission;
 mod code;
 mod demo;
+mod ends;
 mod fabric;
 mod files;
 mod inbox;

@@ -124,7 +124,7 @@ impl Records {
             let frame = frame(signed);
             turn.output(Output::Send { to: peer, frame });
         }
-        let nodes = self.directory.sequences().map(|(node, _)| node);
+        let nodes = self.directory.kept().map(|(record, _)| record.node);
         self.send_descriptions(turn, peer, nodes);
     }
 

@@ -65,6 +65,8 @@ impl Reporter<'_> {
             ended: self.ended_statuses(),
             plans: self.plan_statuses(),
             routes: self.route_statuses(),
+            // The board has them; `Handle::status` adds them.
+            ends: Vec::new(),
             fabric: self.controller().roll().fabric(),
             refused_connections: self.membership.refusals(),
             refused_dials: self.membership.refused_dials(),

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::frame::{self, Expected, Frame, Message, PublishRequest, TicketRequest};
+use crate::board::EndKind;
 use crate::handle::{Outgoing, Publication, Selection, SubscribeOptions, SubscriberEvent};
 use crate::input::{InviteRequest, TraceEvent};
 
@@ -179,6 +180,20 @@ impl Client {
     pub async fn revoke(mut self, node: &str) -> Result<String, LocalError> {
         let node = node.to_string();
         frame::write_message(&mut self.write, &Message::Revoke { node }).await?;
+        match self.answer().await? {
+            Frame::Message(Message::Notice { text }) => Ok(text),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Starts or stops an input or output of the node; returns the result as a sentence.
+    pub async fn set_end(
+        mut self,
+        kind: EndKind,
+        name: StreamName,
+        runs: bool,
+    ) -> Result<String, LocalError> {
+        frame::write_message(&mut self.write, &Message::Switch { kind, name, runs }).await?;
         match self.answer().await? {
             Frame::Message(Message::Notice { text }) => Ok(text),
             other => Err(unexpected(&other)),

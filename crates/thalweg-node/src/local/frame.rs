@@ -15,6 +15,7 @@ use thalweg_base::wire::adu;
 use thalweg_planner::model::Layer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::board::EndKind;
 use crate::handle::Selection;
 use crate::input::TraceEvent;
 
@@ -68,6 +69,12 @@ pub(super) enum Message {
     Invite(TicketRequest),
     /// Client: revoke a node, given by name or key.
     Revoke { node: String },
+    /// Client: start or stop an input or output.
+    Switch {
+        kind: EndKind,
+        name: StreamName,
+        runs: bool,
+    },
     /// Client: list the paths between two nodes, given by name or key.
     Route {
         from: String,

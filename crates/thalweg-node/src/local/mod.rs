@@ -22,6 +22,7 @@
 
 mod client;
 mod frame;
+mod request;
 mod server;
 mod ticket;
 

@@ -37,6 +37,8 @@ pub struct Status {
     pub plans: Vec<PlanStatus>,
     /// The parts of plans that run here.
     pub routes: Vec<RouteStatus>,
+    /// The inputs and outputs that run here.
+    pub ends: Vec<EndStatus>,
     /// The owner of the fabric, if it has one.
     pub fabric: Option<NodeId>,
     /// Connections refused because the peer's key is not admitted.
@@ -211,6 +213,33 @@ pub struct StreamStatus {
     pub ledger: Option<LedgerStatus>,
     /// What it waits for, if it does: shown at its publisher, or on the subscriber's node.
     pub stalled: Option<StallStatus>,
+}
+
+/// An input or output of this node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EndStatus {
+    /// `ingest` or `egress`.
+    pub kind: &'static str,
+    /// Its name in the configuration.
+    pub name: StreamName,
+    /// Its stream.
+    pub stream: StreamName,
+    /// Where it comes from, or goes.
+    pub url: String,
+    /// `starting`, `running`, `retrying`, `ended` or `stopped`.
+    pub state: &'static str,
+    /// For how long.
+    pub seconds: f64,
+    /// Why it failed, or what it waits for, as a sentence.
+    pub reason: Option<String>,
+    /// When it is started again.
+    pub retry_in_seconds: Option<f64>,
+    /// How often it has failed.
+    pub restarts: u64,
+    /// Messages that have passed.
+    pub adus: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// What a stream carries, in its source's words.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use thalweg_base::needs::Needs;
 use thalweg_base::units::Bitrate;
 use thalweg_node::{Publication, SubscribeOptions, SubscriberEvent};
 use thalweg_planner::model::Layer;

@@ -110,6 +110,11 @@ fn describe(status: &Value, colour: Colour) -> String {
     text.push_str(&or_none(&links(status), colour));
     let _ = writeln!(text, "\n{}", head("streams"));
     text.push_str(&or_none(&streams(status), colour));
+    let ends = ends(status);
+    if ends.len() > 1 {
+        let _ = writeln!(text, "\n{}", head("inputs and outputs"));
+        text.push_str(&table::lay_out(&ends, colour));
+    }
     let trouble = trouble::describe(status);
     if !trouble.is_empty() {
         let _ = write!(text, "\n{}\n{trouble}", head("trouble"));
@@ -241,6 +246,31 @@ fn streams(status: &Value) -> Vec<[String; 10]> {
             stream["counts"]["delivered"].to_string(),
             dropped(&stream["counts"]["dropped"]),
             labels(stream),
+        ]);
+    }
+    rows
+}
+
+fn ends(status: &Value) -> Vec<[String; 9]> {
+    let titles = [
+        "name", "kind", "stream", "at", "state", "messages", "bytes", "restarts", "reason",
+    ];
+    let mut rows = vec![titles.map(String::from)];
+    for end in list(&status["ends"]) {
+        let state = match end["retry_in_seconds"].as_f64() {
+            Some(seconds) => format!("again in {seconds:.0} s"),
+            None => word(&end["state"]),
+        };
+        rows.push([
+            word(&end["name"]),
+            word(&end["kind"]),
+            word(&end["stream"]),
+            word(&end["url"]),
+            state,
+            end["adus"].to_string(),
+            end["bytes"].to_string(),
+            end["restarts"].to_string(),
+            word(&end["reason"]),
         ]);
     }
     rows

@@ -7,13 +7,14 @@ use bytes::Bytes;
 use thalweg_base::adu::{Adu, Header};
 use thalweg_base::description::Description;
 use thalweg_base::id::{Sequence, StreamId, StreamName};
-use thalweg_io::format::{Fault, Faults, Format, Joiner};
+use thalweg_io::format::Format;
 use thalweg_io::url::{End, Sink};
-use thalweg_media::ts::{Subscriber as Remux, Withheld};
+use thalweg_media::ts::Withheld;
 use thalweg_node::SubscriberEvent;
 use thalweg_node::local::{LocalError, LocalSubscriber};
 
-use crate::exit::{Code, Failure, OrCode as _, fail};
+use crate::ends::writer::{Writer, format as usual_format};
+use crate::exit::{Code, Failure, OrCode as _};
 use crate::lasting;
 use crate::progress::{Counts, Progress};
 
@@ -50,14 +51,6 @@ struct Output {
     writer: Writer,
     /// The file, if it is one in a folder.
     path: Option<PathBuf>,
-}
-
-/// How what is received is written.
-enum Writer {
-    /// As a transport stream.
-    Ts(Remux),
-    /// As messages.
-    Messages(Box<dyn Joiner>, Faults),
 }
 
 /// Why the subscription stopped before the end of the stream.
@@ -101,11 +94,8 @@ impl Received {
 
     /// Returns the units of a transport stream that were not written, by cause; `None` for messages.
     pub(super) fn withheld(&self) -> Option<Withheld> {
-        match self.output.as_ref().map(|output| &output.writer) {
-            Some(Writer::Ts(remux)) => Some(remux.withheld()),
-            Some(Writer::Messages(..)) => None,
-            None => Some(Withheld::default()),
-        }
+        let writer = self.output.as_ref().map(|output| &output.writer);
+        writer.map_or(Some(Withheld::default()), Writer::withheld)
     }
 
     /// Returns the file in a folder, once it is there.
@@ -202,12 +192,8 @@ impl Received {
                 return Ok(());
             }
         };
-        let sink = &mut output.sink;
-        match &output.writer {
-            Writer::Ts(_) if bytes.is_empty() => return Ok(()),
-            Writer::Ts(_) => sink.write(&bytes, header.media_time.as_90khz()).await?,
-            Writer::Messages(..) => sink.write_message(&bytes).await?,
-        }
+        let Output { sink, writer, .. } = output;
+        writer.write(sink, header, &bytes).await?;
         self.written += bytes.len() as u64;
         Ok(())
     }
@@ -220,10 +206,9 @@ impl Output {
         format: Option<Format>,
         described: Option<&Description>,
     ) -> Result<Self, Failure> {
-        let encoding = described.map_or("", |described| &described.encoding);
         match target {
             Target::Open(name, end, sink) => {
-                let format = choose(format, encoding, (name, end))?;
+                let format = choose(format, described, (name, end))?;
                 let sink = match sink.take() {
                     Some(sink) => sink,
                     None => Sink::open(end).await?,
@@ -235,7 +220,8 @@ impl Output {
                 })
             }
             Target::Folder(folder, name) => {
-                let format = choose(format, encoding, (name, &End::File(folder.clone())))?;
+                let format = choose(format, described, (name, &End::File(folder.clone())))?;
+                let encoding = described.map_or("", |described| &described.encoding);
                 let path = new_file(folder, name, format.extension(encoding))?;
                 let sink = Sink::open(&End::File(path.clone())).await?;
                 Ok(Self {
@@ -251,22 +237,13 @@ impl Output {
 /// Returns how a stream is written: as the user says, else as its encoding is.
 fn choose(
     format: Option<Format>,
-    encoding: &str,
+    described: Option<&Description>,
     (name, end): (&StreamName, &End),
 ) -> Result<Format, Failure> {
-    let usual = if encoding.is_empty() {
-        Some(Format::Ts)
-    } else {
-        Format::of_encoding(encoding, matches!(end, End::Datagrams { .. }))
-    };
-    let Some(format) = format.or(usual) else {
-        let sentence = format!(
-            "`{name}` carries {encoding}: say how its messages are written, such as --format length"
-        );
-        return fail(Code::BadInput, sentence);
-    };
-    end.check(format).or_code(Code::BadInput)?;
-    Ok(format)
+    match format {
+        Some(format) => Ok(format),
+        None => usual_format(name, end, described).or_code(Code::BadInput),
+    }
 }
 
 /// Returns the path of a new file, so that what an earlier run has written stays, and makes its folders.
@@ -282,28 +259,4 @@ fn new_file(folder: &Path, name: &StreamName, extension: &str) -> Result<PathBuf
         made.with_context(|| format!("cannot make {}", parent.display()))?;
     }
     Ok(path)
-}
-
-impl Writer {
-    fn new(format: Format) -> Self {
-        match format {
-            Format::Ts => Self::Ts(Remux::new()),
-            _ => Self::Messages(format.joiner(), Faults::default()),
-        }
-    }
-
-    /// Returns the bytes of a payload, or a sentence about one that cannot be written; empty if an equal
-    /// sentence was given before.
-    fn join(&mut self, payload: &Bytes) -> Result<Bytes, String> {
-        match self {
-            Self::Ts(remux) => remux.handle_payload(payload).map_err(|error| {
-                tracing::debug!(%error, "an ADU is not a media unit");
-                String::new()
-            }),
-            Self::Messages(joiner, faults) => {
-                let first = |fault: Fault| faults.handle(&fault).unwrap_or_default();
-                joiner.join(payload).map_err(first)
-            }
-        }
-    }
 }

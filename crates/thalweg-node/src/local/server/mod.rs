@@ -26,21 +26,17 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::frame::{self, Expected, Frame, Message, PublishRequest};
-use super::ticket::invite;
+use super::request;
 use crate::error::NodeError;
 use crate::handle::{
     FINISH_MAX, Handle, Outgoing, Publication, PublishError, PublishSummary, Publisher,
     SubscribeOptions,
 };
-use crate::input::RouteError;
 use crate::waiting::{REVOKE_GRACE, WaitingPlace, WaitingRoom};
 
 /// How long to accept nothing after a failed accept; and how often to check for the exit of a
 /// program that has written more than was read.
 const PAUSE: StdDuration = StdDuration::from_millis(100);
-
-/// The refusal once the node's control task is gone.
-const STOPPED: &str = "the node has stopped";
 
 /// How often a publisher gets the count of settled ADUs.
 const SETTLED_EVERY: StdDuration = StdDuration::from_millis(100);
@@ -239,53 +235,18 @@ async fn answer(
             let options = SubscribeOptions { name, in_sequence };
             outward::subscribe(read, write, &handle, options, stopping).await
         }
-        Some(Frame::Message(Message::Status)) => {
-            let answer = match handle.status().await {
-                Some(status) => Message::Report {
-                    status: serde_json::to_value(status)?,
-                },
-                None => refusal(false, STOPPED.into()),
-            };
-            reply(write, &answer).await
-        }
-        Some(Frame::Message(Message::Invite(request))) => {
-            let answer = match invite(&handle, request).await {
-                Ok(ticket) => Message::Ticket { ticket },
-                Err(reason) => Message::Refused { reason },
-            };
-            reply(write, &answer).await
-        }
-        Some(Frame::Message(Message::Route { from, to, stream })) => {
-            let answer = match handle.route(&from, &to, stream).await {
-                Ok(paths) => Message::Paths {
-                    paths: serde_json::to_value(paths)?,
-                },
-                Err(error) => {
-                    let is_unknown =
-                        matches!(&error, RouteError::Name(error) if error.is_unknown());
-                    refusal(is_unknown, error.to_string())
-                }
-            };
-            reply(write, &answer).await
-        }
         Some(Frame::Message(Message::Trace { name, every_ms })) => {
             let every = Duration::from_millis(every_ms);
             outward::trace(read, write, &handle, (name, every), stopping).await
         }
-        Some(Frame::Message(Message::Revoke { node })) => {
-            let answer = match handle.revoke(&node).await {
-                Ok(text) => Message::Notice { text },
-                Err(error) => refusal(error.is_unknown(), error.to_string()),
-            };
-            reply(write, &answer).await
-        }
         Some(Frame::Message(Message::Watch(selection))) => {
             outward::watch(read, write, &handle, selection, stopping).await
         }
-        Some(_) => {
-            let reason =
-                "the first frame is neither publish, subscribe, status, invite, revoke, route, trace nor watch"
-                    .to_string();
+        Some(Frame::Message(request)) => {
+            reply(write, &request::answer(request, &handle).await?).await
+        }
+        Some(Frame::Adu(_)) => {
+            let reason = "an ADU came before a publish request".to_string();
             reply(write, &Message::Refused { reason }).await
         }
     }
@@ -294,15 +255,6 @@ async fn answer(
 /// Writes an answer; a program that does not read it in time is disconnected.
 async fn reply(write: &mut Out, answer: &Message) -> io::Result<()> {
     tokio::time::timeout(ANSWER_MAX, frame::write_message(write, answer)).await?
-}
-
-/// Returns a refusal.
-const fn refusal(is_unknown: bool, reason: String) -> Message {
-    if is_unknown {
-        Message::Unknown { reason }
-    } else {
-        Message::Refused { reason }
-    }
 }
 
 /// How a program's stream of ADUs came to its end.

@@ -6,10 +6,11 @@ use thalweg_base::id::StreamName;
 use thalweg_base::time::Duration;
 use tokio::sync::watch;
 
-use super::{In, Out, STOPPED, frame, refusal, wait_stopped};
+use super::{In, Out, frame, wait_stopped};
 use crate::handle::{Handle, Selection, SubscribeOptions, SubscriberEvent};
 use crate::input::TraceError;
 use crate::local::frame::{Expected, Message};
+use crate::local::request::{STOPPED, refusal};
 
 pub(super) async fn subscribe(
     read: &mut In,
