@@ -34,6 +34,7 @@ Examples:
   thalweg subscribe farm/log --to log.jsonl
   thalweg subscribe survey/radar --to udp://127.0.0.1:6001
   thalweg subscribe arm/pose --format length --to pose.bin
+  thalweg subscribe yard/cam --to rtp://127.0.0.1:5006    # H.264 in RTP, as it was published
 
 It waits while the stream is not published, after its producer died, and while the node is gone\n(not with --no-reconnect). Ctrl-C ends it; the output ends with a whole packet.";
 
@@ -50,8 +51,8 @@ pub struct Arguments {
     #[arg(long, value_name = "TARGET")]
     to: End,
 
-    /// How messages are written: ts, lines, length, packets, fixed:N or nmea [default: by the stream's
-    /// encoding, which `thalweg ls` shows; ts if it has none].
+    /// How messages are written: ts, lines, length, packets, fixed:N, nmea or rtp:CODEC [default: by the
+    /// stream's encoding, which `thalweg ls` shows; ts if it has none].
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
 
@@ -76,7 +77,7 @@ fn writer_for<'a>(
         writer
     } else {
         let (stream, to) = (&arguments.name, &arguments.to);
-        Writer::new(format(stream, to, described).or_code(Code::BadInput)?)
+        Writer::new(format(stream, to, described).or_code(Code::BadInput)?, to)
     };
     Ok(writer.insert(made))
 }
@@ -122,7 +123,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     }
     let format = arguments.format;
     format.map_or(Ok(()), |format| {
-        arguments.to.check(format).or_code(Code::BadInput)
+        arguments.to.check_out(format).or_code(Code::BadInput)
     })
 }
 
@@ -139,7 +140,9 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let subscriber = client.subscribe(options.clone()).await;
     let mut subscriber = subscriber.or_code(Code::Failed)?;
     let mut progress = Progress::start("receiving", matches!(arguments.to, End::Standard));
-    let mut writer = arguments.format.map(Writer::new);
+    let mut writer = arguments
+        .format
+        .map(|format| Writer::new(format, &arguments.to));
     let mut totals = Totals::default();
     let received = tokio::select! {
         received = async {
