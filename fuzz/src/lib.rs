@@ -57,6 +57,7 @@ pub const TARGETS: &[Target] = &[
     ("outbox", outbox),
     ("relay", relay),
     ("format", format),
+    ("access", access),
 ];
 
 /// The header of an ADU at the start of a stream or datagram.
@@ -316,6 +317,31 @@ pub fn format(bytes: &[u8]) {
     let written: Vec<Bytes> = written.collect();
     if format != format::Format::Ts {
         assert_eq!(cut(format, written.into_iter()), messages);
+    }
+}
+
+/// RTP packets of H.264, H.265 or Opus: what is assembled comes back from packets of our own.
+pub fn access(bytes: &[u8]) {
+    let Some((&first, input)) = bytes.split_first() else {
+        return;
+    };
+    let carried = [rtp::Carried::H264, rtp::Carried::H265, rtp::Carried::Opus];
+    let carried = carried[usize::from(first) % carried.len()];
+    let mut assembler = rtp::Assembler::new(carried);
+    for packet in input.chunks(1 + usize::from(first)) {
+        assembler.push(&Bytes::copy_from_slice(packet));
+    }
+    assembler.flush();
+    let mut splitter = rtp::Splitter::new(carried, 1, 1);
+    while let Some((marks, unit)) = assembler.poll_unit() {
+        assert!(!unit.is_empty());
+        let mut again = rtp::Assembler::new(carried);
+        for packet in splitter.split(&unit, marks.media_time) {
+            assert!(carried == rtp::Carried::Opus || packet.len() <= 1_212);
+            again.push(&Bytes::from(packet));
+        }
+        again.flush();
+        assert_eq!(again.counts().foreign, 0);
     }
 }
 

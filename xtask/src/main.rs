@@ -42,7 +42,7 @@ pub const COMMANDS: &[Command] = &[
         name: "test",
         arguments: "[STEP…]",
         flags: &[],
-        about: "Runs every check, or the named steps: room, tools, media, fmt, clippy, build, test, oracle, simulate, testbed, fuzz, doc, instructions, tidy",
+        about: "Runs every check, or the named steps: room, tools, media, fmt, clippy, build, test, relay-only, oracle, simulate, testbed, fuzz, doc, instructions, tidy",
         run: steps::run,
     },
     Command {

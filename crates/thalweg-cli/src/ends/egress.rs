@@ -29,7 +29,7 @@ pub async fn run(mut exit: Exit) -> anyhow::Result<()> {
                     Some(format) => format,
                     None => writer::format(stream, &end, exit.description())?,
                 };
-                none.insert(Writer::new(format))
+                none.insert(Writer::new(format, &end))
             }
         };
         match writer.join(&adu.payload) {

@@ -44,7 +44,7 @@ impl Output for Urls {
             return Err(fault("to", &format!("{} can only be read", egress.to)));
         }
         match (end, format) {
-            (Some(end), Some(format)) => end.check(format).map_err(|why| fault("format", &why)),
+            (Some(end), Some(format)) => end.check_out(format).map_err(|why| fault("format", &why)),
             _ => Ok(()),
         }
     }

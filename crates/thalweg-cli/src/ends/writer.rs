@@ -9,21 +9,28 @@ use thalweg_base::description::Description;
 use thalweg_base::id::StreamName;
 use thalweg_io::format::{Fault, Faults, Format, Joiner};
 use thalweg_io::url::{End, Sink};
+use thalweg_media::rtp::Splitter;
 use thalweg_media::ts::{Subscriber as Remux, Withheld};
 
 /// How what is received is written.
 pub enum Writer {
     /// As a transport stream.
     Ts(Remux),
+    /// As RTP packets.
+    Rtp(Splitter),
     /// As messages.
     Messages(Box<dyn Joiner>, Faults),
 }
 
 impl Writer {
     /// Returns a writer at the start of an output.
-    pub fn new(format: Format) -> Self {
+    pub fn new(format: Format, to: &End) -> Self {
         match format {
             Format::Ts => Self::Ts(Remux::new()),
+            Format::Rtp(carried) if matches!(to, End::Datagrams { .. }) => {
+                let (source, first) = Sink::draw();
+                Self::Rtp(Splitter::new(carried, source, first))
+            }
             _ => Self::Messages(format.joiner(), Faults::default()),
         }
     }
@@ -32,7 +39,7 @@ impl Writer {
     pub fn withheld(&self) -> Option<Withheld> {
         match self {
             Self::Ts(remux) => Some(remux.withheld()),
-            Self::Messages(..) => None,
+            Self::Rtp(_) | Self::Messages(..) => None,
         }
     }
 
@@ -44,6 +51,7 @@ impl Writer {
                 tracing::debug!(%error, "an ADU is not a media unit");
                 String::new()
             }),
+            Self::Rtp(_) => Ok(payload.clone()),
             Self::Messages(joiner, faults) => {
                 let told = |fault: Fault| faults.handle(&fault).unwrap_or_default();
                 joiner.join(payload).map_err(told)
@@ -61,6 +69,10 @@ impl Writer {
         match self {
             Self::Ts(_) if bytes.is_empty() => Ok(()),
             Self::Ts(_) => sink.write(bytes, header.media_time.as_90khz()).await,
+            Self::Rtp(splitter) => {
+                let packets = splitter.split(bytes, header.media_time);
+                sink.write_datagrams(&packets).await
+            }
             Self::Messages(..) => sink.write_message(bytes).await,
         }
     }
@@ -83,6 +95,6 @@ pub fn format(
             "`{stream}` carries {encoding}: say how its messages are written, such as --format length"
         )
     })?;
-    to.check(format)?;
+    to.check_out(format)?;
     Ok(format)
 }

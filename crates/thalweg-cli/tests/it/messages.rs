@@ -6,8 +6,11 @@ use std::net::UdpSocket;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use serde_json::Value;
 use tempfile::tempdir;
+use thalweg_base::adu::{Flags, MediaTime};
+use thalweg_media::rtp::{Assembler, Carried, Splitter};
 
 use crate::fabric::{Fabric, PATIENCE};
 use crate::program::{Run, run};
@@ -191,6 +194,58 @@ fn radar_packets_stay_whole() {
         child.kill().expect("it runs");
         child.wait().expect("it ends");
     }
+    fabric.stop();
+}
+
+#[test]
+fn camera_in_rtp_is_a_typed_stream() {
+    let fabric = Fabric::start();
+    fabric.wait_for_links("viewer", 1);
+    let free = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let from = free.local_addr().expect("bound");
+    drop(free);
+    let sink = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    sink.set_read_timeout(Some(Duration::from_millis(20)))
+        .expect("it can");
+    let to = format!("rtp://{}", sink.local_addr().expect("bound"));
+    let packets = fabric.spawn(&["subscribe", "yard/cam", "--to", &to], "viewer");
+    let file = fabric.spawn(&["subscribe", "yard/cam", "--to", "cam.h264"], "viewer");
+    let source = format!("rtp://{from}");
+    let arguments = [
+        "publish", "yard/cam", "--from", &source, "--format", "rtp:h264",
+    ];
+    let publisher = fabric.spawn(&arguments, "camera");
+    let mut children = [packets, file, publisher];
+    let camera = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let key: Vec<u8> = [&[0, 0, 0, 1, 0x67, 9][..], &[0, 0, 0, 1, 0x65], &[7; 5_000]].concat();
+    let mut sent = Splitter::new(Carried::H264, 7, 1);
+    let mut assembler = Assembler::new(Carried::H264);
+    let end = Instant::now() + PATIENCE;
+    let mut received = vec![0; 65_535];
+    let unit = 'received: loop {
+        assert!(Instant::now() < end, "nothing came");
+        let time = MediaTime::from_micros((end - Instant::now()).as_micros() as u64);
+        for packet in sent.split(&key, time) {
+            // Refused until the port is bound.
+            let _ = camera.send_to(&packet, from);
+        }
+        while let Ok(bytes) = sink.recv(&mut received) {
+            assert!(bytes <= 1_212, "{bytes}");
+            assembler.push(&Bytes::copy_from_slice(&received[..bytes]));
+            if let Some(unit) = assembler.poll_unit() {
+                break 'received unit;
+            }
+        }
+    };
+    assert!(unit.1 == key && unit.0.flags == Flags::KEY, "{:?}", unit.0);
+    let status = fabric.status("viewer");
+    assert_eq!(status["streams"][0]["encoding"], "h264", "{status}");
+    for child in &mut children {
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+    }
+    let written = std::fs::read(fabric.path().join("cam.h264")).expect("written");
+    assert!(written.starts_with(&key), "{} bytes", written.len());
     fabric.stop();
 }
 

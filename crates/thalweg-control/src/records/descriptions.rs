@@ -138,7 +138,11 @@ impl Records {
         signed: Signed,
     ) {
         if self.descriptions.0.len() >= DESCRIPTIONS_MAX {
-            let nodes = self.directory.kept().map(|(record, _)| record.node).collect();
+            let nodes = self
+                .directory
+                .kept()
+                .map(|(record, _)| record.node)
+                .collect();
             self.descriptions.retain(&nodes);
         }
         if self.descriptions.0.len() >= DESCRIPTIONS_MAX {

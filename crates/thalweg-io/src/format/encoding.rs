@@ -2,6 +2,8 @@
 //!
 //! *Sources.* docs/guides/sources.md, "Types"; MCAP's well-known message encodings.
 
+use thalweg_media::rtp::Carried;
+
 use super::{Format, is_json};
 
 impl Format {
@@ -12,6 +14,9 @@ impl Format {
             Self::Lines if sample.is_some_and(is_json) => "json",
             Self::Lines => "text",
             Self::Nmea => "nmea",
+            Self::Rtp(Carried::H264) => "h264",
+            Self::Rtp(Carried::H265) => "h265",
+            Self::Rtp(Carried::Opus) => "opus",
             Self::Length | Self::Packets | Self::Fixed(_) => "bytes",
         }
     }
@@ -23,8 +28,11 @@ impl Format {
             "mpegts" => Some(Self::Ts),
             "json" | "text" => Some(Self::Lines),
             "nmea" => Some(Self::Nmea),
+            "h264" => Some(Self::Rtp(Carried::H264)),
+            "h265" => Some(Self::Rtp(Carried::H265)),
+            "opus" if to_datagrams => Some(Self::Rtp(Carried::Opus)),
             "bytes" if to_datagrams => Some(Self::Packets),
-            "bytes" => Some(Self::Length),
+            "opus" | "bytes" => Some(Self::Length),
             _ => None,
         }
     }
@@ -36,6 +44,9 @@ impl Format {
             (Self::Lines, "json") => "jsonl",
             (Self::Lines, _) => "txt",
             (Self::Nmea, _) => "nmea",
+            (Self::Rtp(Carried::H264), _) => "h264",
+            (Self::Rtp(Carried::H265), _) => "h265",
+            (Self::Rtp(Carried::Opus), _) => "opus",
             (Self::Length | Self::Packets | Self::Fixed(_), _) => "bin",
         }
     }

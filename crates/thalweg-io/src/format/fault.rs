@@ -96,6 +96,28 @@ pub enum Fault {
         "a message contains a line end, and would be read as two: use `--format length` to write it"
     )]
     Newline,
+    /// A datagram of something else.
+    #[error(
+        "a datagram before byte {offset} is no RTP packet of the stream, and was dropped: is `--format` right?"
+    )]
+    Foreign {
+        /// Bytes that came up to its end.
+        offset: u64,
+    },
+    /// An RTP packet whose payload is not of the codec.
+    #[error(
+        "an RTP payload before byte {offset} cannot be read, and was dropped: is the codec of `--format` right?"
+    )]
+    Payload {
+        /// Bytes that came up to its end.
+        offset: u64,
+    },
+    /// An RTP packet that did not come.
+    #[error("an RTP packet before byte {offset} was lost on its way here")]
+    Lost {
+        /// Bytes that came until that was known.
+        offset: u64,
+    },
     /// A payload that is no unit of a transport stream.
     #[error("a message is no unit of a transport stream, and was left out: {0}")]
     Unit(String),
@@ -119,6 +141,9 @@ impl Fault {
             Self::Noise { .. } => "noise",
             Self::Size { .. } => "other_size",
             Self::Newline => "line_end_inside",
+            Self::Foreign { .. } => "foreign",
+            Self::Payload { .. } => "bad_payload",
+            Self::Lost { .. } => "lost",
             Self::Unit(_) => "no_unit",
         }
     }

@@ -12,6 +12,7 @@
 //! | `packets` | a datagram | a datagram |
 //! | `fixed:N` | N bytes | as they are |
 //! | `nmea` | a sentence without its line end | with CR LF |
+//! | `rtp:h264`, `rtp:h265`, `rtp:opus` | an access unit of RTP packets | RTP packets, or as it is |
 //!
 //! *What it does not do.* It reads nothing and writes nothing, and it waits for nothing.
 //!
@@ -25,6 +26,7 @@ mod length;
 mod lines;
 mod nmea;
 mod packets;
+mod rtp;
 mod tape;
 mod ts;
 
@@ -47,6 +49,8 @@ use lines::Lines;
 pub use lines::is_json;
 use nmea::Nmea;
 use packets::Packets;
+use rtp::Rtp;
+use thalweg_media::rtp::Carried;
 use ts::{Join as TsJoin, Ts};
 
 /// What a cutter makes of its bytes: a message with what the format tells of it, or what was wrong.
@@ -90,13 +94,17 @@ pub enum Format {
     Fixed(NonZeroUsize),
     /// A sentence of an instrument each.
     Nmea,
+    /// An access unit in RTP packets each.
+    Rtp(Carried),
 }
 
 /// The text names no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadFormat {
     /// An unknown word.
-    #[error("`{0}` is no format: write ts, lines, length, packets, fixed:N or nmea")]
+    #[error(
+        "`{0}` is no format: write ts, lines, length, packets, fixed:N, nmea, rtp:h264, rtp:h265 or rtp:opus"
+    )]
     Unknown(String),
     /// A size that no message can have.
     #[error(
@@ -118,6 +126,7 @@ impl Format {
             Self::Packets => Box::new(Packets::default()),
             Self::Fixed(size) => Box::new(Fixed::new(size)),
             Self::Nmea => Box::new(Nmea::default()),
+            Self::Rtp(carried) => Box::new(Rtp::new(carried)),
         }
     }
 
@@ -130,12 +139,19 @@ impl Format {
             Self::Packets => Box::new(packets::Join),
             Self::Fixed(size) => Box::new(fixed::Join(size)),
             Self::Nmea => Box::new(nmea::Join),
+            Self::Rtp(_) => Box::new(rtp::Join),
         }
+    }
+
+    /// Returns whether messages may be written to an end without datagrams: access units of video as
+    /// they are make a playable file.
+    pub const fn needs_datagrams_out(self) -> bool {
+        matches!(self, Self::Packets | Self::Rtp(Carried::Opus))
     }
 
     /// Returns whether a message's end is only known from the end of its datagram.
     pub const fn needs_datagrams(self) -> bool {
-        matches!(self, Self::Packets)
+        matches!(self, Self::Packets | Self::Rtp(_))
     }
 }
 
@@ -150,6 +166,9 @@ impl FromStr for Format {
             "length" => Ok(Self::Length),
             "packets" => Ok(Self::Packets),
             "nmea" => Ok(Self::Nmea),
+            "rtp:h264" => Ok(Self::Rtp(Carried::H264)),
+            "rtp:h265" => Ok(Self::Rtp(Carried::H265)),
+            "rtp:opus" => Ok(Self::Rtp(Carried::Opus)),
             _ => {
                 let size = text.strip_prefix("fixed:");
                 let size = size.ok_or_else(|| BadFormat::Unknown(short()))?;
@@ -171,6 +190,9 @@ impl fmt::Display for Format {
             Self::Packets => f.write_str("packets"),
             Self::Fixed(size) => write!(f, "fixed:{size}"),
             Self::Nmea => f.write_str("nmea"),
+            Self::Rtp(Carried::H264) => f.write_str("rtp:h264"),
+            Self::Rtp(Carried::H265) => f.write_str("rtp:h265"),
+            Self::Rtp(Carried::Opus) => f.write_str("rtp:opus"),
         }
     }
 }

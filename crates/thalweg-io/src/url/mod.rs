@@ -140,7 +140,15 @@ pub struct NoDatagrams {
 }
 
 impl End {
-    /// Checks that messages of a format keep their bounds at this end.
+    /// Checks that messages of a format keep their bounds when they are written to this end.
+    pub fn check_out(&self, format: Format) -> Result<(), NoDatagrams> {
+        if format.needs_datagrams_out() {
+            return self.check(format);
+        }
+        Ok(())
+    }
+
+    /// Checks that messages of a format can be read at this end.
     pub fn check(&self, format: Format) -> Result<(), NoDatagrams> {
         if format.needs_datagrams() && !matches!(self, Self::Datagrams { .. }) {
             let end = self.clone();

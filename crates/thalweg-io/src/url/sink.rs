@@ -95,6 +95,20 @@ impl Sink {
         }
     }
 
+    /// Sends datagrams as they are; other ends get their bytes one behind the other.
+    pub async fn write_datagrams(&mut self, datagrams: &[Vec<u8>]) -> anyhow::Result<()> {
+        for datagram in datagrams {
+            self.write_message(datagram).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns a source id and a first sequence number for RTP.
+    pub fn draw() -> (u32, u16) {
+        let seed = seed();
+        (seed as u32, (seed >> 32) as u16)
+    }
+
     /// Writes whole packets; `time_90khz` becomes the RTP timestamp.
     pub async fn write(&mut self, packets: &[u8], time_90khz: u64) -> anyhow::Result<()> {
         match self {

@@ -1,14 +1,16 @@
-//! RTP, and MPEG-TS within it.
+//! RTP, and MPEG-TS, H.264, H.265 and Opus within it.
 //!
 //! The idea: [`Header`] reads and writes the fixed header; [`Depacketizer`] restores the order of
 //! packets within a small window and returns their payloads; [`Packetizer`] puts seven transport
 //! packets in each datagram; [`Port`] classifies the datagrams at a UDP port and joins them.
+//! [`Assembler`] and [`Splitter`] do the same for the access units of other codecs.
 //!
 //! What it does not do: read RTCP or SDP; jitter buffering by time (the window counts packets,
 //! since there is no clock here).
 //!
 //! Sources: RFC 3550 §5.1, A.1; RFC 2250 §2 (payload type 33); RFC 3551 §6.
 
+mod access;
 mod order;
 mod packet;
 mod port;
@@ -16,6 +18,7 @@ mod port;
 #[cfg(test)]
 mod tests;
 
+pub use access::{AccessCounts, Assembler, Carried, Splitter};
 pub use order::{Counts, Depacketizer, WINDOW_PACKETS};
 pub use packet::{Header, Packet, RtpError};
 pub use port::{Port, PortCounts};

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use super::packet::{Packet, RtpError};
+use super::packet::{Header, Packet, RtpError};
 use super::{PAYLOAD_TYPE_MP2T, is_transport};
 
 /// Maximum number of packets that wait for a missing one before it is given up: at 1 Mbit/s the
@@ -103,7 +103,16 @@ impl Depacketizer {
                 expected: PAYLOAD_TYPE_MP2T,
             });
         }
-        let payload = Bytes::copy_from_slice(payload);
+        self.arrange(header, Bytes::copy_from_slice(payload));
+        Ok(())
+    }
+
+    /// Accepts an RTP packet of any payload type, whose whole datagram is returned in its order.
+    pub(super) fn push_whole(&mut self, header: Header, datagram: Bytes) {
+        self.arrange(header, datagram);
+    }
+
+    fn arrange(&mut self, header: Header, payload: Bytes) {
         match self.place(header.ssrc, header.sequence) {
             Place::Known(sequence) => {
                 if let Some(suspect) = &mut self.suspect {
@@ -118,7 +127,6 @@ impl Depacketizer {
             Place::Foreign => self.hold(header.ssrc, header.sequence, payload),
         }
         self.release(WINDOW_PACKETS);
-        Ok(())
     }
 
     /// Flushes the window, when no more packets come or none came for long: waiting packets are

@@ -54,6 +54,7 @@ Examples:
   thalweg publish truck/cam1 --from clip.ts --json | jq .ledger.losses
   thalweg publish ship/gps --from serial:///dev/ttyUSB0?baud=4800 --format nmea
   thalweg publish survey/radar --from udp://:6000 --format packets --deadline '1 s'
+  thalweg publish yard/cam --from rtp://:5004 --format rtp:h264 --deadline '500 ms'
   thalweg publish farm/log --from exec:'journalctl -f -o json' --format lines --importance 90
   thalweg publish try/me --from test://telemetry?rate=20 --importance-from .severity
   thalweg publish arm/pose --from exec:./pose --format length --encoding protobuf --schema arm.Pose --label site=north
@@ -77,7 +78,8 @@ pub struct Arguments {
     from: End,
 
     /// How the source is cut into messages: ts, lines, length (32 bits before each), packets (a datagram
-    /// each), fixed:N or nmea [default: ts; lines for `test://telemetry`].
+    /// each), fixed:N, nmea, or rtp:h264, rtp:h265 and rtp:opus (access units in RTP packets) [default: ts;
+    /// lines for `test://telemetry`].
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
 

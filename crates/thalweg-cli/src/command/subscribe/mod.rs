@@ -38,6 +38,7 @@ Examples:
   thalweg subscribe survey/radar --to udp://127.0.0.1:6001
   thalweg subscribe arm/pose --format length --to pose.bin
   thalweg subscribe 'survey/*' --to survey/                 # a file a stream, also of later ones
+  thalweg subscribe yard/cam --to rtp://127.0.0.1:5006    # H.264 in RTP, as it was published
 
 A pattern has `*` for any characters of a part, `?` for one, `**` for any number of parts. It ends with Ctrl-C.
 It waits while the stream is not published, after its producer died, and while the node is gone\n(not with --no-reconnect). Ctrl-C ends it; the output ends with a whole packet.";
@@ -55,8 +56,8 @@ pub struct Arguments {
     #[arg(long, value_name = "TARGET")]
     to: End,
 
-    /// How messages are written: ts, lines, length, packets, fixed:N or nmea [default: by the stream's
-    /// encoding, which `thalweg ls` shows; ts if it has none].
+    /// How messages are written: ts, lines, length, packets, fixed:N, nmea or rtp:CODEC [default: by the
+    /// stream's encoding, which `thalweg ls` shows; ts if it has none].
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
 
@@ -92,7 +93,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     }
     let format = arguments.format;
     format.map_or(Ok(()), |format| {
-        arguments.to.check(format).or_code(Code::BadInput)
+        arguments.to.check_out(format).or_code(Code::BadInput)
     })
 }
 

@@ -215,18 +215,19 @@ impl Output {
                 };
                 Ok(Self {
                     sink,
-                    writer: Writer::new(format),
+                    writer: Writer::new(format, end),
                     path: None,
                 })
             }
             Target::Folder(folder, name) => {
-                let format = choose(format, described, (name, &End::File(folder.clone())))?;
+                let end = End::File(folder.clone());
+                let format = choose(format, described, (name, &end))?;
                 let encoding = described.map_or("", |described| &described.encoding);
                 let path = new_file(folder, name, format.extension(encoding))?;
                 let sink = Sink::open(&End::File(path.clone())).await?;
                 Ok(Self {
                     sink,
-                    writer: Writer::new(format),
+                    writer: Writer::new(format, &end),
                     path: Some(path),
                 })
             }
