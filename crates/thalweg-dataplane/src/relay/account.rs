@@ -45,6 +45,8 @@ pub struct Account {
 pub struct Accounts {
     plans: BTreeMap<Plan, Account>,
     report_at: Instant,
+    /// A report is due at once.
+    is_urgent: bool,
 }
 
 impl Account {
@@ -147,6 +149,7 @@ impl Default for Accounts {
         Self {
             plans: BTreeMap::new(),
             report_at: Instant::NEVER,
+            is_urgent: false,
         }
     }
 }
@@ -182,7 +185,7 @@ impl Accounts {
     /// Notes that an ADU is copied here for its plan.
     pub fn handle_copied(&mut self, header: &Header, now: Instant) {
         if self.of((header.stream, header.epoch)).handle_copied(header) {
-            self.wake(now);
+            self.hurry(now);
         }
     }
 
@@ -216,7 +219,7 @@ impl Accounts {
 
     fn wake_after(&mut self, header: &Header, is_mark_new: bool, now: Instant) {
         if is_mark_new {
-            self.wake(now);
+            self.hurry(now);
         } else if !header.flags.contains(Flags::END) {
             self.wake(now + REPORT_TICK);
         }
@@ -225,6 +228,17 @@ impl Accounts {
     /// Makes a report due at `at`, if it is not due earlier.
     pub fn wake(&mut self, at: Instant) {
         self.report_at = self.report_at.min(at);
+    }
+
+    /// Makes a report due at once.
+    pub fn hurry(&mut self, now: Instant) {
+        self.is_urgent = true;
+        self.wake(now);
+    }
+
+    /// Returns whether a report is due at once.
+    pub const fn is_urgent(&self) -> bool {
+        self.is_urgent
     }
 
     /// Returns when a report is due.
@@ -245,7 +259,7 @@ impl Accounts {
     ///
     /// Cost    O(plans)
     pub fn take_changed(&mut self) -> impl Iterator<Item = (Plan, &Counts)> {
-        self.report_at = Instant::NEVER;
+        (self.report_at, self.is_urgent) = (Instant::NEVER, false);
         let plans = self.plans.iter_mut();
         plans.filter_map(|(plan, account)| Some((*plan, account.take_changed()?)))
     }
@@ -255,7 +269,7 @@ impl Accounts {
     ///
     /// Cost    O(plans)
     pub fn take_due(&mut self) -> Vec<Plan> {
-        self.report_at = Instant::NEVER;
+        (self.report_at, self.is_urgent) = (Instant::NEVER, false);
         let plans = self.plans.iter();
         let changed = plans.filter(|(_, account)| account.has_changed());
         changed.map(|(plan, _)| *plan).collect()

@@ -279,6 +279,12 @@ impl<R: Copy + Ord> Relay<R> {
         is_reported.then(|| received.take_news())?
     }
 
+    /// Returns whether anything has come of a stream since that was last taken.
+    pub fn has_news(&self, stream: StreamId) -> bool {
+        let received = self.arrivals.get(&stream);
+        received.is_some_and(|received| received.news().is_some())
+    }
+
     /// Returns the streams of which something has come.
     pub fn arrived_streams(&self) -> Vec<StreamId> {
         self.arrivals.keys().copied().collect()
@@ -307,6 +313,12 @@ impl<R: Copy + Ord> Relay<R> {
     /// Returns the next action. All are to be carried out before time goes on.
     pub fn poll_action(&mut self) -> Option<Action<R>> {
         self.actions.pop_front()
+    }
+
+    /// Returns whether counts or receipts are due at once: the mark of a plan's ADUs has changed, or a
+    /// stream has ended here, or much has come of it.
+    pub const fn is_urgent(&self) -> bool {
+        self.accounts.is_urgent()
     }
 
     /// Returns when counts and receipts are due.

@@ -173,9 +173,11 @@ impl<R: Copy + Ord> Relay<R> {
         let received = self.arrivals.entry(header.stream).or_default();
         let taken = received.insert(&header, adu.payload.len());
         if taken != Err(DropCause::Duplicate) {
-            let is_urgent = received.news() > Some(News::Usual);
-            let after = if is_urgent { now } else { now + REPORT_TICK };
-            self.accounts.wake(after);
+            if received.news() > Some(News::Usual) {
+                self.accounts.hurry(now);
+            } else {
+                self.accounts.wake(now + REPORT_TICK);
+            }
         }
         match taken {
             Ok(_) => {

@@ -11,7 +11,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -53,8 +53,6 @@ pub struct Body {
     /// Returns the stream and its unread bytes when this body is dropped, for the next ADU in
     /// order.
     return_to: Option<oneshot::Sender<(Reader, usize)>>,
-    rest: Option<Rest>,
-    twin: Option<Box<CopyBuffer>>,
     watch: Option<Box<Watch>>,
 }
 
@@ -83,17 +81,6 @@ struct Watch {
     copy: Option<Vec<u8>>,
 }
 
-/// A copy of a payload for a second reader, beside the body's own.
-#[derive(Debug)]
-pub struct Twin(oneshot::Receiver<Bytes>);
-
-/// The copy read so far, and its receiver.
-#[derive(Debug)]
-struct CopyBuffer {
-    bytes: Vec<u8>,
-    to: oneshot::Sender<Bytes>,
-}
-
 /// The deadline of a payload that is still arriving.
 #[derive(Debug)]
 struct Deadline {
@@ -101,25 +88,6 @@ struct Deadline {
     /// Set at the first wait, then reused, since a payload in many pieces waits often.
     alarm: Alarm,
     is_set: bool,
-}
-
-/// Reports, once the body is dropped, whether the rest of the payload failed to arrive.
-#[derive(Clone, Debug, Default)]
-pub struct Rest(Arc<OnceLock<bool>>);
-
-impl Rest {
-    /// Returns whether the rest failed to arrive; false if it arrived or the body was dropped
-    /// unfinished; `None` while the body exists.
-    pub fn has_failed(&self) -> Option<bool> {
-        self.0.get().copied()
-    }
-}
-
-impl Twin {
-    /// Waits until the body has been read to its end and returns the payload; `None` if it was not.
-    pub async fn whole(self) -> Option<Bytes> {
-        self.0.await.ok()
-    }
 }
 
 impl Arriving {
@@ -139,8 +107,6 @@ impl Body {
             deadline: None,
             gathering: None,
             return_to: None,
-            rest: None,
-            twin: None,
             watch: None,
         }
     }
@@ -154,8 +120,6 @@ impl Body {
             deadline: None,
             gathering: None,
             return_to: None,
-            rest: None,
-            twin: None,
             watch: None,
         }
     }
@@ -179,8 +143,6 @@ impl Body {
             }),
             gathering: None,
             return_to: None,
-            rest: None,
-            twin: None,
             watch: None,
         };
         // Buffers what came with the header, so that a small ADU is whole from the start.
@@ -203,8 +165,6 @@ impl Body {
             deadline: None,
             gathering: None,
             return_to: Some(return_to),
-            rest: None,
-            twin: None,
             watch: None,
         };
         body.gathering = (!body.is_whole()).then(|| gathering.clone());
@@ -214,24 +174,6 @@ impl Body {
     /// Returns the number of unread bytes.
     pub const fn remaining_bytes(&self) -> usize {
         self.remaining
-    }
-
-    /// Returns the handle that reports whether the rest arrived, once this body is dropped.
-    pub fn rest(&mut self) -> Rest {
-        self.rest.get_or_insert_default().clone()
-    }
-
-    /// Returns a copy of the payload, which fills as this body is read; call it before the first
-    /// read.
-    ///
-    /// Cost    a copy of each chunk when it is read
-    pub fn twin(&mut self) -> Twin {
-        let (to, twin) = oneshot::channel();
-        self.twin = Some(Box::new(CopyBuffer {
-            bytes: Vec::new(),
-            to,
-        }));
-        Twin(twin)
     }
 
     /// Reports the end of this body under a number, with a copy of the payload if that is asked for;
@@ -288,9 +230,6 @@ impl Body {
     fn take(&mut self) -> Bytes {
         let chunk = self.reader.take(self.remaining);
         self.remaining -= chunk.len();
-        if let Some(twin) = &mut self.twin {
-            twin.bytes.extend_from_slice(&chunk);
-        }
         if let Some(copy) = self.watch.as_mut().and_then(|watch| watch.copy.as_mut()) {
             copy.extend_from_slice(&chunk);
         }
@@ -412,14 +351,6 @@ impl Drop for Body {
                 None => End::LetGo,
             };
             watch.by.handle_end(watch.number, end);
-        }
-        if let Some(rest) = &self.rest {
-            // Set nowhere else, and a body is dropped once.
-            let _ = rest.0.set(self.failed.is_some());
-        }
-        if let Some(twin) = self.twin.take().filter(|_| self.remaining == 0) {
-            // The receiver may be gone.
-            let _ = twin.to.send(twin.bytes.into());
         }
         if let Some(return_to) = self.return_to.take() {
             let reader = std::mem::replace(&mut self.reader, Reader::whole(Bytes::new()));

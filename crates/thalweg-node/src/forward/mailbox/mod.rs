@@ -22,7 +22,7 @@ use thalweg_net::Clock;
 
 use super::{Table, read, write};
 
-pub(crate) use delivery::Delivery;
+pub(crate) use delivery::{Delivered, Delivery};
 use inbox::SharedMemory;
 pub(crate) use inbox::{Inbox, Mail, Mailbox, Reading};
 

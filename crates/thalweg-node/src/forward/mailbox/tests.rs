@@ -3,16 +3,26 @@
 
 use bytes::Bytes;
 use thalweg_base::adu::Header;
+use thalweg_base::event::DropCause;
 use thalweg_base::id::Sequence;
 use thalweg_base::limits::{MAILBOX_ADUS_MAX, MAILBOX_BYTES_MAX};
 use thalweg_dataplane::mailbox::{PATIENCE_ONCE, START_PATIENCE, TAKE_GRACE};
 
 use super::*;
-use crate::forward::{Account, StreamCounts};
+use crate::forward::StreamCounts;
 
 const STREAM: StreamId = StreamId(7);
 
 const SOURCE: NodeId = NodeId([7; 32]);
+
+impl Delivered for StreamCounts {
+    fn handle_delivered(&self, _: &Header, ended: Result<(), DropCause>) {
+        match ended {
+            Ok(()) => self.delivered(),
+            Err(cause) => self.dropped(cause),
+        }
+    }
+}
 
 /// Mailboxes of one stream, and its counters.
 struct Rig {
@@ -48,8 +58,8 @@ impl Rig {
         let mut header = Header::new(STREAM, Sequence(sequence));
         header.deadline = deadline;
         let payload = Bytes::from(vec![0; bytes]);
-        let account: Arc<Account> = Arc::default();
-        let delivery = Delivery::counted(header, Arc::clone(&self.counts), account);
+        let counts = Arc::clone(&self.counts);
+        let delivery = Delivery::new(header, counts);
         self.mailboxes
             .post(&Adu { header, payload }, &delivery, reliability, now);
     }
