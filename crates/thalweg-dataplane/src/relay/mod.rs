@@ -169,7 +169,7 @@ impl<R: Copy + Ord> Relay<R> {
             Feed::Until(until) => Some(until),
             Feed::Off | Feed::Live | Feed::Replay => None,
         };
-        let has_begun = self.casts.start((stream, base), epoch, until, ());
+        let has_begun = self.casts.start((stream, base), epoch, until);
         if has_begun && feed == Feed::Replay {
             for adu in self.replay.group((stream, base), now) {
                 let header = Header {

@@ -106,16 +106,6 @@ impl Forwarder {
         Arc::clone(lanes.entry(stream).or_insert_with(made))
     }
 
-    fn lanes(&self) -> Vec<(StreamId, Arc<Lane>)> {
-        let lanes = read(&self.lanes);
-        let mut lanes: Vec<_> = lanes
-            .iter()
-            .map(|(stream, lane)| (*stream, Arc::clone(lane)))
-            .collect();
-        lanes.sort_by_key(|(stream, _)| *stream);
-        lanes
-    }
-
     /// Installs a part of a plan; it replaces the plan's previous part.
     ///
     /// Fails   if an adapter is unknown or a key is missing
@@ -205,8 +195,8 @@ impl Forwarder {
 
     /// Returns all installed plans, each with its next node.
     pub(crate) fn plans(&self) -> Vec<(Plan, Option<NodeId>)> {
-        let lanes = self.lanes().into_iter();
-        lanes.flat_map(|(_, lane)| lane.plans()).collect()
+        let lanes = read(&self.lanes);
+        lanes.values().flat_map(|lane| lane.plans()).collect()
     }
 
     /// Returns a plan's load on its next link, if it is installed.
@@ -232,7 +222,7 @@ impl Forwarder {
     }
 
     fn handle_link(&self, peer: NodeId, is_up: bool) {
-        for (_, lane) in self.lanes() {
+        for lane in read(&self.lanes).values() {
             lane.handle_link(peer, is_up);
         }
         self.notify_paths_changed();
@@ -319,10 +309,9 @@ impl Forwarder {
     ///
     /// The caller reads them one by one: the counters of hundreds of plans do not fit into a cache.
     pub(crate) fn take_due(&self, now: Instant, age: Duration) -> Vec<Plan> {
-        let lanes = self.lanes().into_iter();
-        lanes
-            .flat_map(|(_, lane)| lane.take_due(now, age))
-            .collect()
+        let lanes = read(&self.lanes);
+        let due = lanes.values().flat_map(|lane| lane.take_due(now, age));
+        due.collect()
     }
 
     /// Returns the counts of a plan if they have changed since they were last taken.
@@ -333,13 +322,13 @@ impl Forwarder {
     /// Returns the changed arrivals of each stream since the last call, with their urgency. Of a
     /// blocked stream only the end is reported.
     pub(crate) fn take_news(&self) -> Vec<(StreamId, Held, News)> {
-        let lanes = self.lanes().into_iter();
-        let changed = lanes.filter(|(_, lane)| lane.has_news());
+        let lanes = read(&self.lanes);
+        let changed = lanes.iter().filter(|(_, lane)| lane.has_news());
         let changed = changed.filter_map(|(stream, lane)| {
             // Read first: a mailbox's lock comes before a lane's.
-            let is_blocked = self.mailboxes.is_blocked(stream);
+            let is_blocked = self.mailboxes.is_blocked(*stream);
             let (held, news) = lane.take_news(is_blocked)?;
-            Some((stream, held, news))
+            Some((*stream, held, news))
         });
         changed.collect()
     }

@@ -212,6 +212,27 @@ fn report_is_due_with_counts() {
 }
 
 #[test]
+fn new_mark_or_end_is_urgent() {
+    let sink = Installation {
+        next: None,
+        ..part(2, Reliability::UntilDeadline)
+    };
+    let mut machine = machine([part(1, Reliability::None), sink]);
+    let mut marked = header(1, 0);
+    marked.set_mark(Mark::from_index(1));
+    for (recv, is_urgent) in [(1, true), (2, false)] {
+        bring(&mut machine, recv, marked);
+        assert_eq!(machine.is_urgent(), is_urgent, "the mark is new once");
+        machine.take_due();
+    }
+    bring(&mut machine, 3, header(2, 0));
+    assert!(!machine.is_urgent() && machine.has_news(STREAM));
+    begin_from(&mut machine, BEFORE, 4, end(2, 1), 0);
+    machine.handle_whole(4, NOW);
+    assert!(machine.is_urgent());
+}
+
+#[test]
 fn due_counts_are_taken_by_plan() {
     let mut machine = machine([1, 2, 3].map(|epoch| part(epoch, Reliability::UntilDeadline)));
     for epoch in [1, 3] {

@@ -116,7 +116,7 @@ impl Lane {
     /// Returns the plans whose counts have changed, if all were last read at least `age` ago.
     pub(in crate::forward) fn take_due(&self, now: Instant, age: Duration) -> Vec<Plan> {
         let mut state = self.lock();
-        if state.read_at + age > now {
+        if now.saturating_since(state.read_at) < age {
             return Vec::new();
         }
         (state.read_at, state.is_told) = (now, false);

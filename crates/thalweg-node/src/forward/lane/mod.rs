@@ -164,9 +164,16 @@ impl Lane {
         self.counts.notify_changed();
     }
 
-    /// Starts, ends or bounds the copies to a plan that is grafted here.
+    /// Starts, ends or bounds the copies to a plan that is grafted here. What its sink begins with may
+    /// be much, and a task of its own sends it: the control task has other things to do.
     pub(super) fn cast(&self, epoch: Epoch, feed: Feed) {
-        self.drive(|state, now| state.relay.handle_cast(self.plan(epoch), feed, now));
+        let now = self.ways.clock.now();
+        let mut state = self.lock();
+        state.relay.handle_cast(self.plan(epoch), feed, now);
+        self.collect(&mut state, now);
+        if let Some(jobs) = self.begin(state) {
+            self.carry_apart(jobs);
+        }
     }
 
     /// Gives up what waits under plans on broken paths, now and later, and stops waiting for what is
@@ -274,17 +281,10 @@ impl Lane {
     }
 
     /// Releases the lock and does the jobs, unless another task is at it.
-    fn carry_out(&self, mut state: MutexGuard<'_, State>) {
-        if state.relay.is_urgent() && !state.is_told {
-            state.is_told = true;
-            self.ways.urgent.notify_one();
-        }
-        if state.is_carrying || state.jobs.is_empty() {
+    fn carry_out(&self, state: MutexGuard<'_, State>) {
+        let Some(mut jobs) = self.begin(state) else {
             return;
-        }
-        state.is_carrying = true;
-        let mut jobs = std::mem::take(&mut state.jobs);
-        drop(state);
+        };
         for _ in 0..BATCHES_MAX {
             match self.carry_batch(jobs) {
                 Some(next) => jobs = next,
@@ -292,6 +292,24 @@ impl Lane {
             }
         }
         // Others add jobs faster than this task does them, and it has other things to do.
+        self.carry_apart(jobs);
+    }
+
+    /// Releases the lock; returns the jobs if there are some and no other task is at it.
+    fn begin(&self, mut state: MutexGuard<'_, State>) -> Option<Vec<Job>> {
+        if state.relay.is_urgent() && !state.is_told {
+            state.is_told = true;
+            self.ways.urgent.notify_one();
+        }
+        if state.is_carrying || state.jobs.is_empty() {
+            return None;
+        }
+        state.is_carrying = true;
+        Some(std::mem::take(&mut state.jobs))
+    }
+
+    /// Does these jobs in a task of their own, and those that come meanwhile.
+    fn carry_apart(&self, mut jobs: Vec<Job>) {
         let lane = self.own.upgrade().expect("whoever calls this holds it");
         tokio::spawn(async move {
             while let Some(next) = lane.carry_batch(jobs) {
