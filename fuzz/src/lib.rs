@@ -17,7 +17,7 @@ use thalweg_base::id::{NodeId, Sequence, StreamId};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::trace::Trace;
 use thalweg_base::units::{Bitrate, DataSize};
-use thalweg_base::wire::{admission, adu, control, record};
+use thalweg_base::wire::{admission, adu, control, description, record};
 use thalweg_dataplane::keys::{KeyEpoch, KeyRing, StreamKey};
 use thalweg_dataplane::module::{Context, Held, Module, Verdict};
 use thalweg_dataplane::modules::{Open, Unpack};
@@ -38,6 +38,7 @@ pub const TARGETS: &[Target] = &[
     ("control", control),
     ("control_body", control_body),
     ("record", record),
+    ("description", description),
     ("grant", grant),
     ("ticket", ticket),
     ("door", door),
@@ -110,6 +111,16 @@ pub fn control_body(bytes: &[u8]) {
 pub fn record(bytes: &[u8]) {
     if let Ok(record) = record::decode(bytes) {
         assert_eq!(record::decode(&record::encode(&record)), Ok(record));
+    }
+}
+
+/// What a stream carries: fields of later versions are skipped, so it is compared as decoded.
+pub fn description(bytes: &[u8]) {
+    if let Ok(described) = description::decode(bytes) {
+        assert_eq!(
+            description::decode(&description::encode(&described)),
+            Ok(described)
+        );
     }
 }
 

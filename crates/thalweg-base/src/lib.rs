@@ -11,7 +11,7 @@
 //! |---|---|
 //! | [`time`], [`units`], [`id`], [`random`] | values with units, names, numbers from a seed |
 //! | [`limits`] | every bound on what a peer may make us hold |
-//! | [`adu`], [`needs`] | what is carried, and what a stream requires |
+//! | [`adu`], [`needs`], [`description`] | what is carried, what a stream requires, what it says of itself |
 //! | [`part`], [`feed`] | a node's part of a plan, and the copies that a grafted plan gets |
 //! | [`seen`], [`count`], [`rights`] | what a sink has received, what a node counts, and what it may do |
 //! | [`event`], [`histogram`], [`trace`] | why an ADU was dropped, how long things took, what each hop cost |
@@ -29,6 +29,7 @@ extern crate alloc;
 
 pub mod adu;
 pub mod count;
+pub mod description;
 pub mod event;
 pub mod feed;
 pub mod histogram;

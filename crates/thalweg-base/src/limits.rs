@@ -57,11 +57,39 @@ pub const PATH_NODES_MAX: usize = 32;
 /// known to the others from their own records.
 pub const NEIGHBOURS_MAX: usize = 256;
 
-/// Links that a node is designed for: a relay with this many receivers uses all of its cores.
-pub const LINKS_MAX: usize = 4 * NEIGHBOURS_MAX;
+/// Links that a node has at most; further dials are refused. A relay with 2,000 receivers in the clear
+/// has some left; over QUIC it uses all of its cores before.
+pub const LINKS_MAX: usize = 8 * NEIGHBOURS_MAX;
 
 /// Streams that a node announces.
 pub const STREAMS_PER_NODE_MAX: usize = 256;
+
+/// Bytes of the name of a stream's encoding: media types are shorter.
+pub const ENCODING_BYTES_MAX: usize = 32;
+
+/// Bytes of the name of a stream's schema: a path of packages and a type.
+pub const SCHEMA_BYTES_MAX: usize = 256;
+
+/// Labels of a stream: what a person reads in a list.
+pub const LABELS_MAX: usize = 16;
+
+/// Bytes of a label's key.
+pub const LABEL_KEY_BYTES_MAX: usize = 32;
+
+/// Bytes of a label's value.
+pub const LABEL_VALUE_BYTES_MAX: usize = 64;
+
+/// Bytes of a signed description: twice what the fields of today take, for those of later versions.
+pub const DESCRIPTION_BYTES_MAX: usize = 4096;
+
+/// Fields of a description, unknown ones included.
+pub const DESCRIPTION_FIELDS_MAX: usize = 64;
+
+/// Descriptions that one node keeps: 32 MiB at their largest; further streams are listed without.
+pub const DESCRIPTIONS_MAX: usize = 8_192;
+
+/// Streams whose descriptions one message requests.
+pub const UNDESCRIBED_MAX: usize = 4_096;
 
 /// Node records that one node keeps.
 pub const RECORDS_MAX: usize = 16_384;
@@ -155,10 +183,11 @@ pub const MAILBOX_EXCESS_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
 /// ADUs beyond [`MAILBOX_ADUS_MAX`], likewise.
 pub const MAILBOX_EXCESS_ADUS_MAX: usize = KEEP_ADUS_MAX;
 
-/// Payload in all mailboxes of a node; above it, a mailbox with [`MAILBOX_SHARE_BYTES`] counts as full.
+/// Payload in all mailboxes of a node, each once however many hold it, and the entries for it; above it,
+/// a mailbox with [`MAILBOX_SHARE_BYTES`] counts as full.
 pub const MAILBOXES_BYTES_MAX: DataSize = DataSize::from_kib(256 << 10);
 
-/// Payload that a mailbox has room for, whatever the node's other mailboxes hold.
+/// Payload and entries that a mailbox has room for, whatever the node's other mailboxes hold.
 pub const MAILBOX_SHARE_BYTES: DataSize = DataSize::from_kib(1 << 10);
 
 /// Payload of ADUs without a deadline that wait for room behind the outbox of one link; more is dropped.
@@ -353,4 +382,17 @@ const _: () = assert!(
 const _: () = assert!(
     ADAPTERS_PER_NODE_MAX <= MODULES_PER_LIFT_MAX,
     "every planned chain fits a lift"
+);
+const _: () = assert!(
+    48 + ENCODING_BYTES_MAX
+        + SCHEMA_BYTES_MAX
+        + LABELS_MAX * (LABEL_KEY_BYTES_MAX + LABEL_VALUE_BYTES_MAX + 4)
+        + 8
+        <= DESCRIPTION_BYTES_MAX / 2
+        && LABELS_MAX + 2 <= DESCRIPTION_FIELDS_MAX,
+    "the longest description leaves room for further fields"
+);
+const _: () = assert!(
+    STREAMS_PER_NODE_MAX <= UNDESCRIBED_MAX && 8 * UNDESCRIBED_MAX + 8 <= CONTROL_BYTES_MAX,
+    "the streams of a node are requested in one message"
 );

@@ -11,13 +11,20 @@
 
 mod command;
 mod demo;
+#[cfg(feature = "ends")]
+mod ends;
 mod exit;
+#[cfg(feature = "ends")]
 mod feed;
 mod input;
+#[cfg(feature = "ends")]
 mod lasting;
 mod log;
+#[cfg(feature = "ends")]
 mod pace;
+#[cfg(feature = "ends")]
 mod progress;
+mod selection;
 mod shutdown;
 mod socket;
 mod table;

@@ -29,6 +29,8 @@ pub struct Admission {
 struct Shared {
     admitted: Mutex<HashSet<NodeId>>,
     refusals: AtomicU64,
+    /// Dials that were refused for lack of room.
+    dials: AtomicU64,
     logged: Mutex<Option<Instant>>,
     changes: watch::Sender<()>,
 }
@@ -40,6 +42,7 @@ impl Admission {
             shared: Arc::new(Shared {
                 admitted: Mutex::new(peers.into_iter().collect()),
                 refusals: AtomicU64::new(0),
+                dials: AtomicU64::new(0),
                 logged: Mutex::new(None),
                 changes: watch::Sender::new(()),
             }),
@@ -87,6 +90,20 @@ impl Admission {
             tracing::warn!(peer = %peer, refusals, "refused: not admitted");
         }
         refusal(own, peer)
+    }
+
+    /// Returns the number of dials that were refused for lack of room since the start: the queue of
+    /// handshakes was full, a handshake lost its place to another host, or there were links enough.
+    pub fn refused_dials(&self) -> u64 {
+        self.shared.dials.load(Ordering::Relaxed)
+    }
+
+    /// Counts the refusal of a dial for lack of room, and logs it if a line is due.
+    pub(crate) fn refuse_dial(&self, from: &dyn fmt::Debug, reason: &str) {
+        let refused = self.shared.dials.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.may_log() {
+            tracing::warn!(?from, refused, reason, "dial refused");
+        }
     }
 
     fn may_log(&self) -> bool {

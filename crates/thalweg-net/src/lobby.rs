@@ -8,11 +8,15 @@
 //! out.
 //!
 //! ```text
-//! accepted ──► a place ──► handshake ──► a session
+//! accepted ──► a place ──► its turn ──► handshake ──► a session
 //!          └─► queue: a socket and no more ─┘   next: the host with the fewest places
 //! ```
 //!
-//! *What it does not do.* It has no clock: the handshake itself must time out. An attacker with
+//! Handshakes start in turns, one each [`TURN`] after the first few: a flood of dials takes a part of
+//! one core, and the rest is left to the streams that flow. Dials that find the queue full are refused
+//! and counted.
+//!
+//! *What it does not do.* A handshake must time out itself. An attacker with
 //! very many hosts has as many shares. All connections by relays of ours count as one host, since
 //! only a key tells them apart there, and keys are free.
 
@@ -21,14 +25,28 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use tokio::time::{Duration, Instant, sleep_until};
 
+use crate::admission::Admission;
 use crate::task;
 
 /// Maximum number of concurrent handshakes, over all hosts.
 const PLACES: usize = 64;
 
-/// Maximum number of queued connections; beyond it, the host that has the most loses its oldest.
-const QUEUED_MAX: usize = 256;
+/// Maximum number of queued connections; beyond it, the host that has the most loses its oldest. They
+/// have their turns within 4 s, before the peers give up; each holds a socket, or a packet of QUIC.
+pub(crate) const QUEUED_MAX: usize = 1024;
+
+/// Interval of turns: a handshake costs 1 to 2 ms of a core, so a flood takes less than half of one.
+const TURN: Duration = Duration::from_millis(4);
+
+/// Handshakes that start at once after a pause.
+const TURNS_AHEAD: u32 = 16;
+
+const _: () = assert!(
+    (QUEUED_MAX + PLACES) as u128 * TURN.as_millis() < 5_000,
+    "whoever is queued has its turn well before it gives up, after 10 s"
+);
 
 /// Bits of an IPv6 address that identify its owner: a site has every address with that prefix
 /// (RFC 4291 §2.5.4).
@@ -45,11 +63,21 @@ pub(crate) enum Host {
 
 /// The handshakes of one transport and the connections queued for one; `C` is a connection before
 /// its handshake.
-pub(crate) struct Lobby<C>(Mutex<Handshakes<Arc<Notify>, C>>);
+pub(crate) struct Lobby<C> {
+    handshakes: Mutex<Handshakes<Arc<Notify>, C>>,
+    /// When the next handshake may start. Held by the one whose turn is next; the others queue for it.
+    turn: tokio::sync::Mutex<Option<Instant>>,
+    /// Counts what is refused.
+    admission: Admission,
+}
 
 impl<C: Send + 'static> Lobby<C> {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Handshakes::new())))
+    pub(crate) fn new(admission: Admission) -> Arc<Self> {
+        Arc::new(Self {
+            handshakes: Mutex::new(Handshakes::new()),
+            turn: tokio::sync::Mutex::new(None),
+            admission,
+        })
     }
 
     /// Returns whether half of the places are taken.
@@ -70,8 +98,14 @@ impl<C: Send + 'static> Lobby<C> {
     {
         let displaced = Arc::new(Notify::new());
         let arrival = self.lock().arrive(host, connection, displaced.clone());
-        let Arrival::Started(place, connection, other) = arrival else {
-            return;
+        let (place, connection, other) = match arrival {
+            Arrival::Started(place, connection, other) => (place, connection, other),
+            Arrival::Queued(None) => return,
+            Arrival::Queued(Some((host, _dropped))) => {
+                return self
+                    .admission
+                    .refuse_dial(&host, "too many handshakes wait");
+            }
         };
         if let Some(other) = other {
             other.notify_one();
@@ -80,11 +114,16 @@ impl<C: Send + 'static> Lobby<C> {
         tokio::spawn(async move {
             let mut next = Some((place, connection));
             while let Some((place, connection)) = next {
+                // A handshake that panics still gives its place back.
+                let handshake = task::alone_or(handshake(connection), || {});
+                let in_turn = async {
+                    lobby.take_turn().await;
+                    handshake.await;
+                };
                 tokio::select! {
-                    // A handshake that panics still gives its place back.
-                    () = task::alone_or(handshake(connection), || {}) => {}
+                    () = in_turn => {}
                     () = displaced.notified() => {
-                        tracing::debug!("handshake cancelled: another host takes its place");
+                        lobby.admission.refuse_dial(&host, "another host takes its place");
                     }
                 }
                 next = lobby.lock().end(place);
@@ -92,8 +131,22 @@ impl<C: Send + 'static> Lobby<C> {
         });
     }
 
+    /// Waits for a turn. Whoever stops to wait takes none.
+    async fn take_turn(&self) {
+        let mut next = self.turn.lock().await;
+        let now = Instant::now();
+        let earliest = now.checked_sub(TURN * TURNS_AHEAD).unwrap_or(now);
+        let start = next.map_or(earliest, |next| next.max(earliest));
+        if start > now {
+            sleep_until(start).await;
+        }
+        *next = Some(start + TURN);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Handshakes<Arc<Notify>, C>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.handshakes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -115,8 +168,8 @@ enum Arrival<H, C> {
     /// Its handshake starts in this place; the handle, if any, cancels the handshake that it
     /// displaces.
     Started(Place, C, Option<H>),
-    /// It is queued; a full queue has dropped the oldest connection of the host that has most.
-    Queued,
+    /// It is queued; a full queue drops the oldest connection of the host that has most.
+    Queued(Option<(Host, C)>),
 }
 
 impl<H, C> Handshakes<H, C> {
@@ -146,14 +199,14 @@ impl<H, C> Handshakes<H, C> {
             return Arrival::Started(self.take(host, cancel), connection, displaced);
         }
         self.queued.push_back((host, connection));
-        if self.queued.len() > QUEUED_MAX {
-            let queued = count(self.queued.iter().map(|(host, _)| *host));
-            let busiest = queued.iter().max_by_key(|(_, count)| **count);
-            let is_of_busiest = |(host, _): &(Host, C)| busiest.is_some_and(|(of, _)| of == host);
-            let first = self.queued.iter().position(is_of_busiest);
-            self.queued.remove(first.unwrap_or(0));
+        if self.queued.len() <= QUEUED_MAX {
+            return Arrival::Queued(None);
         }
-        Arrival::Queued
+        let queued = count(self.queued.iter().map(|(host, _)| *host));
+        let busiest = queued.iter().max_by_key(|(_, count)| **count);
+        let is_of_busiest = |(host, _): &(Host, C)| busiest.is_some_and(|(of, _)| of == host);
+        let first = self.queued.iter().position(is_of_busiest);
+        Arrival::Queued(self.queued.remove(first.unwrap_or(0)))
     }
 
     /// Frees a place; returns the next queued connection with its new place, which keeps the same
@@ -206,7 +259,10 @@ fn count(hosts: impl Iterator<Item = Host>) -> BTreeMap<Host, usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arrival, Handshakes, Host, PLACES, Place, QUEUED_MAX};
+    use tokio::time::Instant;
+
+    use super::{Arrival, Handshakes, Host, Lobby, PLACES, Place, QUEUED_MAX, TURN, TURNS_AHEAD};
+    use crate::admission::Admission;
 
     /// The handle of a handshake is a number; a connection is named by its host.
     type Numbers = Handshakes<usize, &'static str>;
@@ -249,7 +305,7 @@ mod tests {
         }
         for host in ["192.0.2.2", BUSY] {
             let arrival = arrive(&mut handshakes, host, 0);
-            assert!(matches!(arrival, Arrival::Queued), "{arrival:?}");
+            assert!(matches!(arrival, Arrival::Queued(None)), "{arrival:?}");
         }
         assert_eq!(handshakes.taken.len(), PLACES);
     }
@@ -258,7 +314,10 @@ mod tests {
     fn busiest_host_alone_queues() {
         let (mut handshakes, places) = full();
         for _ in 0..3 {
-            assert!(matches!(arrive(&mut handshakes, BUSY, 0), Arrival::Queued));
+            assert!(matches!(
+                arrive(&mut handshakes, BUSY, 0),
+                Arrival::Queued(_)
+            ));
         }
         for place in &places[..3] {
             let (next, connection) = handshakes.end(*place).expect("one is queued");
@@ -280,7 +339,10 @@ mod tests {
             arrive(&mut handshakes, "192.0.2.2", 0);
         }
         for host in [BUSY, "192.0.2.2"] {
-            assert!(matches!(arrive(&mut handshakes, host, 0), Arrival::Queued));
+            assert!(matches!(
+                arrive(&mut handshakes, host, 0),
+                Arrival::Queued(None)
+            ));
         }
         // The first host has one place less than the other.
         let last = places[PLACES - 1];
@@ -303,10 +365,14 @@ mod tests {
         }
         assert!(matches!(
             arrive(&mut handshakes, "192.0.2.2", 0),
-            Arrival::Queued
+            Arrival::Queued(None)
         ));
-        for _ in 0..2 * QUEUED_MAX {
-            assert!(matches!(arrive(&mut handshakes, BUSY, 0), Arrival::Queued));
+        for number in 1..2 * QUEUED_MAX {
+            match arrive(&mut handshakes, BUSY, 0) {
+                Arrival::Queued(None) if number < QUEUED_MAX => {}
+                Arrival::Queued(Some((_, BUSY))) if number >= QUEUED_MAX => {}
+                other => panic!("{number}: {other:?}"),
+            }
         }
         assert_eq!(handshakes.queued.len(), QUEUED_MAX);
         let waits = handshakes.queued.iter();
@@ -314,6 +380,40 @@ mod tests {
             waits.filter(|(_, connection)| *connection != BUSY).count(),
             1
         );
+    }
+
+    #[tokio::test]
+    async fn flood_starts_in_turns_and_is_counted() {
+        let admission = Admission::nobody();
+        let lobby = Lobby::new(admission.clone());
+        let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+        for _ in 0..PLACES + QUEUED_MAX + 3 {
+            let started = started.clone();
+            lobby.arrive(host(BUSY), (), move |()| {
+                let started = started.clone();
+                async move {
+                    let _ = started.send(Instant::now());
+                    std::future::pending::<()>().await;
+                }
+            });
+        }
+        assert_eq!(admission.refused_dials(), 3);
+        let mut times = Vec::new();
+        while times.len() < PLACES {
+            times.push(starts.recv().await.expect("the lobby lives"));
+        }
+        let least = TURN * (PLACES as u32 - TURNS_AHEAD - 1);
+        assert!(times[PLACES - 1].duration_since(times[0]) >= least);
+        // A host that comes later takes a place, and its turn behind those that wait.
+        lobby.arrive(host("192.0.2.2"), (), move |()| {
+            let started = started.clone();
+            async move {
+                let _ = started.send(Instant::now());
+                std::future::pending::<()>().await;
+            }
+        });
+        starts.recv().await.expect("it has a place");
+        assert_eq!(admission.refused_dials(), 4);
     }
 
     #[test]

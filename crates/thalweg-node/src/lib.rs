@@ -13,6 +13,8 @@
 //! | `forward` | the data path: `thalweg_dataplane::route` with links, mailboxes, counters |
 //! | [`fabric`] | the node's state of its fabric, tickets as text, joining |
 //! | `envelope` | stream keys, sealed for one node |
+//! | `board` | what inputs and outputs do, and requests to start and stop them |
+//! | [`ends`] | inputs and outputs: what a program registers, and their supervision |
 //! | [`handle`] | publish and subscribe, in this process |
 //! | [`local`] | the same over a Unix socket |
 //! | [`transfer`] | files, sent and received over the local socket |
@@ -24,9 +26,11 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod board;
 pub mod config;
 mod continuity;
 mod control;
+pub mod ends;
 mod envelope;
 mod error;
 pub mod fabric;
@@ -42,8 +46,8 @@ mod waiting;
 
 pub use config::{Config, ConfigError, DEFAULT_CONFIG};
 pub use handle::{
-    Handle, Losses, Outgoing, Publication, PublishError, PublishSummary, Publisher, Sendable,
-    SubscribeOptions, Subscriber, SubscriberEvent, Tracer,
+    Handle, Losses, Matching, Outgoing, Publication, PublishError, PublishSummary, Publisher,
+    Selection, Sendable, SubscribeOptions, Subscriber, SubscriberEvent, Tracer,
 };
 pub use input::{
     AdmissionError, HopCost, InviteRequest, Reloaded, RouteError, TraceError, TraceEvent, TracedAdu,

@@ -148,6 +148,24 @@ impl TransferId {
     }
 }
 
+/// Returns whether a stream's name is one that a file transfer makes.
+pub fn is_of_transfer(name: &StreamName) -> bool {
+    let name = name.as_str();
+    let has_id = |rest: &str| {
+        let id = rest.split_once('/').map(|(id, _)| TransferId::parse(id));
+        id.flatten().is_some()
+    };
+    let has_number = |rest: &str| {
+        let (number, rest) = rest.split_once('/').unwrap_or_default();
+        let tag = rest.split('/').next().unwrap_or_default();
+        let is_tag = tag.len() == TAG_DIGITS && tag.bytes().all(|c| c.is_ascii_hexdigit());
+        is_tag && number.parse::<u16>().is_ok()
+    };
+    let [of_files, of_codes] = [&[FILES, RECEIPTS, CODED][..], &[CODES, ASKS]];
+    let rest = |starts: &[&str]| starts.iter().find_map(|start| name.strip_prefix(start));
+    rest(of_files).is_some_and(has_id) || rest(of_codes).is_some_and(has_number)
+}
+
 /// Returns the name of the stream on which a sender answers the owners of the phrase of this
 /// number.
 pub fn code_stream(number: u16, sender: &NodeId) -> StreamName {

@@ -123,6 +123,38 @@ pub fn test(shared: &mut Shared) -> Result<(), Failure> {
     outcome
 }
 
+/// Builds the program without inputs and outputs, and has it carry what the tests publish.
+pub fn relay_only(_: &mut Shared) -> Result<(), Failure> {
+    let features = ["--no-default-features", "--locked", "-p", "thalweg-cli"];
+    let mut lint = vec!["clippy", "--bin", "thalweg"];
+    lint.extend(features);
+    lint.extend(["--", "-D", "warnings"]);
+    run(&lint)?;
+    let mut build = vec!["build", "--bin", "thalweg"];
+    build.extend(features);
+    run(&build)?;
+    let target = place::metadata()?["target_directory"].clone();
+    let target = PathBuf::from(target.as_str().unwrap_or("target"));
+    // The tests build the usual program in its place, which publishes and subscribes.
+    let (built, kept) = (
+        target.join("debug/thalweg"),
+        target.join("thalweg-relay-only"),
+    );
+    std::fs::copy(&built, &kept).map_err(|error| place::failed("copy", &built, &error))?;
+    let mut test = place::cargo();
+    test.args([
+        "test",
+        "--locked",
+        "-p",
+        "thalweg-cli",
+        "--test",
+        "it",
+        "--",
+    ]);
+    test.args(["ends::", "messages::"]);
+    run_shown(test.env("THALWEG_TEST_RELAY_ONLY", kept))
+}
+
 /// Programs that tests run, and their Debian packages.
 const PROGRAMS: [(&str, &str); 2] = [("ip", "iproute2"), ("nft", "nftables")];
 

@@ -78,6 +78,12 @@ const STEPS: &[Step] = &[
         run: cargo::test,
     },
     Step {
+        name: "relay-only",
+        about: "a build without inputs and outputs has no warnings, and carries all streams",
+        needs: Some("test"),
+        run: cargo::relay_only,
+    },
+    Step {
         name: "oracle",
         about: "the exact planner agrees with an integer program on a thousand worlds of 10 to 30 nodes",
         needs: Some("tools"),

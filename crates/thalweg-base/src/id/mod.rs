@@ -16,8 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::STREAM_NAME_BYTES_MAX;
 
+mod pattern;
 #[cfg(test)]
 mod tests;
+
+pub use pattern::{BadStreamPattern, StreamPattern};
 
 /// A node's identity: its Ed25519 public key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

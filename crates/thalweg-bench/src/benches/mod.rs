@@ -160,6 +160,14 @@ pub(crate) const BENCHES: &[Bench] = &[
     },
     #[cfg(feature = "nodes")]
     Bench {
+        id: fan_out::come_up::ID,
+        group: "relay",
+        about: "how long until 800 sinks over QUIC and 2,000 in the clear have their first ADU from one relay",
+        metrics: fan_out::come_up::METRICS,
+        run: fan_out::come_up::run,
+    },
+    #[cfg(feature = "nodes")]
+    Bench {
         id: files::ID,
         group: "files",
         about: "files of 100 KiB and 10 MiB over 1 to 3 hops of 2 Mbit/s, by block length, against the bound measured by iperf3; needs root",

@@ -93,6 +93,10 @@ fn describe_config(text: &str, file: &Path) -> Result<String, Failure> {
     Node::check_files(&config)
         .context("a file that the configuration names cannot be used")
         .or_code(Code::BadInput)?;
+    super::node::ends()
+        .check(&config)
+        .context("the configuration cannot be used")
+        .or_code(Code::BadInput)?;
     Ok(format!(
         "the configuration of node `{}`, which knows {}",
         config.name,

@@ -14,6 +14,7 @@ mod join;
 mod ls;
 mod node;
 mod plan;
+#[cfg(feature = "ends")]
 mod publish;
 mod receive;
 mod renamed;
@@ -21,7 +22,9 @@ mod revoke;
 mod route;
 mod send;
 mod simulate;
+#[cfg(feature = "ends")]
 mod subscribe;
+mod switch;
 mod top;
 mod trace;
 
@@ -61,8 +64,12 @@ enum Command {
     Node(node::Arguments),
     Ls(ls::Arguments),
     Top(top::Arguments),
-    Publish(publish::Arguments),
+    #[cfg(feature = "ends")]
+    Publish(Box<publish::Arguments>),
+    #[cfg(feature = "ends")]
     Subscribe(subscribe::Arguments),
+    Ingest(switch::Ingest),
+    Egress(switch::Egress),
     Send(send::Arguments),
     Receive(receive::Arguments),
     Invite(invite::Arguments),
@@ -161,7 +168,11 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Trace(arguments) => wait(trace::run(&arguments)),
         Command::Ls(arguments) => wait(ls::run(&arguments)),
         Command::Top(arguments) => wait(top::run(&arguments)),
+        Command::Ingest(arguments) => wait(switch::ingest(&arguments)),
+        Command::Egress(arguments) => wait(switch::egress(&arguments)),
+        #[cfg(feature = "ends")]
         Command::Publish(arguments) => wait(publish::run(&arguments)),
+        #[cfg(feature = "ends")]
         Command::Subscribe(arguments) => wait(subscribe::run(&arguments)),
         Command::Send(arguments) => wait(send::run(&arguments)),
         Command::Receive(arguments) => wait(receive::run(&arguments)),

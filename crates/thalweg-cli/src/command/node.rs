@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use thalweg_net::endpoint::TCP_PREFIX;
+use thalweg_node::ends::Ends;
 use thalweg_node::{Config, Handle, Node, Reloaded};
 use tracing::{info, warn};
 
@@ -21,7 +22,8 @@ Examples:
 Once it listens, it prints one line with its name, key and addresses on standard output. SIGTERM and Ctrl-C shut it
 down in good order: it waits for acknowledgements, and reports how many ADUs were not acknowledged.
 
-SIGHUP reloads the configuration: peers can be added, removed and moved, and their rates changed. The log names the
+SIGHUP reloads the configuration: peers can be added, removed and moved, their rates changed; inputs and outputs are
+started, stopped and changed. The log names the
 changes applied, and the keys that need a restart. If the file has an error, the running configuration stays in force.";
 
 /// Run a node until a signal ends it.
@@ -40,7 +42,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         .or_code(Code::BadInput)?;
     let name = config.name.clone();
     let mut shutdown = Shutdown::listen_as_node()?;
-    let node = Node::load(config).await.map_err(|error| {
+    let node = Node::load_with(config, ends()).await.map_err(|error| {
         let is_input = error.is_input();
         let error = anyhow::Error::new(error).context(format!("node `{name}` cannot start"));
         Failure::of_start(error, is_input)
@@ -75,6 +77,14 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         )),
     }
     Ok(Code::Done)
+}
+
+/// Returns the inputs and outputs of this program; a relay-only build has none.
+pub(super) fn ends() -> Ends {
+    #[cfg(feature = "ends")]
+    return crate::ends::all();
+    #[cfg(not(feature = "ends"))]
+    Ends::default()
 }
 
 /// Waits until the process is asked to end.

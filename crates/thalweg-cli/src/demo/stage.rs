@@ -64,11 +64,10 @@ impl Stage {
     /// Starts both fabrics and waits until the stream can flow in both.
     pub async fn start(world: World, stream: Stream) -> anyhow::Result<Self> {
         let publication = |needs, planner| Publication {
-            name: stream.name.clone(),
             needs,
-            layers: stream.layers.clone(),
             pack_ratio: stream.pack_ratio,
             planner,
+            ..Publication::layered(stream.name.clone(), stream.layers.clone())
         };
         let unplanned_needs = Needs {
             order: Order::Sequence,

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -22,7 +23,8 @@ const REDRAW_HZ: u8 = 5;
 pub struct Progress {
     bar: ProgressBar,
     start: Instant,
-    counts: Counts,
+    adus: AtomicU64,
+    bytes: AtomicU64,
 }
 
 /// What has passed so far.
@@ -51,16 +53,19 @@ impl Progress {
         Self {
             bar,
             start: Instant::now(),
-            counts: Counts::default(),
+            adus: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
         }
     }
 
     /// Counts an ADU.
-    pub fn count(&mut self, bytes: usize) {
-        self.counts.adus += 1;
-        self.counts.bytes += bytes as u64;
-        self.bar
-            .set_message(self.counts.describe(self.start.elapsed()));
+    pub fn count(&self, bytes: usize) {
+        self.adus.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        if !self.bar.is_hidden() {
+            let text = self.counts().describe(self.start.elapsed());
+            self.bar.set_message(text);
+        }
     }
 
     /// Prints a sentence above the line.
@@ -70,13 +75,16 @@ impl Progress {
 
     /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
-        self.counts
+        Counts {
+            adus: self.adus.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+        }
     }
 
     /// Removes the line and returns the summary: counts and elapsed time.
     pub fn finish(self) -> String {
         self.bar.finish_and_clear();
-        self.counts.describe(self.start.elapsed())
+        self.counts().describe(self.start.elapsed())
     }
 }
 
@@ -93,7 +101,8 @@ impl Counts {
     }
 }
 
-fn size(bytes: u64) -> String {
+/// Returns bytes as `1.3 MB`.
+pub fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),
         1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),

@@ -23,6 +23,9 @@ use crate::program::{Run, run, thalweg};
 /// How long to wait for something that takes a second or two on an idle machine.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
+/// The environment variable that names a relay-only build, which then is the node `relay`.
+const RELAY_ONLY: &str = "THALWEG_TEST_RELAY_ONLY";
+
 const NODES: [&str; 4] = ["camera", "relay", "base", "viewer"];
 
 /// Four nodes on loopback, each a process.
@@ -218,7 +221,14 @@ fn configure(folder: &Path) {
 
 /// Starts a node and waits until it listens.
 fn start(folder: &Path, name: &str) -> Child {
-    let mut command = thalweg(folder);
+    let mut command = match std::env::var_os(RELAY_ONLY).filter(|_| name == "relay") {
+        Some(program) => {
+            let mut command = Command::new(program);
+            command.current_dir(folder).stdin(Stdio::null());
+            command
+        }
+        None => thalweg(folder),
+    };
     command.args(["node", "--config", &format!("{name}.toml")]);
     let child = command
         .stdout(Stdio::piped())

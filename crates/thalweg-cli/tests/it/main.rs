@@ -7,6 +7,7 @@
 mod admission;
 mod code;
 mod demo;
+mod ends;
 mod fabric;
 mod files;
 mod inbox;
@@ -16,6 +17,7 @@ mod lone;
 mod ls;
 mod messages;
 mod output;
+mod pattern;
 mod plan;
 mod program;
 mod signals;

@@ -14,8 +14,11 @@ use crate::program::{Run, run};
 
 /// Starts a subscriber and waits until it waits for its stream.
 fn subscribe(fabric: &Fabric, name: &str, to: &str, format: &str) -> Child {
-    let arguments = ["subscribe", name, "--to", to, "--format", format];
-    let mut subscriber = fabric.spawn(&arguments, "viewer");
+    waiting(fabric, &["subscribe", name, "--to", to, "--format", format])
+}
+
+fn waiting(fabric: &Fabric, arguments: &[&str]) -> Child {
+    let mut subscriber = fabric.spawn(arguments, "viewer");
     let mut err = BufReader::new(subscriber.stderr.take().expect("it is piped"));
     let mut line = String::new();
     err.read_line(&mut line).expect("text");
@@ -60,6 +63,84 @@ fn messages_of_each_format_come_out_alike() {
         ends(subscriber);
         let read = |name: &str| std::fs::read(fabric.path().join(name)).expect("written");
         assert!(read(&out) == read(format), "{format}");
+    }
+    fabric.stop();
+}
+
+#[test]
+fn encoding_chooses_how_sinks_write() {
+    let fabric = Fabric::start();
+    fabric.wait_for_links("viewer", 1);
+    let file = |name: &str, bytes: &[u8]| {
+        std::fs::write(fabric.path().join(name), bytes).expect("room");
+    };
+    file("in.json", b"{\"n\": 7}\n[8]\n");
+    file("in.text", b"{ seven\n");
+    file("in.nmea", b"$NOSUM,1\r\n");
+    file("in.bytes", b"\0\0\0\x03a\nb");
+    let formats = [
+        ("json", "lines"),
+        ("text", "lines"),
+        ("nmea", "nmea"),
+        ("bytes", "length"),
+    ];
+    for (encoding, format) in formats {
+        let (from, to) = (format!("in.{encoding}"), format!("out.{encoding}"));
+        let subscriber = waiting(&fabric, &["subscribe", "sensor", "--to", &to]);
+        let arguments = [
+            "publish",
+            "sensor",
+            "--from",
+            &from,
+            "--format",
+            format,
+            "--label",
+            "kind=test",
+            "--schema",
+            "one",
+            "--hold",
+            "10 s",
+        ];
+        fabric.run(&arguments, "camera").exits(0);
+        ends(subscriber);
+        let read = |name: &str| std::fs::read(fabric.path().join(name)).expect("written");
+        assert!(read(&to) == read(&from), "{encoding}");
+    }
+    fabric.stop();
+}
+
+#[test]
+fn listing_and_sink_know_the_type() {
+    let fabric = Fabric::start();
+    fabric.wait_for_links("viewer", 1);
+    let subscriber = fabric.spawn(&["subscribe", "arm/pose", "--to", "pose.bin"], "viewer");
+    let mut arguments = vec!["publish", "arm/pose", "--from"];
+    arguments.extend(["test://telemetry?rate=20", "--encoding", "protobuf"]);
+    arguments.extend(["--schema", "arm.Pose", "--label", "kind=arm"]);
+    let mut publisher = fabric.spawn(&arguments, "camera");
+    let ended = Run(subscriber.wait_with_output().expect("it ends")).exits(2);
+    let said = ended.err();
+    assert!(said.contains("`arm/pose` carries protobuf"), "{said}");
+    let status = fabric.run(&["ls", "--json"], "viewer").exits(0);
+    let status: Value = serde_json::from_str(&status.out()).expect("one object");
+    let stream = &status["streams"][0];
+    assert_eq!(stream["encoding"], "protobuf", "{stream}");
+    assert_eq!(stream["schema"], "arm.Pose", "{stream}");
+    assert_eq!(stream["labels"]["kind"], "arm", "{stream}");
+    let listing = fabric.run(&["ls"], "viewer").exits(0).out();
+    for shown in ["protobuf arm.Pose", "kind=arm"] {
+        assert!(listing.contains(shown), "{listing}");
+    }
+    publisher.kill().expect("it runs");
+    publisher.wait().expect("it is dead");
+    let refused = [
+        ("--encoding", "JSON"),
+        ("--label", "kind"),
+        ("--schema", "\u{1b}[2J"),
+    ];
+    for (option, value) in refused {
+        let arguments = ["publish", "x", "--from", "test://telemetry", option, value];
+        fabric.run(&arguments, "camera").exits(2);
     }
     fabric.stop();
 }

@@ -12,7 +12,6 @@ use thalweg_base::needs::Needs;
 use thalweg_base::units::Bitrate;
 use thalweg_node::local::Client;
 use thalweg_node::{Outgoing, Publication, SubscribeOptions};
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 use tokio::runtime::Runtime;
 
@@ -51,18 +50,14 @@ fn flow(runtime: &Runtime, folder: &Path) {
 
 fn publication() -> Publication {
     Publication {
-        name: "cam".parse().expect("a name"),
         needs: Needs {
             deadline: thalweg_base::time::Duration::from_secs(2),
             confidential: true,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: Some(Planner::Exact),
+        ..Publication::new("cam".parse().expect("a name"), Bitrate::from_kbps(500))
     }
 }
 

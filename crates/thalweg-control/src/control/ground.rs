@@ -5,7 +5,8 @@
 
 use alloc::collections::BTreeMap;
 
-use thalweg_base::id::NodeId;
+use thalweg_base::description::Description;
+use thalweg_base::id::{NodeId, StreamId};
 use thalweg_base::time::Instant;
 use thalweg_base::units::Bitrate;
 use thalweg_link::gauge::Sample;
@@ -60,6 +61,11 @@ impl Ground {
         }
     }
 
+    /// Returns what a stream of a node carries.
+    pub(super) fn description(&self, node: NodeId, stream: StreamId) -> Option<&Description> {
+        self.records.description(node, stream)
+    }
+
     /// Returns the records, to be changed by what concerns this node.
     pub(super) const fn records(&mut self) -> (&mut Records, Local<'_>) {
         let local = Local {
@@ -85,7 +91,7 @@ impl Ground {
         self.links.handle_up(peer, (rate, sample), turn.now);
         self.membership.send_all(turn, peer);
         let (records, local) = self.records();
-        records.send_directory(turn, peer);
+        records.send_directory(turn, &local, peer);
         records.announce_links(turn, &local);
     }
 

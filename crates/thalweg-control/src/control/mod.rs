@@ -63,6 +63,7 @@ mod tests;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use thalweg_base::description::Description;
 use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::wire::admission::Credential;
@@ -130,6 +131,11 @@ impl Controller {
     /// Returns the directory of all known nodes.
     pub const fn directory(&self) -> &Directory {
         self.ground.facts().directory
+    }
+
+    /// Returns what a stream of a node carries, as far as that has described it.
+    pub fn description(&self, node: NodeId, stream: StreamId) -> Option<&Description> {
+        self.ground.description(node, stream)
     }
 
     /// Returns the links to neighbours.
@@ -240,6 +246,8 @@ impl Controller {
         self.handle_health(now, keys);
         self.learn(now, |ground, turn| ground.records().0.handle_meetings(turn));
         self.carry_out(now, keys);
+        self.learn(now, |ground, turn| ground.records().0.handle_leaves(turn));
+        self.carry_out(now, keys);
         self.mail.handle_timeout(&self.ground.links, now);
         self.learn(now, |ground, turn| ground.handle_refresh(turn));
         self.carry_out(now, keys);
@@ -274,10 +282,22 @@ impl Controller {
                 });
             }
             Ok(Message::Summary(summary)) => self.learn(now, |ground, turn| {
-                ground.records().0.handle_summary(turn, from, &summary);
+                let (records, local) = ground.records();
+                records.handle_summary(turn, local.id(), from, &summary);
             }),
             Ok(Message::Lack(lack)) => self.learn(now, |ground, turn| {
                 ground.records().0.handle_lack(turn, from, &lack);
+            }),
+            Ok(Message::Description {
+                description,
+                signature,
+            }) => self.learn(now, |ground, turn| {
+                let record = description;
+                let (records, local) = ground.records();
+                records.handle_description(turn, &local, from, Signed { record, signature }, keys);
+            }),
+            Ok(Message::Undescribed(streams)) => self.learn(now, |ground, turn| {
+                ground.records().0.handle_undescribed(turn, from, &streams);
             }),
             Ok(Message::Grant(credential)) => self.learn(now, |ground, turn| {
                 let membership = &mut ground.membership;
@@ -319,6 +339,7 @@ impl Controller {
     /// Handles the loss of a link.
     pub fn handle_link_down(&mut self, peer: NodeId, now: Instant, keys: &mut dyn Keys) {
         self.owners.handle_answer(peer, now);
+        self.mail.handle_unlinked(peer);
         if self.learn(now, |ground, turn| ground.handle_link_down(turn, peer)) {
             self.settle(now, keys);
         }

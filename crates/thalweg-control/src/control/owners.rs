@@ -224,7 +224,9 @@ impl Owners {
             | Message::Grant(_)
             | Message::Revocation(_)
             | Message::Summary(_)
-            | Message::Lack(_) => {}
+            | Message::Lack(_)
+            | Message::Description { .. }
+            | Message::Undescribed(_) => {}
         }
     }
 

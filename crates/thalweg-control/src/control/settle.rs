@@ -69,11 +69,13 @@ impl Controller {
                 }
                 Effect::Flood(flooding) => self.mail.flood(flooding, links, now),
                 Effect::FloodKnown { of, to } => self.mail.handle_known(of, to),
+                Effect::Leaf(peer, is_leaf) => self.mail.handle_leaf(peer, is_leaf),
                 Effect::Note(note) => self.mail.push(Output::Note(note)),
                 Effect::Output(output) => self.mail.push(output),
                 Effect::Changed => self.is_changed = true,
                 Effect::Announce => {
-                    let streams = self.owners.sources.announced();
+                    let sources = &self.owners.sources;
+                    let streams = (sources.announced(), sources.described());
                     self.learn(now, |ground, turn| {
                         let (records, local) = ground.records();
                         records.announce(turn, &local, streams, keys);

@@ -41,6 +41,8 @@ pub(crate) enum Effect {
     Flood(Flooding),
     /// A neighbour has a record already: its node, its number.
     FloodKnown { of: (NodeId, u64), to: NodeId },
+    /// A neighbour is a leaf from now on, or no longer: one is not flooded the records of leaves.
+    Leaf(NodeId, bool),
     /// Report an event.
     Note(Note),
     /// Have the driver act.
@@ -110,6 +112,10 @@ pub(crate) struct Flooding {
     pub(crate) frame: Bytes,
     /// The neighbour that sent it.
     pub(crate) from: Option<NodeId>,
+    /// Whether it says nothing that leaves need: they are not flooded it.
+    pub(crate) is_leaf: bool,
+    /// The leaves that need it nevertheless.
+    pub(crate) also_to: Vec<NodeId>,
     /// How long it may wait for others, per link of this node.
     pub(crate) pace: Duration,
 }

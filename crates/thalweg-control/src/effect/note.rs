@@ -39,6 +39,20 @@ pub enum Note {
         /// The node that the record names.
         node: NodeId,
     },
+    /// A description from a neighbour could not be decoded.
+    DescriptionRefused {
+        /// The neighbour.
+        from: NodeId,
+        /// What is wrong with it.
+        error: WireError,
+    },
+    /// A description does not carry the signature of its node.
+    DescriptionForged {
+        /// The neighbour that it came from.
+        from: NodeId,
+        /// The node that the description names.
+        node: NodeId,
+    },
     /// A record announces a stream with an id that does not derive from its node's key.
     RecordBorrows {
         /// The node of the record.

@@ -29,7 +29,7 @@
 //!
 //! *Sources.* docs/concepts/routing.md §2.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -70,6 +70,8 @@ pub(crate) struct Flood {
     places: BTreeMap<NodeId, u64>,
     /// The position up to which a neighbour has been sent records, if ahead of the last batch.
     sent_up_to: BTreeMap<NodeId, u64>,
+    /// The neighbours that are not flooded what they do not need ([`crate::records::leaves`]).
+    leaves: BTreeSet<NodeId>,
     next: u64,
     /// When the last batch was sent.
     last: Option<Instant>,
@@ -83,6 +85,9 @@ struct Waiting {
     node: NodeId,
     sequence: u64,
     frame: Bytes,
+    /// It says nothing that leaves need, except these.
+    is_leaf: bool,
+    also_to: Vec<NodeId>,
     /// The neighbours that sent it.
     known_by: Vec<NodeId>,
 }
@@ -93,6 +98,7 @@ impl Default for Flood {
             waiting: BTreeMap::new(),
             places: BTreeMap::new(),
             sent_up_to: BTreeMap::new(),
+            leaves: BTreeSet::new(),
             next: 0,
             last: None,
             due: Instant::NEVER,
@@ -106,9 +112,13 @@ impl Flood {
         self.due
     }
 
-    fn add(&mut self, waiting: Waiting) {
+    fn add(&mut self, mut waiting: Waiting) {
         let before = self.places.insert(waiting.node, self.next);
-        before.map(|place| self.waiting.remove(&place));
+        // Who was to be sent the one before needs this one.
+        if let Some(before) = before.and_then(|place| self.waiting.remove(&place)) {
+            waiting.is_leaf &= before.is_leaf;
+            waiting.also_to.extend(before.also_to);
+        }
         self.waiting.insert(self.next, waiting);
         self.next += 1;
     }
@@ -120,12 +130,16 @@ impl Flood {
             of: (node, sequence),
             frame,
             from,
+            is_leaf,
+            also_to,
             pace,
         } = flooding;
         self.add(Waiting {
             node,
             sequence,
             frame,
+            is_leaf,
+            also_to,
             known_by: from.into_iter().collect(),
         });
         let span = Duration::from_nanos(pace.as_nanos() * links as u64);
@@ -160,6 +174,15 @@ impl Flood {
         }
     }
 
+    /// Handles a neighbour that is a leaf from now on, or no longer.
+    pub(super) fn set_leaf(&mut self, peer: NodeId, is_leaf: bool) {
+        if is_leaf {
+            self.leaves.insert(peer);
+        } else {
+            self.leaves.remove(&peer);
+        }
+    }
+
     /// Removes a record that no longer belongs here.
     pub(crate) fn remove(&mut self, node: NodeId) {
         let place = self.places.remove(&node);
@@ -170,6 +193,11 @@ impl Flood {
     pub(super) fn waiting_for(&self, peer: NodeId) -> impl Iterator<Item = Output> + '_ {
         let from = self.sent_up_to.get(&peer).copied().unwrap_or(0);
         let waiting = self.waiting.range(from..).map(|(_, waiting)| waiting);
+        let is_to_leaf = self.leaves.contains(&peer);
+        let is_needed = move |waiting: &&Waiting| {
+            !is_to_leaf || !waiting.is_leaf || waiting.also_to.contains(&peer)
+        };
+        let waiting = waiting.filter(is_needed);
         let lacking = waiting.filter(move |waiting| !waiting.known_by.contains(&peer));
         lacking.map(move |waiting| Output::Send {
             to: peer,

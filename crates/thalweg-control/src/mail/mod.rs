@@ -180,6 +180,19 @@ impl Mail {
         self.flood.handle_synced(peer);
     }
 
+    /// Handles the loss of a link.
+    pub(crate) fn handle_unlinked(&mut self, peer: NodeId) {
+        self.flood.set_leaf(peer, false);
+    }
+
+    /// Handles a neighbour that is a leaf from now on, or no longer. What waits goes to it first, so
+    /// that nothing which came before is withheld twice.
+    pub(crate) fn handle_leaf(&mut self, peer: NodeId, is_leaf: bool) {
+        self.outputs.extend(self.flood.waiting_for(peer));
+        self.flood.handle_synced(peer);
+        self.flood.set_leaf(peer, is_leaf);
+    }
+
     /// Discards the record of a node that no longer belongs here.
     pub(crate) fn remove_record(&mut self, node: NodeId) {
         self.flood.remove(node);

@@ -99,7 +99,7 @@ impl Parts {
     }
 
     /// Returns the plans whose ADUs go from here to a neighbour.
-    pub(crate) fn leading_to(&self, peer: NodeId) -> impl Iterator<Item = PlanKey> {
+    pub fn leading_to(&self, peer: NodeId) -> impl Iterator<Item = PlanKey> {
         let parts = self.installed.iter();
         let leading = parts.filter(move |(_, part)| part.installation.next == Some(peer));
         leading.map(|(plan, _)| *plan)

@@ -2,8 +2,10 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
+use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, StreamName};
 use thalweg_base::limits::{ADAPTERS_PER_NODE_MAX, LAYERS_MAX, PATH_NODES_MAX};
 use thalweg_base::needs::Needs;
@@ -26,6 +28,8 @@ pub struct Publication {
     pub pack_ratio: Option<f64>,
     /// The planner; `None` for the shortest path without adapters.
     pub planner: Option<Planner>,
+    /// What it carries.
+    pub description: Description,
 }
 
 /// A stream cannot be published.
@@ -48,6 +52,24 @@ pub enum PublishError {
 }
 
 impl Publication {
+    /// Returns a stream of one layer with this rate and the usual needs, which is planned exactly:
+    /// every other field is set on what this returns.
+    pub fn new(name: StreamName, rate: Bitrate) -> Self {
+        Self::layered(name, vec![Layer { rate, utility: 1.0 }])
+    }
+
+    /// Returns the same of several layers, base first.
+    pub fn layered(name: StreamName, layers: Vec<Layer>) -> Self {
+        Self {
+            name,
+            needs: Needs::default(),
+            layers,
+            pack_ratio: None,
+            planner: Some(Planner::Exact),
+            description: Description::default(),
+        }
+    }
+
     /// Returns what is wrong with the publication by `node`, and with the supplied plan if there is one.
     pub(crate) fn fault(&self, node: NodeId, given: Option<&[Part]>) -> Option<String> {
         let layers = self.layers.len();
@@ -79,9 +101,11 @@ impl Publication {
             format!(
                 "the given plan has more than {PATH_NODES_MAX} nodes, or a node with more than {ADAPTERS_PER_NODE_MAX} adapters"
             )
-        } else {
-            let (key, why) = self.needs.fault()?;
+        } else if let Some((key, why)) = self.needs.fault() {
             format!("its need `{key}`: {why}")
+        } else {
+            let (key, why) = self.description.fault()?;
+            format!("its {key}: {why}")
         };
         Some(why)
     }

@@ -6,12 +6,16 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `descriptions` | what streams carry |
+//! | `leaves` | what neighbours that nothing passes through are sent, and when |
 //! | `meeting` | what a new neighbour is sent |
 //! | `own` | when this node's record is made |
 //! | `stream_id` | ids of streams |
 //!
 //! *Sources.* docs/reference/protocol.md §5; docs/concepts/routing.md.
 
+mod descriptions;
+pub(crate) mod leaves;
 pub(crate) mod meeting;
 mod own;
 pub(crate) mod stream_id;
@@ -20,7 +24,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use thalweg_base::id::NodeId;
+use thalweg_base::description::Description;
+use thalweg_base::id::{NodeId, StreamId};
 use thalweg_base::limits::NEIGHBOURS_MAX;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::Bitrate;
@@ -34,6 +39,8 @@ use crate::facts::{Keys, Local};
 use crate::mail::flood::{Haste, LINKS_FEW};
 use crate::routing::cadence::{self, Urgency};
 use crate::routing::{Directory, News, Signed};
+use descriptions::Descriptions;
+use leaves::{Leaves, is_leaf};
 use meeting::Meetings;
 use own::OwnRecord;
 use stream_id::borrowed_stream;
@@ -51,6 +58,8 @@ pub(crate) struct Records {
     directory: Directory,
     own: OwnRecord,
     meetings: Meetings,
+    descriptions: Descriptions,
+    leaves: Leaves,
 }
 
 impl Records {
@@ -62,6 +71,7 @@ impl Records {
     /// Handles the loss of a link.
     pub(crate) fn handle_link_down(&mut self, peer: NodeId) {
         self.meetings.remove(peer);
+        self.leaves.remove(peer);
     }
 
     /// Handles a measurement of a link that the record does not show.
@@ -90,6 +100,7 @@ impl Records {
         let is_unfit = announces && !roll.may(node, Rights::PUBLISH) || !roll.admits(node);
         if is_unfit {
             self.directory.remove(node);
+            self.descriptions.handle_record(node, &BTreeSet::new());
         }
         is_unfit
     }
@@ -130,6 +141,7 @@ impl Records {
             .min(self.own.links_due())
             .min(measured.unwrap_or(Instant::NEVER))
             .min(self.meetings.poll_timeout())
+            .min(self.leaves.poll_timeout())
     }
 
     fn is_measured_due(&self, now: Instant) -> bool {
@@ -168,12 +180,12 @@ impl Records {
         }
     }
 
-    /// Makes, signs and floods this node's record, with these streams.
+    /// Makes, signs and floods this node's record, with these streams and what they carry.
     pub(crate) fn announce(
         &mut self,
         turn: &mut Turn<'_>,
         local: &Local<'_>,
-        mut streams: Vec<Announced>,
+        (mut streams, described): (Vec<Announced>, Vec<(StreamId, Description)>),
         keys: &mut dyn Keys,
     ) {
         // Without the right to publish, a record with streams would be refused on every map.
@@ -187,16 +199,37 @@ impl Records {
             record: bytes,
             signature,
         };
+        let also_to = self.needing_own(&record);
+        let is_leaf = also_to.is_some();
+        if is_leaf {
+            self.leaves.withhold(record.node, turn.now);
+        } else {
+            self.leaves.handle_flooded(record.node);
+        }
         turn.push(Effect::Flood(Flooding {
             of: (record.node, record.sequence),
             frame: frame(&signed),
             from: None,
+            is_leaf,
+            also_to: also_to.unwrap_or_default(),
             pace: self.haste(&record, local).pace(),
         }));
-        let news = self.directory.handle_record(record, signed, turn.now);
+        let news = self.take(record, signed, turn.now);
         if news == News::Changed {
             turn.push(Effect::Changed);
         }
+        self.describe(turn, local, described, keys);
+    }
+
+    /// Puts a record into the directory; descriptions of streams that it does not announce go.
+    fn take(&mut self, record: Record, signed: Signed, now: Instant) -> News {
+        let (node, streams) = (record.node, record.streams.iter());
+        let streams: BTreeSet<StreamId> = streams.map(|stream| stream.id).collect();
+        let news = self.directory.handle_record(record, signed, now);
+        if matches!(news, News::Changed | News::Refreshed) {
+            self.descriptions.handle_record(node, &streams);
+        }
+        news
     }
 
     fn make_record(
@@ -322,12 +355,22 @@ impl Records {
             of,
             frame: frame(&signed),
             from: Some(from),
+            is_leaf: is_leaf(&record) && self.is_leaf(of.0),
+            also_to: Vec::new(),
             pace: self.haste(&record, local).pace(),
         };
         let rank = self.relay_rank(of.0);
-        let news = self.directory.handle_record(record, signed, turn.now);
+        let news = self.take(record, signed, turn.now);
         match news {
-            News::Changed | News::Refreshed => turn.push(Effect::Flood(flooding)),
+            News::Changed | News::Refreshed => {
+                if flooding.is_leaf {
+                    self.leaves.withhold(of.0, turn.now);
+                } else {
+                    self.leaves.handle_flooded(of.0);
+                }
+                self.handle_neighbour(turn, local, of.0);
+                turn.push(Effect::Flood(flooding));
+            }
             News::Old => turn.push(Effect::FloodKnown { of, to: from }),
             News::Full => {}
         }

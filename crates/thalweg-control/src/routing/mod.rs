@@ -278,27 +278,46 @@ impl Directory {
             .is_some_and(|known| known.signed == *signed)
     }
 
-    /// Returns all signed records, those off the map included, for a new neighbour.
+    /// Returns all signed records, those off the map included.
     pub fn signed(&self) -> impl Iterator<Item = &Signed> {
-        self.known.values().map(|known| &known.signed)
+        self.kept().map(|(_, signed)| signed)
     }
 
-    /// Returns the key and sequence number of every record.
-    pub fn sequences(&self) -> impl Iterator<Item = (NodeId, u64)> {
-        let known = self.known.iter();
-        known.map(|(node, known)| (*node, known.record.sequence))
+    /// Returns every record with its signature, those off the map included, ordered by key.
+    pub fn kept(&self) -> impl Iterator<Item = (&Record, &Signed)> {
+        let known = self.known.values();
+        known.map(|known| (&known.record, &known.signed))
+    }
+
+    /// Returns the record of a node with its signature, also if it is off the map.
+    pub fn newest(&self, node: NodeId) -> Option<(&Record, &Signed)> {
+        let known = self.known.get(&node);
+        known.map(|known| (&known.record, &known.signed))
     }
 
     /// Returns the signed records with this key prefix, and their sequence numbers.
     ///
     /// Cost    O(log nodes)
     pub fn signed_of(&self, prefix: Prefix) -> impl Iterator<Item = (&Signed, u64)> {
+        let known = self.range_of(prefix);
+        known.map(|(_, known)| (&known.signed, known.record.sequence))
+    }
+
+    /// Returns the nodes with a record and this key prefix.
+    pub(crate) fn nodes_of(&self, prefix: Prefix) -> impl Iterator<Item = NodeId> {
+        self.range_of(prefix).map(|(node, _)| *node)
+    }
+
+    /// Returns the record of a node, off the map or on it.
+    pub(crate) fn known_record(&self, node: NodeId) -> Option<&Record> {
+        self.known.get(&node).map(|known| &known.record)
+    }
+
+    fn range_of(&self, prefix: Prefix) -> impl Iterator<Item = (&NodeId, &Known)> {
         let mut first = NodeId([0; 32]);
         first.0[..prefix.0.len()].copy_from_slice(&prefix.0);
         let known = self.known.range(first..);
-        known
-            .take_while(move |(node, _)| Prefix::from(**node) == prefix)
-            .map(|(_, known)| (&known.signed, known.record.sequence))
+        known.take_while(move |(node, _)| Prefix::from(**node) == prefix)
     }
 
     /// Returns the record of a node on the map.
@@ -375,6 +394,12 @@ impl Directory {
             return walk_back(&previous, from, to);
         }
         let end = self.record(to)?;
+        // Where no link to the target is taken, as that of a sink which is silent, the search would visit
+        // the whole map to find that out.
+        let mut ends = end.neighbours.iter();
+        if !end.is_full() && !ends.any(|there| is_taken([there.node, to])) {
+            return None;
+        }
         let mut queue = VecDeque::from([from]);
         while let Some(node) = queue.pop_front() {
             // Search from the target first: it usually has few links, which avoids scanning a hub's

@@ -34,6 +34,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use thalweg_base::description::Description;
 use thalweg_base::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use thalweg_base::limits::{HOLD_TOTAL_BYTES_MAX, STREAMS_PER_NODE_MAX};
 use thalweg_base::needs::Needs;
@@ -100,6 +101,16 @@ impl Sources {
         announced.sort_by_key(|source| !source.is_open());
         let announced = announced.into_iter().take(STREAMS_PER_NODE_MAX);
         announced.map(Source::announced).collect()
+    }
+
+    /// Returns what the announced streams carry, as far as it is known.
+    pub(crate) fn described(&self) -> Vec<(StreamId, Description)> {
+        let announced = self.all().filter(|source| source.is_announced());
+        let described = announced.map(|source| (source.stream(), &source.publication.description));
+        let described = described.filter(|(_, description)| !description.is_empty());
+        described
+            .map(|(stream, description)| (stream, description.clone()))
+            .collect()
     }
 
     /// Returns the nodes of a plan that is not over.

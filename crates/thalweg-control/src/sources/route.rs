@@ -194,27 +194,23 @@ fn described(announced: &Announced) -> Publication {
         utility: 1.0 / rates.len() as f64,
     };
     Publication {
-        name: announced.name.clone(),
         needs: Needs {
             confidential: announced.confidential,
             ..Needs::default()
         },
-        layers: rates.iter().map(layer).collect(),
-        pack_ratio: None,
-        planner: Some(Planner::Exact),
+        ..Publication::layered(announced.name.clone(), rates.iter().map(layer).collect())
     }
 }
 
 fn assumed() -> Publication {
     Publication {
-        name: NAME_ASSUMED.parse().expect("letters are a name"),
         needs: Needs::default(),
-        layers: vec![Layer {
-            rate: RATE_ASSUMED,
-            utility: 1.0,
-        }],
         pack_ratio: Some(1.0),
         planner: Some(Planner::Exact),
+        ..Publication::new(
+            NAME_ASSUMED.parse().expect("letters are a name"),
+            RATE_ASSUMED,
+        )
     }
 }
 

@@ -17,6 +17,7 @@
 //!
 //! *Sources.* NMEA 0183 (IEC 61162-1) §7 for sentences and their checksum.
 
+mod encoding;
 mod fault;
 mod field;
 mod fixed;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
@@ -50,15 +50,7 @@ impl Sink {
     pub async fn open(end: &End) -> anyhow::Result<Self> {
         match end {
             End::Standard => Ok(Self::Standard),
-            End::File(path) => {
-                let file = std::fs::File::create(path)
-                    .with_context(|| format!("cannot write {}", path.display()))?;
-                Ok(Self::File(PacketFile {
-                    file,
-                    path: path.clone(),
-                    length: 0,
-                }))
-            }
+            End::File(path) => PacketFile::open(path, false).map(Self::File),
             End::Datagrams { address, rtp } => {
                 let socket = connect(*address)
                     .await
@@ -84,6 +76,14 @@ impl Sink {
             }
             End::Program(command) => Ok(Self::Program(Box::new(Program::write_to(command)?))),
             End::Telemetry { .. } => anyhow::bail!("{end} can only be read: give another target"),
+        }
+    }
+
+    /// Opens an output; a file that is there is continued.
+    pub async fn append(end: &End) -> anyhow::Result<Self> {
+        match end {
+            End::File(path) => PacketFile::open(path, true).map(Self::File),
+            end => Self::open(end).await,
         }
     }
 
@@ -163,6 +163,27 @@ impl Sink {
 }
 
 impl PacketFile {
+    /// Opens a file; it is created, and truncated unless it is continued.
+    fn open(path: &Path, continues: bool) -> anyhow::Result<Self> {
+        let mut options = std::fs::OpenOptions::new();
+        options.create(true);
+        if continues {
+            options.append(true);
+        } else {
+            options.write(true).truncate(true);
+        }
+        let opened = options.open(path).and_then(|file| {
+            let length = file.metadata()?.len();
+            Ok((file, length))
+        });
+        let (file, length) = opened.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self {
+            file,
+            path: path.into(),
+            length,
+        })
+    }
+
     fn write(&mut self, packets: &[u8]) -> anyhow::Result<()> {
         match self.file.write_all(packets) {
             Ok(()) => {

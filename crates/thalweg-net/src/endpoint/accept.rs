@@ -44,7 +44,7 @@ pub(super) fn spawn_tasks(endpoint: &Endpoint, listener: Option<Listener>, vital
 
 /// Accepts connections until the endpoint shuts down.
 async fn run(endpoint: Endpoint) {
-    let lobby = Lobby::new();
+    let lobby = Lobby::new(endpoint.admission().clone());
     loop {
         let incoming = tokio::select! {
             incoming = endpoint.0.iroh.accept() => incoming,
@@ -140,11 +140,17 @@ pub(crate) async fn establish(
 ) -> Result<Link, Unreachable> {
     let connection = fresh.connection();
     let peer = connection.peer();
-    let broken = |reason: &str| {
-        connection.close(CloseCode::Protocol, reason);
+    let close = |code, reason: &str| {
+        connection.close(code, reason);
         let reason = reason.into();
         Err(Unreachable::Other { peer, reason })
     };
+    let broken = |reason| close(CloseCode::Protocol, reason);
+    if endpoint.0.registry.is_full() && endpoint.link(peer).is_none() {
+        let reason = "no room for another link";
+        endpoint.admission().refuse_dial(&peer, reason);
+        return close(CloseCode::Overload, reason);
+    }
     let opening = Link::open(fresh, dialled, endpoint.0.context.clone());
     let (link, control) = match timeout(GREETING_WAIT.into(), opening).await {
         Ok(Ok(opened)) => opened,

@@ -28,7 +28,7 @@ const LASTING: thalweg_base::time::Duration = thalweg_base::time::Duration::from
 /// Keeps a link with a peer, until aborted.
 pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses, seed: u64) {
     let mut backoff = Backoff::new(seed);
-    let mut changes = endpoint.0.registry.changes();
+    let mut changes = endpoint.0.registry.changes(peer);
     let mut last_reason = None;
     // The transport that reached the peer last most likely does so again.
     let mut first = Transport::Quic;
@@ -88,7 +88,8 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
 async fn wait_announced(endpoint: &Endpoint, link: &Link) {
     let registry = &endpoint.0.registry;
     // The registry lives as long as the endpoint.
-    let _ = registry.changes().wait_for(|()| !registry.has(link)).await;
+    let mut changes = registry.changes(link.peer());
+    let _ = changes.wait_for(|()| !registry.has(link)).await;
     drop(registry.announcing.lock());
 }
 
@@ -107,8 +108,7 @@ fn report_unreachable(endpoint: &Endpoint, peer: NodeId, reason: Unreachable) ->
 /// Waits at most `wait`, or until there is a link with the peer, which may dial this node
 /// meanwhile.
 ///
-/// `changes` reports every link's changes; on a node with many links, one more is no reason to dial
-/// early.
+/// `changes` also reports the end of a link, which is no reason to dial early.
 pub(super) async fn pause_dialling(
     wait: Duration,
     changes: &mut watch::Receiver<()>,
@@ -156,7 +156,7 @@ async fn watch_link(endpoint: &Endpoint, link: &Link, addresses: &Addresses, see
 /// Waits until another link with the peer has replaced this one, which may still drain for seconds.
 async fn replaced(endpoint: &Endpoint, link: &Link) {
     let is_other = |present: Link| !present.is_same(link);
-    let mut changes = endpoint.0.registry.changes();
+    let mut changes = endpoint.0.registry.changes(link.peer());
     let other = changes.wait_for(|()| endpoint.link(link.peer()).is_some_and(is_other));
     // The registry lives as long as the endpoint.
     let _ = other.await;

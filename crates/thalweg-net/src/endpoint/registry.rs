@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use thalweg_base::id::NodeId;
+use thalweg_base::limits::LINKS_MAX;
 use thalweg_base::time::Duration;
 use tokio::sync::watch;
 
@@ -27,7 +28,8 @@ pub(crate) struct Registry {
     links: Mutex<HashMap<NodeId, Link>>,
     /// Held while a change is announced, so that events keep the order of the changes.
     pub(crate) announcing: Mutex<()>,
-    changes: watch::Sender<()>,
+    /// The peers that someone waits for.
+    changes: Mutex<HashMap<NodeId, watch::Sender<()>>>,
 }
 
 /// The decision about a new connection.
@@ -75,7 +77,7 @@ impl Registry {
         }
         links.insert(peer, link.clone());
         drop(links);
-        self.changes.send_replace(());
+        self.notify(peer);
         Verdict::Kept { replaced: old }
     }
 
@@ -88,7 +90,7 @@ impl Registry {
         if is_present {
             links.remove(&link.peer());
             drop(links);
-            self.changes.send_replace(());
+            self.notify(link.peer());
         }
         is_present
     }
@@ -115,8 +117,31 @@ impl Registry {
         links
     }
 
-    pub(crate) fn changes(&self) -> watch::Receiver<()> {
-        self.changes.subscribe()
+    /// Returns whether there are as many links as a node may have.
+    pub(crate) fn is_full(&self) -> bool {
+        self.lock().len() >= LINKS_MAX
+    }
+
+    /// Returns the changes of the link with a peer. Each peer has its own: where hundreds of tasks keep
+    /// a link each, one for all would wake each task for the link of every other.
+    pub(crate) fn changes(&self, peer: NodeId) -> watch::Receiver<()> {
+        let mut changes = self.lock_changes();
+        changes.entry(peer).or_default().subscribe()
+    }
+
+    fn notify(&self, peer: NodeId) {
+        let mut changes = self.lock_changes();
+        let Some(change) = changes.get(&peer) else {
+            return;
+        };
+        change.send_replace(());
+        if change.receiver_count() == 0 {
+            changes.remove(&peer);
+        }
+    }
+
+    fn lock_changes(&self) -> MutexGuard<'_, HashMap<NodeId, watch::Sender<()>>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<NodeId, Link>> {

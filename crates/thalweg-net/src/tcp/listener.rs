@@ -108,11 +108,11 @@ impl Listener {
         let (accepted, sessions) = channel(BACKLOG);
         let gate = Arc::new(Gate {
             options,
+            lobby: Lobby::new(admission.clone()),
             admission,
             door,
             tls,
             sessions: Mutex::default(),
-            lobby: Lobby::new(),
             accepted,
         });
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();

@@ -5,6 +5,7 @@
 mod admission;
 mod carriage;
 mod confined;
+mod crowd;
 mod cut_through;
 mod dialling;
 mod door;

@@ -7,6 +7,7 @@
 //! *What it does not do.* It opens no sockets and reads no keys; [`crate::Node::load`] does.
 
 mod address;
+mod ends;
 mod raw;
 mod renamed;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use thalweg_planner::model::{NodeName, Weights};
 use thalweg_world::text::{Format, TextError, error_at};
 
 pub(crate) use self::address::relays;
+pub use self::ends::{Egress, Ingest};
 
 /// The commented default configuration: every key with its meaning, unit and default.
 pub const DEFAULT_CONFIG: &str = include_str!("default.toml");
@@ -68,6 +70,10 @@ pub struct Config {
     pub peers: Vec<Peer>,
     /// The weights of the planner's cost.
     pub weights: Weights,
+    /// The inputs that run here.
+    pub ingest: Vec<Ingest>,
+    /// The outputs that run here.
+    pub egress: Vec<Egress>,
     /// Its text, if it was read from a file.
     pub(crate) source_text: Option<Box<SourceText>>,
 }
@@ -227,6 +233,8 @@ impl Config {
             fabric: Fabric::default(),
             peers: Vec::new(),
             weights: Weights::default(),
+            ingest: Vec::new(),
+            egress: Vec::new(),
             source_text: None,
         }
     }
@@ -264,18 +272,23 @@ impl Config {
         let key = format!("peer[{place}].key");
         let message = "this is the node's own key, and a node cannot be its own peer: leave this [[peer]] out, or write the key that \
                        `thalweg id` prints at the other node";
-        Some(match &self.source_text {
+        Some(self.mistake(&key, message))
+    }
+
+    /// Returns a mistake at a key, with its line if the configuration was read from a file.
+    pub(crate) fn mistake(&self, key: &str, message: &str) -> TextError {
+        match &self.source_text {
             Some(source_text) => {
                 let SourceText { text, file } = &**source_text;
-                error_at(text, Format::Toml, file, &key, message)
+                error_at(text, Format::Toml, file, key, message)
             }
             None => TextError {
                 file: "the configuration".into(),
                 line: None,
-                path: key,
+                path: key.into(),
                 message: message.into(),
             },
-        })
+        }
     }
 }
 

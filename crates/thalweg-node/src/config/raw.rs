@@ -16,6 +16,7 @@ use thalweg_planner::model::{NodeName, Weights};
 use thalweg_world::text::{self, TextError};
 
 use super::address::{Address, relays, split_by_kind, tcp_address};
+use super::ends::{self, RawEgress, RawIngest};
 use super::renamed;
 use super::{
     API_DEFAULT, Config, Fabric, LISTEN_DEFAULT, Owner, Peer, Reach, SLOTS_DEFAULT, SourceText,
@@ -50,6 +51,10 @@ pub(super) struct RawConfig {
     weights: Weights,
     #[serde(default)]
     peer: Vec<RawPeer>,
+    #[serde(default)]
+    ingest: Vec<RawIngest>,
+    #[serde(default)]
+    egress: Vec<RawEgress>,
 }
 
 #[derive(Default, Deserialize)]
@@ -166,6 +171,16 @@ impl RawConfig {
             },
             peers: self.peer.into_iter().map(RawPeer::resolve).collect(),
             weights: self.weights,
+            ingest: self
+                .ingest
+                .into_iter()
+                .map(|one| one.resolve(folder))
+                .collect(),
+            egress: self
+                .egress
+                .into_iter()
+                .map(|one| one.resolve(folder))
+                .collect(),
             source_text: Some(Box::new(SourceText {
                 text: text.to_owned(),
                 file: file.to_owned(),
@@ -228,6 +243,7 @@ impl RawConfig {
             return Some(("fabric.owner".into(), message));
         }
         self.fault_of_peers()
+            .or_else(|| ends::first_fault(&self.ingest, &self.egress))
     }
 
     /// Returns the first empty path.

@@ -460,3 +460,23 @@ fn former_keys_name_their_successors() {
         );
     }
 }
+
+#[test]
+fn commented_entries_are_good() {
+    let (_, entries) = DEFAULT_CONFIG
+        .split_once("# [[ingest]]\n")
+        .expect("an example");
+    let entries: Vec<String> = entries.lines().map(uncommented).collect();
+    let entries = entries.join("\n").replace("# [[egress]]", "[[egress]]");
+    let text = format!("name = \"a\"\n[[ingest]]\n{entries}");
+    let config = Config::parse(&text, "node.toml", Path::new("/etc")).expect("they are valid");
+    let (ingest, egress) = (&config.ingest[0], &config.egress[0]);
+    assert_eq!(ingest.name.as_str(), "radar");
+    assert_eq!(ingest.description.labels["kind"], "radar");
+    assert_eq!(ingest.folder, Path::new("/etc"));
+    assert_eq!(
+        (egress.name.as_str(), egress.to.as_str()),
+        ("archive", "radar.bin")
+    );
+    assert!(ingest.enabled && egress.enabled && !ingest.unplanned);
+}

@@ -46,6 +46,11 @@ impl Membership {
         }
     }
 
+    /// Returns how many dials were refused for lack of room.
+    pub(super) fn refused_dials(&self) -> u64 {
+        self.admission.refused_dials()
+    }
+
     /// Returns how many connections the network has refused.
     pub(super) fn refusals(&self) -> u64 {
         self.admission.refusals()

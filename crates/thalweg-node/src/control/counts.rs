@@ -1,14 +1,14 @@
 //! Hands the data path's counts to the controller.
 //!
 //! *The idea.* The data path counts by itself and never waits for this task. So its counts are read:
-//! of one plan before a report on it, of all when someone asks or a neighbour falls silent, and of
-//! the rest when they are old.
+//! of one plan before a report on it, of those that lead to a neighbour when it falls silent, of all
+//! when someone asks, and of the rest when they are old.
 //!
 //! *What it does not do.* It counts nothing.
 
 use std::sync::Arc;
 
-use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::id::{Epoch, NodeId, StreamId};
 use thalweg_base::time::Duration;
 
 use super::mind::Mind;
@@ -32,6 +32,15 @@ impl Counts {
     pub(super) fn sync_plan(&self, plan: (StreamId, Epoch), mind: &mut Mind) {
         self.forwarder.catch_up(plan);
         self.sync(plan, mind);
+    }
+
+    /// Hands over the current counts of the plans that lead to a neighbour. With hundreds of neighbours
+    /// some are silent or back at any time, and each has a plan or two.
+    pub(super) fn sync_to(&self, peer: NodeId, mind: &mut Mind) {
+        let plans: Vec<_> = mind.controller().parts().leading_to(peer).collect();
+        for plan in plans {
+            self.sync_plan(plan, mind);
+        }
     }
 
     /// Hands over all counts that have changed since the last call.

@@ -13,6 +13,7 @@
 //! | `admission` | tickets, grants, and which keys the network admits |
 //! | `programs` | publishers and subscribers on this node |
 //! | `counts` | the data path's counts, handed to the controller |
+//! | `matching` | names that match the patterns that programs watch |
 //! | `trace` | per-hop latency traces for programs |
 //! | `hindrance` | streams stalled by a subscriber |
 //! | `traffic` | recent traffic of streams on each link |
@@ -33,6 +34,7 @@ mod hindrance;
 mod keys;
 mod ledger;
 mod log;
+mod matching;
 mod mind;
 mod neighbour;
 mod programs;
@@ -45,7 +47,7 @@ use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
-use thalweg_base::id::NodeId;
+use thalweg_base::id::{Epoch, NodeId, StreamId};
 use thalweg_base::time::Duration;
 use thalweg_base::wire::control::accounted;
 use thalweg_control::admission::UnixTime;
@@ -60,12 +62,14 @@ use crate::envelope::BoxKey;
 use crate::fabric::state::State;
 use crate::forward::Forwarder;
 use crate::input::{Command, Input};
+use crate::status::LedgerStatus;
 
 use admission::Membership;
 use counts::Counts;
 use hindrance::Stalls;
 use keys::NodeKeys;
 use ledger::ledger_status;
+use matching::Watches;
 use mind::Mind;
 use neighbour::{Neighbours, settings};
 use programs::Programs;
@@ -90,6 +94,7 @@ pub(crate) struct Control {
     membership: Membership,
     programs: Programs,
     tracers: Tracers,
+    watches: Watches,
     refusals: Refusals,
     stalls: Stalls,
     traffic: Traffic,
@@ -123,6 +128,7 @@ impl Control {
             membership: Membership::new(endpoint, file, state),
             programs: Programs::new(Arc::clone(&forwarder)),
             tracers: Tracers::default(),
+            watches: Watches::default(),
             refusals: Refusals::default(),
             stalls: Stalls::default(),
             traffic: Traffic::default(),
@@ -181,7 +187,7 @@ impl Control {
             Input::Hearing { peer, hearing } => {
                 // Current counts decide which ADUs have arrived at a peer that no longer answers.
                 if hearing != Hearing::Doubtful {
-                    self.counts.sync_all(mind);
+                    self.counts.sync_to(peer, mind);
                 }
                 mind.drive(|controller, now, keys| {
                     controller.handle_hearing(peer, hearing, now, keys);
@@ -203,6 +209,9 @@ impl Control {
                 reply,
             } => {
                 let _ = reply.send(mind.paths(&ends, stream.as_ref()));
+            }
+            Command::Watch { selection, reply } => {
+                let _ = reply.send(self.watches.watch(selection, mind));
             }
             Command::Trace {
                 name,
@@ -234,6 +243,9 @@ impl Control {
             Command::Ended { name, ended, reply } => {
                 self.programs.handle_ended(name, ended, reply, mind);
             }
+            Command::Describe { of, reply } => {
+                let _ = reply.send(mind.controller().description(of.0, of.1).cloned());
+            }
             Command::Status { reply } => {
                 self.counts.sync_all(mind);
                 let _ = reply.send(self.reporter().status());
@@ -253,15 +265,26 @@ impl Control {
                 is_last,
                 reply,
             } => {
-                self.counts.sync_all(mind);
-                if is_last {
-                    mind.drive(|controller, _, _| controller.go_by_receipts(stream, &ended));
-                }
-                let controller = mind.controller();
-                let knows_given = controller.accounting().knows_given(stream, &ended);
-                let _ = reply.send((ledger_status(controller, stream), knows_given));
+                let _ = reply.send(self.ledger(stream, &ended, is_last));
             }
         }
+    }
+
+    /// Returns the ledger of a stream published here, and whether its end is counted.
+    fn ledger(
+        &mut self,
+        stream: StreamId,
+        ended: &[Epoch],
+        is_last: bool,
+    ) -> (Option<LedgerStatus>, bool) {
+        let mind = &mut self.mind;
+        self.counts.sync_all(mind);
+        if is_last {
+            mind.drive(|controller, _, _| controller.go_by_receipts(stream, ended));
+        }
+        let controller = mind.controller();
+        let knows_given = controller.accounting().knows_given(stream, ended);
+        (ledger_status(controller, stream), knows_given)
     }
 
     /// Returns what a status is read from.
@@ -303,6 +326,7 @@ impl Control {
         let mind = &mut self.mind;
         self.forwarder.mailboxes.sweep(mind.now());
         self.programs.close_abandoned(mind);
+        self.watches.update(mind);
         self.stalls.update(&self.programs, &self.forwarder, mind);
         self.counts.sweep(mind);
         self.traffic.update(&self.forwarder, mind.now());

@@ -60,6 +60,15 @@ fn of_record(note: &Note) -> Option<(&'static str, String)> {
             let sentence = format!("{from} passed on a record that {node} has not signed");
             ("record-forged", sentence)
         }
+        Note::DescriptionRefused { from, error } => {
+            let sentence = format!("a stream's description from {}: {error}", from.short());
+            ("description", sentence)
+        }
+        Note::DescriptionForged { from, node } => {
+            let (from, node) = (from.short(), node.short());
+            let sentence = format!("{from} passed on a description that {node} has not signed");
+            ("description-forged", sentence)
+        }
         Note::RecordBorrows { node, stream } => {
             let node = node.short();
             let sentence = format!("{node} announces `{stream}` under an id that is not its own");

@@ -23,8 +23,8 @@ use super::traffic::Traffic;
 use crate::forward::Forwarder;
 use crate::program::{panics, stderr};
 use crate::status::{
-    EndedStatus, LinkStatus, NodeStatus, OutboxStatus, PlanStatus, RouteStatus, Status,
-    StreamStatus,
+    DescriptionStatus, EndedStatus, LinkStatus, NodeStatus, OutboxStatus, PlanStatus, RouteStatus,
+    Status, StreamStatus,
 };
 
 /// What a status is read from.
@@ -64,8 +64,11 @@ impl Reporter<'_> {
             ended: self.ended_statuses(),
             plans: self.plan_statuses(),
             routes: self.route_statuses(),
+            // The board has them; `Handle::status` adds them.
+            ends: Vec::new(),
             fabric: self.controller().roll().fabric(),
             refused_connections: self.membership.refusals(),
+            refused_dials: self.membership.refused_dials(),
             refused_messages: self.refusals.status(),
             unroutable_adus: self.forwarder.ledger.unknown(),
             lag_ms: self.forwarder.lag().as_millis_f64(),
@@ -217,6 +220,11 @@ impl Reporter<'_> {
                 publisher: self.mind.name_of(node),
                 publisher_key: node,
                 confidential: stream.confidential,
+                description: self
+                    .controller()
+                    .description(node, stream.id)
+                    .map(DescriptionStatus::from)
+                    .unwrap_or_default(),
                 rate_bps: stream.layers.iter().copied().sum::<Bitrate>().as_bps(),
                 layers: stream.layers.len(),
                 sinks: sinks.map(|sink| self.mind.name_of(sink)).collect(),

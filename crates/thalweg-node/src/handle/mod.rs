@@ -8,6 +8,7 @@
 //! *What it does not do.* It knows no media: payloads are bytes.
 
 mod losses;
+mod matching;
 mod publisher;
 mod sendable;
 mod subscriber;
@@ -18,13 +19,15 @@ mod tracer;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use thalweg_base::id::{NodeId, StreamName};
+use thalweg_base::description::Description;
+use thalweg_base::id::{NodeId, StreamId, StreamName};
 use thalweg_base::time::Instant;
 use thalweg_control::control;
 use thalweg_control::session::Part;
 use thalweg_world::text::TextError;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::board::{Board, EndKind, Order};
 use crate::config::Config;
 use crate::forward::Forwarder;
 use crate::input::{AdmissionError, Command, Input, InviteRequest, Reloaded, RouteError};
@@ -34,6 +37,7 @@ pub use crate::input::PublishError;
 pub use thalweg_control::control::Publication;
 
 pub use losses::Losses;
+pub use matching::{Matching, Selection};
 pub(crate) use publisher::FINISH_MAX;
 pub use publisher::{Outgoing, PublishSummary, Publisher};
 pub use sendable::Sendable;
@@ -48,6 +52,7 @@ pub struct Handle {
     pub(crate) tcp_addresses: Vec<SocketAddr>,
     pub(crate) forwarder: Arc<Forwarder>,
     pub(crate) inputs: mpsc::Sender<Input>,
+    pub(crate) board: Arc<Board>,
 }
 
 /// What to subscribe to, and how to deliver it.
@@ -147,9 +152,36 @@ impl Handle {
         Subscriber::new(options, inbox, self.forwarder.clock, self.inputs.clone())
     }
 
+    /// Returns what a stream of a node carries, as far as its source has described it.
+    pub async fn describe(&self, node: NodeId, stream: StreamId) -> Option<Description> {
+        let of = (node, stream);
+        self.ask(|reply| Command::Describe { of, reply }).await?
+    }
+
     /// Returns the status of the node, its links and its streams; `None` if it has stopped.
     pub async fn status(&self) -> Option<Status> {
-        self.ask(|reply| Command::Status { reply }).await
+        let mut status = self.ask(|reply| Command::Status { reply }).await?;
+        status.ends = self.board.statuses();
+        Some(status)
+    }
+
+    /// Starts or stops an input or output, and returns the result as a sentence.
+    ///
+    /// Fails   with a sentence, if the configuration has none of this name
+    pub async fn set_end(
+        &self,
+        kind: EndKind,
+        name: StreamName,
+        runs: bool,
+    ) -> Result<String, String> {
+        let set = self.board.ask(|reply| Order::Set {
+            kind,
+            name,
+            runs,
+            reply,
+        });
+        set.await
+            .unwrap_or_else(|| Err("the node has stopped".into()))
     }
 
     /// Applies the reloadable part of a configuration, and returns the result; `None` if the node
@@ -158,7 +190,22 @@ impl Handle {
     /// Fails   with the mistake if a peer is this node itself; nothing is applied then
     pub async fn reload(&self, config: Config) -> Option<Result<Reloaded, TextError>> {
         let config = Box::new(config);
-        self.ask(|reply| Command::Reload { config, reply }).await
+        let ends = config.clone();
+        let checked = self.board.ask(|reply| Order::Check {
+            config: ends.clone(),
+            reply,
+        });
+        if let Err(mistake) = checked.await? {
+            return Some(Err(mistake));
+        }
+        let reloaded = self.ask(|reply| Command::Reload { config, reply }).await?;
+        let Ok(mut reloaded) = reloaded else {
+            return Some(reloaded);
+        };
+        let config = ends;
+        let applied = self.board.ask(|reply| Order::Apply { config, reply });
+        reloaded.applied.extend(applied.await.unwrap_or_default());
+        Some(Ok(reloaded))
     }
 
     /// Announces that the node leaves, and waits until no plan of another source continues through

@@ -73,6 +73,18 @@ pub struct PublishSummary {
 }
 
 impl Outgoing {
+    /// Returns a message without a time of its own, of middle importance, which depends on no other.
+    pub fn message(payload: Bytes) -> Self {
+        Self {
+            media_time: MediaTime::default(),
+            importance: Importance(128),
+            layer: 0,
+            flags: Flags::NONE,
+            depends_on: 0,
+            payload,
+        }
+    }
+
     /// Checks the description of ADU number `sequence` on a stream of `layers` layers. No later
     /// stage checks it.
     fn check(&self, sequence: u64, layers: usize) -> Result<(), PublishError> {

@@ -8,6 +8,7 @@ mod traces;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use thalweg_base::description::Description;
 use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
 use thalweg_base::time::Duration;
 use thalweg_control::admission::Rights;
@@ -16,11 +17,12 @@ use thalweg_control::session::Part;
 use thalweg_link::pulse::Hearing;
 use thalweg_net::{AtDoor, LinkEvent, Samples};
 use thalweg_world::text::TextError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::config::Config;
 use crate::continuity::Heard;
 use crate::forward::Mailbox;
+use crate::handle::Selection;
 use crate::status::{LedgerStatus, Status};
 
 pub(crate) use answers::Published;
@@ -71,6 +73,11 @@ pub(crate) enum Command {
         ended: (StreamId, EndCause),
         reply: oneshot::Sender<bool>,
     },
+    /// What a stream of a node carries, if it is described.
+    Describe {
+        of: (NodeId, StreamId),
+        reply: oneshot::Sender<Option<Description>>,
+    },
     Status {
         reply: oneshot::Sender<Status>,
     },
@@ -84,6 +91,11 @@ pub(crate) enum Command {
         ends: [String; 2],
         stream: Option<StreamName>,
         reply: oneshot::Sender<Result<Paths, RouteError>>,
+    },
+    /// Follow the names of a selection.
+    Watch {
+        selection: Selection,
+        reply: oneshot::Sender<watch::Receiver<Vec<StreamName>>>,
     },
     /// Trace a stream for some seconds; send the results to `events`.
     Trace {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use thalweg_base::adu::{Adu, Header};
+use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, Sequence, StreamId, StreamName};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::Bitrate;
@@ -15,7 +16,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::frame::{self, Expected, Frame, Message, PublishRequest, TicketRequest};
-use crate::handle::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+use crate::board::EndKind;
+use crate::handle::{Outgoing, Publication, Selection, SubscribeOptions, SubscriberEvent};
 use crate::input::{InviteRequest, TraceEvent};
 
 /// How long to wait for the reason of a close. The node sends it before it closes.
@@ -46,6 +48,7 @@ pub struct LocalSubscriber {
     /// Kept open, since the node ends the subscription when this half closes.
     client: Client,
     source: Option<NodeId>,
+    description: Option<Description>,
     skipped: u64,
     discarded: u64,
 }
@@ -55,6 +58,12 @@ pub struct LocalTracer {
     /// Kept open, since the node ends the trace when it closes.
     client: Client,
     source: String,
+}
+
+/// A watch of the names of a selection, through the node.
+pub struct LocalMatching {
+    /// Kept open, since the node ends the watch when it closes.
+    client: Client,
 }
 
 /// Why the node cannot be used.
@@ -161,10 +170,30 @@ impl Client {
         }
     }
 
+    /// Watches the names of a selection.
+    pub async fn watch(mut self, selection: Selection) -> Result<LocalMatching, LocalError> {
+        frame::write_message(&mut self.write, &Message::Watch(selection)).await?;
+        Ok(LocalMatching { client: self })
+    }
+
     /// Lets the node revoke another, given by name or key; returns the result as a sentence.
     pub async fn revoke(mut self, node: &str) -> Result<String, LocalError> {
         let node = node.to_string();
         frame::write_message(&mut self.write, &Message::Revoke { node }).await?;
+        match self.answer().await? {
+            Frame::Message(Message::Notice { text }) => Ok(text),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Starts or stops an input or output of the node; returns the result as a sentence.
+    pub async fn set_end(
+        mut self,
+        kind: EndKind,
+        name: StreamName,
+        runs: bool,
+    ) -> Result<String, LocalError> {
+        frame::write_message(&mut self.write, &Message::Switch { kind, name, runs }).await?;
         match self.answer().await? {
             Frame::Message(Message::Notice { text }) => Ok(text),
             other => Err(unexpected(&other)),
@@ -179,6 +208,7 @@ impl Client {
             layers: publication.layers,
             pack_ratio: publication.pack_ratio,
             planner: publication.planner.map(|planner| planner.to_string()),
+            description: publication.description,
         };
         frame::write_message(&mut self.write, &Message::Publish(request)).await?;
         self.accepted().await?;
@@ -217,6 +247,7 @@ impl Client {
         Ok(LocalSubscriber {
             client: self,
             source: None,
+            description: None,
             skipped: 0,
             discarded: 0,
         })
@@ -394,7 +425,9 @@ impl LocalSubscriber {
                 Frame::Message(Message::Notice { text }) => {
                     return Ok(Some(SubscriberEvent::Notice(text)));
                 }
-                Frame::Message(Message::Source { node }) => self.source = Some(node),
+                Frame::Message(Message::Source { node, description }) => {
+                    (self.source, self.description) = (Some(node), description);
+                }
                 Frame::Message(Message::End { missed, discarded }) => {
                     self.skipped = missed;
                     self.discarded = discarded;
@@ -408,6 +441,11 @@ impl LocalSubscriber {
     /// Returns the source of the last ADU, whether the map still shows its stream or not.
     pub const fn source(&self) -> Option<NodeId> {
         self.source
+    }
+
+    /// Returns what the stream of the last ADU carries, if its source has described it.
+    pub const fn description(&self) -> Option<&Description> {
+        self.description.as_ref()
     }
 
     /// Returns how many missing ADUs the node skipped; known after the end.
@@ -438,6 +476,17 @@ impl LocalTracer {
     pub async fn recv(&mut self) -> Result<TraceEvent, LocalError> {
         match self.client.answer().await? {
             Frame::Message(Message::TraceEvent(event)) => Ok(event),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+impl LocalMatching {
+    /// Returns all names that match, in order: the first time at once, then after each change. Not
+    /// cancel safe.
+    pub async fn recv(&mut self) -> Result<Vec<StreamName>, LocalError> {
+        match self.client.answer().await? {
+            Frame::Message(Message::Names { names }) => Ok(names),
             other => Err(unexpected(&other)),
         }
     }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use thalweg_base::adu::Adu;
+use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, StreamName};
 use thalweg_base::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
 use thalweg_base::needs::Needs;
@@ -14,6 +15,8 @@ use thalweg_base::wire::adu;
 use thalweg_planner::model::Layer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::board::EndKind;
+use crate::handle::Selection;
 use crate::input::TraceEvent;
 
 const KIND_MESSAGE: u8 = 0;
@@ -66,6 +69,12 @@ pub(super) enum Message {
     Invite(TicketRequest),
     /// Client: revoke a node, given by name or key.
     Revoke { node: String },
+    /// Client: start or stop an input or output.
+    Switch {
+        kind: EndKind,
+        name: StreamName,
+        runs: bool,
+    },
     /// Client: list the paths between two nodes, given by name or key.
     Route {
         from: String,
@@ -74,6 +83,10 @@ pub(super) enum Message {
     },
     /// Client: trace an ADU of a stream every `every_ms`.
     Trace { name: StreamName, every_ms: u64 },
+    /// Client: report the names of a selection, now and after each change.
+    Watch(Selection),
+    /// Node: all names that match, in order.
+    Names { names: Vec<StreamName> },
     /// Node: the trace has started; `source` is the name of the stream's source.
     Tracing { source: String },
     /// Node: an event of the trace.
@@ -104,8 +117,12 @@ pub(super) enum Message {
     Losses { losses: serde_json::Value },
     /// Node: a sentence about the subscription.
     Notice { text: String },
-    /// Node: the source of the ADUs that follow.
-    Source { node: NodeId },
+    /// Node: the source of the ADUs that follow, and what they are, if that is known.
+    Source {
+        node: NodeId,
+        #[serde(default)]
+        description: Option<Description>,
+    },
     /// Node: the subscribed stream has ended.
     End {
         missed: u64,
@@ -141,6 +158,8 @@ pub(super) struct PublishRequest {
     pub(super) pack_ratio: Option<f64>,
     /// The planner's name; none for an unplanned stream.
     pub(super) planner: Option<String>,
+    #[serde(default)]
+    pub(super) description: Description,
 }
 
 /// A frame on the socket.

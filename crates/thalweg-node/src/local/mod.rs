@@ -9,6 +9,7 @@
 //! client → node   Publish{…}  ADU …  Finish    node → client   Accepted  news …  Summary{…} | Refused
 //! client → node   Subscribe{…}                 node → client   Accepted  Source | ADU | Notice …  End
 //! client → node   Status                       node → client   Status{…}
+//! client → node   Watch{pattern}               node → client   Names{…} …
 //! ```
 //!
 //! News report whether the stream has subscribers, what its links can send, and its losses.
@@ -21,8 +22,9 @@
 
 mod client;
 mod frame;
+mod request;
 mod server;
 mod ticket;
 
-pub use client::{Client, LocalError, LocalPublisher, LocalSubscriber, LocalTracer};
+pub use client::{Client, LocalError, LocalMatching, LocalPublisher, LocalSubscriber, LocalTracer};
 pub(crate) use server::{Server, is_socket};

@@ -31,8 +31,10 @@ use tokio::task::{AbortHandle, JoinSet};
 use tracing::{error, info, warn};
 
 use self::lock::Lock;
+use crate::board::Board;
 use crate::config::{Config, Owner, Tcp};
 use crate::control::Control;
+use crate::ends::{Ends, Supervisor};
 use crate::envelope::BoxKey;
 use crate::fabric::StateError;
 use crate::fabric::state::State;
@@ -71,6 +73,7 @@ pub struct Node {
     failures: Failures,
     local: Option<local::Server>,
     admin: Option<admin::Server>,
+    ends: Option<Box<Supervisor>>,
     /// Released when the node is dropped.
     locks: Vec<Lock>,
 }
@@ -87,9 +90,17 @@ impl Node {
     ///
     /// Fails   if the key file is exposed, damaged or in use, or an address or socket is taken
     pub async fn load(config: Config) -> Result<Self, NodeError> {
+        Self::load_with(config, Ends::default()).await
+    }
+
+    /// Does the same with inputs and outputs, for the entries of the configuration that name them.
+    ///
+    /// Fails   also if nothing is registered for one, or it is wrong
+    pub async fn load_with(config: Config, ends: Ends) -> Result<Self, NodeError> {
+        ends.check(&config)?;
         let identity = Identity::load_or_create(&config.key_file)?;
         let lock = Lock::key(&config.key_file)?;
-        let mut node = Self::with_identity(config, identity).await?;
+        let mut node = Box::pin(Self::assemble(config, identity, ends)).await?;
         node.locks.push(lock);
         Ok(node)
     }
@@ -116,15 +127,19 @@ impl Node {
 
     /// Assembles a node with a key in memory only, for tests and demos.
     pub async fn with_identity(config: Config, identity: Identity) -> Result<Self, NodeError> {
+        Box::pin(Self::assemble(config, identity, Ends::default())).await
+    }
+
+    async fn assemble(config: Config, identity: Identity, ends: Ends) -> Result<Self, NodeError> {
         let lock = Lock::state(&config.fabric)?;
         let state = load_membership(&config, identity.id())?;
         let admission = initial_admission(&config, &state);
         let (door, admissions) = mpsc::channel(ADMISSION_REQUESTS_MAX);
         let (vital, failures) = Vital::new();
         let clock = Clock::start();
-        let pool = Pool::new(POOL_BYTES_DEFAULT);
-        let forwarder = Arc::new(Forwarder::new(clock, pool));
+        let forwarder = Arc::new(Forwarder::new(clock, Pool::new(POOL_BYTES_DEFAULT)));
         let (inputs, queue) = mpsc::channel(INPUTS_MAX);
+        let (board, orders) = Board::new();
         let (events, event_queue) = mpsc::unbounded_channel();
         let (active, active_queue) = mpsc::unbounded_channel();
         let receiver = NetworkReceiver {
@@ -145,9 +160,11 @@ impl Node {
             tcp_addresses: endpoint.listening_tcp().to_vec(),
             forwarder: Arc::clone(&forwarder),
             inputs: inputs.clone(),
+            board,
         };
+        let ends = Supervisor::new(ends, handle.clone(), &config, orders);
         let (local, admin) = match open_local_servers(&config, &handle).await {
-            Ok(open_local_servers) => open_local_servers,
+            Ok(servers) => servers,
             Err(error) => {
                 // No link exists yet, so nothing needs a grace period.
                 endpoint.shutdown(Duration::ZERO).await;
@@ -158,7 +175,6 @@ impl Node {
         dial(&endpoint, &config, &state);
         let monitoring =
             continuity::monitor_neighbours(Arc::clone(&forwarder), active_queue, inputs.clone());
-        let measuring = measure_lag(Arc::clone(&forwarder));
         let forwarding = forward_events(event_queue, admissions, inputs);
         let control = Control::new(
             config,
@@ -166,22 +182,22 @@ impl Node {
             box_key,
             state,
             endpoint.clone(),
-            forwarder,
+            Arc::clone(&forwarder),
         );
-        let tasks = vec![
-            vital.spawn("the link event task", forwarding),
-            vital.spawn("the neighbour monitor", monitoring),
-            vital.spawn("the lag meter", measuring),
-            vital.spawn("the control task", control.run(queue)),
-        ];
         Ok(Self {
             handle,
             endpoint,
-            tasks,
+            tasks: vec![
+                vital.spawn("the link event task", forwarding),
+                vital.spawn("the neighbour monitor", monitoring),
+                vital.spawn("the lag meter", measure_lag(forwarder)),
+                vital.spawn("the control task", control.run(queue)),
+            ],
             vital,
             failures,
             local,
             admin,
+            ends: Some(Box::new(ends)),
             locks: lock.into_iter().collect(),
         })
     }
@@ -206,6 +222,13 @@ impl Node {
         if let Some(local) = self.local.take() {
             let serving = local.run(stopping.clone());
             servers.spawn(self.vital.watched("the local socket's task", serving));
+        }
+        if let Some(ends) = self.ends.take() {
+            let supervising = ends.run(stopping.clone());
+            servers.spawn(
+                self.vital
+                    .watched("the inputs' and outputs' task", supervising),
+            );
         }
         if let Some(admin) = self.admin.take() {
             let serving = admin.run(stopping);

@@ -4,7 +4,10 @@ mod outbox;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
+use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, StreamName};
 use thalweg_planner::planner::report::Report;
 
@@ -34,10 +37,14 @@ pub struct Status {
     pub plans: Vec<PlanStatus>,
     /// The parts of plans that run here.
     pub routes: Vec<RouteStatus>,
+    /// The inputs and outputs that run here.
+    pub ends: Vec<EndStatus>,
     /// The owner of the fabric, if it has one.
     pub fabric: Option<NodeId>,
     /// Connections refused because the peer's key is not admitted.
     pub refused_connections: u64,
+    /// Dials refused for lack of room: for a handshake, or for another link.
+    pub refused_dials: u64,
     /// Refused messages of other nodes, by kind.
     pub refused_messages: Vec<RefusedStatus>,
     /// ADUs that arrived under no plan installed here.
@@ -191,6 +198,9 @@ pub struct StreamStatus {
     pub publisher_key: NodeId,
     /// Whether only trusted nodes may see its content.
     pub confidential: bool,
+    /// What it carries, if its source has described it.
+    #[serde(flatten)]
+    pub description: DescriptionStatus,
     /// The sum of its layers' rates.
     pub rate_bps: u64,
     /// Its number of layers.
@@ -203,6 +213,55 @@ pub struct StreamStatus {
     pub ledger: Option<LedgerStatus>,
     /// What it waits for, if it does: shown at its publisher, or on the subscriber's node.
     pub stalled: Option<StallStatus>,
+}
+
+/// An input or output of this node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EndStatus {
+    /// `ingest` or `egress`.
+    pub kind: &'static str,
+    /// Its name in the configuration.
+    pub name: StreamName,
+    /// Its stream.
+    pub stream: StreamName,
+    /// Where it comes from, or goes.
+    pub url: String,
+    /// `starting`, `running`, `retrying`, `ended` or `stopped`.
+    pub state: &'static str,
+    /// For how long.
+    pub seconds: f64,
+    /// Why it failed, or what it waits for, as a sentence.
+    pub reason: Option<String>,
+    /// When it is started again.
+    pub retry_in_seconds: Option<f64>,
+    /// How often it has failed.
+    pub restarts: u64,
+    /// Messages that have passed.
+    pub adus: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What a stream carries, in its source's words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DescriptionStatus {
+    /// How its ADUs are encoded, such as `mpegts` or `json`; `None` if unknown.
+    pub encoding: Option<String>,
+    /// What is encoded; `None` if unknown.
+    pub schema: Option<String>,
+    /// Words by which it is found.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl From<&Description> for DescriptionStatus {
+    fn from(description: &Description) -> Self {
+        let stated = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        Self {
+            encoding: stated(&description.encoding),
+            schema: stated(&description.schema),
+            labels: description.labels.clone(),
+        }
+    }
 }
 
 /// A stream without a deadline that is stalled by a subscriber.

@@ -16,7 +16,6 @@ use thalweg_node::status::LedgerStatus;
 use thalweg_node::{
     Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
-use thalweg_planner::model::Layer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -64,18 +63,14 @@ async fn chain() -> (Vec<Running>, Shaper) {
 
 fn publication(reliability: Reliability) -> Publication {
     Publication {
-        name: "cam".parse().expect("a name"),
         needs: Needs {
             deadline: Duration::from_millis(300),
             reliability,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new("cam".parse().expect("a name"), Bitrate::from_kbps(500))
     }
 }
 

@@ -16,7 +16,6 @@ use thalweg_net::Reach;
 use thalweg_node::config::{Config, Owner, Peer};
 use thalweg_node::fabric::{JoinError, Joined, join, ticket};
 use thalweg_node::{InviteRequest, Publication, SubscribeOptions, SubscriberEvent};
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -105,14 +104,10 @@ async fn wait_without(node: &Running, other: &str) {
 
 fn publication(name: &str) -> Publication {
     Publication {
-        name: name.parse().expect("a name"),
         needs: Needs::default(),
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(100),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: Some(Planner::Exact),
+        ..Publication::new(name.parse().expect("a name"), Bitrate::from_kbps(100))
     }
 }
 

@@ -24,11 +24,10 @@ fn publication(needs: Needs, planner: Option<Planner>) -> Publication {
         utility,
     };
     Publication {
-        name: "cam".parse().expect("a name"),
         needs,
-        layers: vec![layer(0.6), layer(0.4)],
         pack_ratio: Some(1.0),
         planner,
+        ..Publication::layered("cam".parse().expect("a name"), vec![layer(0.6), layer(0.4)])
     }
 }
 

@@ -11,7 +11,6 @@ use thalweg_base::units::Bitrate;
 use thalweg_net::{Impairment, Reach, Shaper, ShaperOptions};
 use thalweg_node::status::{Status, TrafficStatus};
 use thalweg_node::{Outgoing, Publication, Publisher, SubscribeOptions};
-use thalweg_planner::model::Layer;
 
 use crate::fabric::{self, PATIENCE, Running, start_with, trusted};
 
@@ -51,17 +50,13 @@ async fn pair() -> (Running, Running, Shaper) {
 
 async fn publish(node: &Running, name: &str) -> Publisher {
     let publication = Publication {
-        name: name.parse().expect("a name"),
         needs: Needs {
             deadline: Duration::from_millis(300),
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(800),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new(name.parse().expect("a name"), Bitrate::from_kbps(800))
     };
     let mut publisher = node.handle.publish(publication).await.expect("it is");
     let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;

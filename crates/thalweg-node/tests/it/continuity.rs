@@ -21,7 +21,6 @@ use thalweg_node::status::LedgerStatus;
 use thalweg_node::{
     Config, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 
 use crate::fabric::{self, PATIENCE, Running, start_with, trusted};
@@ -184,14 +183,10 @@ impl Fan {
 
 async fn publish(producer: &Running, needs: Needs) -> Publisher {
     let publication = Publication {
-        name: "cam".parse().expect("a name"),
         needs,
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(200),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: Some(Planner::Exact),
+        ..Publication::new("cam".parse().expect("a name"), Bitrate::from_kbps(200))
     };
     let publisher = producer.handle.publish(publication).await;
     publisher.expect("it is published")

@@ -12,7 +12,6 @@ use thalweg_node::config::{Config, Peer};
 use thalweg_node::{
     Handle, Node, Outgoing, Publication, Publisher, Report, SubscribeOptions, Subscriber,
 };
-use thalweg_planner::model::Layer;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -53,14 +52,13 @@ pub async fn stream(source: &Running, sink: &Running) -> (Publisher, Subscriber)
     };
     let subscriber = sink.handle.subscribe(options).await;
     let publication = Publication {
-        name: "truck/cam".parse().expect("a name"),
         needs: Needs::default(),
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new(
+            "truck/cam".parse().expect("a name"),
+            Bitrate::from_kbps(500),
+        )
     };
     let publisher = source.handle.publish(publication).await.expect("it is");
     (publisher, subscriber)

@@ -22,7 +22,6 @@ use thalweg_base::units::Bitrate;
 use thalweg_node::local::{Client, LocalPublisher, LocalSubscriber};
 use thalweg_node::transfer::{self, Event, Inbox, ReceiveOptions, SendOptions};
 use thalweg_node::{Publication, SubscribeOptions, SubscriberEvent};
-use thalweg_planner::model::Layer;
 use thalweg_transfer::manifest::Mode;
 use thalweg_transfer::message::State;
 use thalweg_transfer::tree::whole_hash;
@@ -137,18 +136,14 @@ impl Ends {
 /// Returns the publication of a transfer's stream.
 fn publication(name: StreamName) -> Publication {
     Publication {
-        name,
         needs: Needs {
             reliability: Reliability::Full,
             order: Order::Sequence,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(8),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new(name, Bitrate::from_kbps(8))
     }
 }
 

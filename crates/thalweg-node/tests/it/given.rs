@@ -5,7 +5,6 @@ use thalweg_base::units::Bitrate;
 use thalweg_control::control;
 use thalweg_control::session::Part;
 use thalweg_node::{Publication, PublishError, SubscribeOptions, SubscriberEvent};
-use thalweg_planner::model::Layer;
 
 use crate::fabric::{self, PATIENCE, Running};
 
@@ -13,17 +12,13 @@ const NAMES: [&str; 3] = ["n0", "n1", "n2"];
 
 fn publication(confidential: bool) -> Publication {
     Publication {
-        name: "cam".parse().expect("a name"),
         needs: Needs {
             confidential,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new("cam".parse().expect("a name"), Bitrate::from_kbps(500))
     }
 }
 

@@ -13,7 +13,6 @@ use thalweg_node::local::{Client, LocalError, LocalPublisher};
 use thalweg_node::{
     Node, NodeError, Outgoing, Publication, SubscribeOptions, Subscriber, SubscriberEvent,
 };
-use thalweg_planner::model::Layer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
@@ -21,18 +20,14 @@ use crate::fabric::{self, PATIENCE};
 
 fn publication(name: &str) -> Publication {
     Publication {
-        name: name.parse().expect("a name"),
         needs: Needs {
             reliability: Reliability::Full,
             order: Order::Sequence,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new(name.parse().expect("a name"), Bitrate::from_kbps(500))
     }
 }
 

@@ -13,7 +13,6 @@ use thalweg_base::units::Bitrate;
 use thalweg_node::{
     Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 
 use crate::fabric::{self, Known, PATIENCE, Running, start, trusted};
@@ -50,18 +49,14 @@ async fn fork(sinks: &[&str]) -> (Running, Running, Vec<Running>) {
 
 fn publication() -> Publication {
     Publication {
-        name: "cam".parse().expect("a name"),
         needs: Needs {
             deadline: Duration::from_secs(5),
             order: Order::Sequence,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: Some(1.0),
         planner: Some(Planner::Exact),
+        ..Publication::new("cam".parse().expect("a name"), Bitrate::from_kbps(500))
     }
 }
 

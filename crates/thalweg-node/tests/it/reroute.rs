@@ -6,7 +6,6 @@ use thalweg_base::needs::Needs;
 use thalweg_base::time::Duration;
 use thalweg_base::units::Bitrate;
 use thalweg_node::{Outgoing, Publication, Publisher, SubscribeOptions, SubscriberEvent};
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 
 use crate::fabric::{self, PATIENCE, Running, trusted};
@@ -48,17 +47,13 @@ async fn relay_in_use(source: &Running) -> Option<String> {
 
 async fn publish(source: &Running) -> Publisher {
     let publication = Publication {
-        name: "track".parse().expect("a name"),
         needs: Needs {
             deadline: Duration::from_secs(5),
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(50),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: Some(Planner::Exact),
+        ..Publication::new("track".parse().expect("a name"), Bitrate::from_kbps(50))
     };
     source
         .handle

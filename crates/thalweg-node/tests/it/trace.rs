@@ -11,7 +11,6 @@ use thalweg_node::{
     Handle, HopCost, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber,
     SubscriberEvent, TraceError, TraceEvent, TracedAdu, Tracer,
 };
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 
 use crate::fabric::{self, Known, PATIENCE, Running, trusted};
@@ -25,14 +24,10 @@ fn name() -> StreamName {
 
 fn publication(needs: Needs) -> Publication {
     Publication {
-        name: name(),
         needs,
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: Some(1.0),
         planner: Some(Planner::Exact),
+        ..Publication::new(name(), Bitrate::from_kbps(500))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use thalweg_base::needs::Needs;
 use thalweg_base::units::Bitrate;
 use thalweg_node::{Publication, SubscribeOptions, SubscriberEvent};
 use thalweg_planner::model::Layer;
@@ -21,11 +20,8 @@ async fn frequent_queries_delay_nothing() {
         });
     }
     let publication = |layers| Publication {
-        name: "cam".parse().expect("a name"),
-        needs: Needs::default(),
-        layers,
-        pack_ratio: None,
         planner: None,
+        ..Publication::layered("cam".parse().expect("a name"), layers)
     };
     let layers = vec![Layer {
         rate: Bitrate::from_kbps(500),

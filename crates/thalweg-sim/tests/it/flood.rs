@@ -15,7 +15,6 @@ use thalweg_base::units::{Bitrate, DataSize, Ratio};
 use thalweg_base::wire::control::{self as wire, Message};
 use thalweg_control::control::Controller;
 use thalweg_link::gauge::Sample;
-use thalweg_planner::model::Layer;
 use thalweg_sim::flood::{Flood, Shape, Wire};
 
 const SLOW: Bitrate = Bitrate::from_kbps(150);
@@ -349,14 +348,10 @@ fn stream_reroutes_within_a_second() {
         flood.pass(Duration::from_secs(60));
         let name = "cam".parse().expect("a name");
         let publication = thalweg_control::control::Publication {
-            name,
             needs: Needs::default(),
-            layers: vec![Layer {
-                rate: Bitrate::from_kbps(20),
-                utility: 1.0,
-            }],
             pack_ratio: None,
             planner: None,
+            ..thalweg_control::control::Publication::new(name, Bitrate::from_kbps(20))
         };
         let name = publication.name.clone();
         let stream = flood.at(0, |control, now, keys| {

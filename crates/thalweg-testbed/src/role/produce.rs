@@ -77,11 +77,10 @@ impl StreamProducer<'_> {
     async fn publish(&self, until: Instant) -> Option<LocalPublisher> {
         while clock::now() < until {
             let publication = Publication {
-                name: self.stream.name.clone(),
                 needs: self.stream.needs,
-                layers: self.stream.layers.clone(),
                 pack_ratio: self.stream.pack_ratio,
                 planner: Some(self.stream.traffic.planner),
+                ..Publication::layered(self.stream.name.clone(), self.stream.layers.clone())
             };
             let published = async {
                 let client = Client::connect(&self.part.socket).await?;

@@ -15,7 +15,7 @@ use thalweg_base::time::Duration;
 use thalweg_base::units::Bitrate;
 use thalweg_node::local::Client;
 use thalweg_node::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
-use thalweg_planner::model::{Layer, Link, Node, NodeName, World};
+use thalweg_planner::model::{Link, Node, NodeName, World};
 use thalweg_testbed::fabric::Fabric;
 use thalweg_testbed::network::{Network, addresses_of};
 use thalweg_testbed::system::program;
@@ -65,17 +65,16 @@ fn outgoing(number: u32) -> Outgoing {
 
 fn publication() -> Publication {
     Publication {
-        name: "camera/view".parse().expect("a name"),
         needs: Needs {
             deadline: Duration::from_secs(3),
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new(
+            "camera/view".parse().expect("a name"),
+            Bitrate::from_kbps(500),
+        )
     }
 }
 

@@ -25,11 +25,12 @@ use alloc::vec::Vec;
 
 use super::account::{self, Report};
 use super::admission::{self, Credential, Warrant};
+use super::description;
 use super::receipt::{self, Advice, Receipt, Silence};
 use super::summary::{self, Lack, Summary};
 use super::{Reader, SIGNATURE_BYTES, WireError, Write};
 use crate::id::{Epoch, NodeId, StreamId};
-use crate::limits::{CONTROL_BYTES_MAX, PATH_NODES_MAX};
+use crate::limits::{CONTROL_BYTES_MAX, DESCRIPTION_BYTES_MAX, PATH_NODES_MAX};
 
 pub use body::{Body, Prepare, decode_body, encode_body};
 
@@ -63,6 +64,12 @@ const SUMMARY: u8 = 9;
 /// The frame kind of the answer to a summary.
 const LACK: u8 = 10;
 
+/// The frame kind of a stream's description.
+const DESCRIPTION: u8 = 12;
+
+/// The frame kind of a request for descriptions.
+const UNDESCRIBED: u8 = 13;
+
 /// A message between neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -93,6 +100,15 @@ pub enum Message {
     Summary(Summary),
     /// Those of a summary that the sender lacks.
     Lack(Lack),
+    /// What a stream carries, and its source's signature over exactly these bytes.
+    Description {
+        /// As encoded by [`super::description::encode`].
+        description: Vec<u8>,
+        /// By the node that publishes the stream.
+        signature: [u8; SIGNATURE_BYTES],
+    },
+    /// The announced streams whose description the sender lacks, in ascending order.
+    Undescribed(Vec<StreamId>),
 }
 
 /// A message about a plan that is grafted on the sender; the nodes before that have no part of it.
@@ -157,11 +173,7 @@ pub struct Routed {
 pub fn encode(message: &Message) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     match message {
-        Message::Record { record, signature } => {
-            out.push(1);
-            out.blob(record);
-            out.extend_from_slice(signature);
-        }
+        Message::Record { record, signature } => encode_signed(1, record, signature, &mut out),
         Message::Routed(routed) => {
             assert!(
                 routed.route.len() <= PATH_NODES_MAX,
@@ -214,8 +226,22 @@ pub fn encode(message: &Message) -> Vec<u8> {
             out.push(LACK);
             summary::encode_lack(lack, &mut out);
         }
+        Message::Description {
+            description,
+            signature,
+        } => encode_signed(DESCRIPTION, description, signature, &mut out),
+        Message::Undescribed(streams) => {
+            out.push(UNDESCRIBED);
+            description::encode_undescribed(streams, &mut out);
+        }
     }
     out
+}
+
+fn encode_signed(kind: u8, signed: &[u8], signature: &[u8; SIGNATURE_BYTES], out: &mut Vec<u8>) {
+    out.push(kind);
+    out.blob(signed);
+    out.extend_from_slice(signature);
 }
 
 /// Returns the plan that an account frame concerns, if it is one; its rest may be malformed.
@@ -244,6 +270,11 @@ pub fn decode(frame: &[u8]) -> Result<Message, WireError> {
         SILENCE => Message::Silence(receipt::decode_silence(&mut reader)?),
         SUMMARY => Message::Summary(summary::decode_summary(&mut reader)?),
         LACK => Message::Lack(summary::decode_lack(&mut reader)?),
+        DESCRIPTION => Message::Description {
+            description: reader.blob("description", DESCRIPTION_BYTES_MAX)?.to_vec(),
+            signature: reader.array("signature")?,
+        },
+        UNDESCRIBED => Message::Undescribed(description::decode_undescribed(&mut reader)?),
         kind => return Err(WireError::Kind(u64::from(kind))),
     };
     reader.finish()?;

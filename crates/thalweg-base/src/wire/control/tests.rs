@@ -22,6 +22,6 @@ fn doubt_has_its_own_kind() {
         assert!(matches!(branch, Ok(Message::Branch(branch)) if branch.said == said));
     }
     // Earlier versions ignore it as this one ignores unknown kinds, alone or of a grafted plan.
-    assert_eq!(decode(&[12, 0]), Err(WireError::Kind(12)));
-    assert_eq!(decode(&[7, 1, 12, 0]), Err(WireError::Kind(12)));
+    assert_eq!(decode(&[14, 0]), Err(WireError::Kind(14)));
+    assert_eq!(decode(&[7, 1, 14, 0]), Err(WireError::Kind(14)));
 }

@@ -1,6 +1,7 @@
 //! Proves that every value survives the wire, and that every byte string is a value or an error.
 
 mod bodies;
+mod described;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -330,6 +331,32 @@ fn reports() -> impl Strategy<Value = Report> {
     })
 }
 
+/// What new neighbours send each other, and descriptions.
+fn of_meetings() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        btree_map(any::<[u8; 8]>(), 0..=VARINT_MAX, 0..9).prop_map(|records| {
+            let records = records.into_iter();
+            let records = records.map(|(prefix, sequence)| (Prefix(prefix), sequence));
+            Message::Summary(Summary {
+                records: records.collect(),
+            })
+        }),
+        btree_set(any::<[u8; 8]>(), 0..9).prop_map(|nodes| {
+            let nodes = nodes.into_iter().map(Prefix).collect();
+            Message::Lack(Lack { nodes })
+        }),
+        (vec(any::<u8>(), 0..99), signatures()).prop_map(|(description, signature)| {
+            Message::Description {
+                description,
+                signature,
+            }
+        }),
+        btree_set(any::<u64>(), 0..9).prop_map(|streams| {
+            Message::Undescribed(streams.into_iter().map(StreamId).collect())
+        }),
+    ]
+}
+
 fn messages() -> impl Strategy<Value = Message> {
     let routed = (
         vec(nodes(), 1..8),
@@ -353,23 +380,13 @@ fn messages() -> impl Strategy<Value = Message> {
                 })
             }
         ),
-        btree_map(any::<[u8; 8]>(), 0..=VARINT_MAX, 0..9).prop_map(|records| {
-            let records = records.into_iter();
-            let records = records.map(|(prefix, sequence)| (Prefix(prefix), sequence));
-            Message::Summary(Summary {
-                records: records.collect(),
-            })
-        }),
-        btree_set(any::<[u8; 8]>(), 0..9).prop_map(|nodes| {
-            let nodes = nodes.into_iter().map(Prefix).collect();
-            Message::Lack(Lack { nodes })
-        }),
         (any::<u64>(), any::<u32>()).prop_map(|(stream, epoch)| {
             let (stream, epoch) = (StreamId(stream), Epoch(epoch));
             Message::Silence(Silence { stream, epoch })
         }),
         (vec(any::<u8>(), 0..99), signatures())
             .prop_map(|(record, signature)| Message::Record { record, signature }),
+        of_meetings(),
         routed.prop_map(|(route, position, body, signature)| {
             let position = position % route.len();
             Message::Routed(Routed {

@@ -21,7 +21,6 @@ use thalweg_node::config::{Config, Peer};
 use thalweg_node::{
     Handle, Node, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
-use thalweg_planner::model::Layer;
 use tokio::task::JoinSet;
 
 use super::way::{self, Message};
@@ -90,14 +89,10 @@ impl Chain {
         };
         let subscriber = self.0[shape.hops].subscribe(options).await;
         let publication = Publication {
-            name: name.parse()?,
             needs,
-            layers: vec![Layer {
-                rate: Bitrate::from_kbps(1_000),
-                utility: 1.0,
-            }],
             pack_ratio: None,
             planner: None,
+            ..Publication::new(name.parse()?, Bitrate::from_kbps(1_000))
         };
         let plan = self.0[..=shape.hops].iter().enumerate();
         let plan = plan.map(|(place, node)| Part {

@@ -20,6 +20,7 @@
 //! | `thalweg`, `nats` | our ends and relay; NATS's ends |
 //! | `bare` | the cost of the transport alone |
 //! | `figures` | what is reported |
+//! | `come_up` | a benchmark of its own: how long until all sinks receive |
 //!
 //! All programs run on the same cores: where the ends take most of them, more sinks saturate the
 //! machine and not the relay. `sinks_cores` shows that, and the first size at which a side's free
@@ -28,6 +29,7 @@
 //! *Sources.* The project's reading of peers, "Fan-out relay"; docs/guides/measure.md.
 
 pub(crate) mod bare;
+pub(crate) mod come_up;
 mod figures;
 mod limit;
 pub(crate) mod nats;

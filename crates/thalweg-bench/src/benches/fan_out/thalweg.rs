@@ -18,7 +18,6 @@ use thalweg_net::Identity;
 use thalweg_node::config::{Config, Peer};
 use thalweg_node::program::LOG;
 use thalweg_node::{Node, Outgoing, Publication, SubscribeOptions, SubscriberEvent};
-use thalweg_planner::model::Layer;
 use thalweg_testbed::system::clock;
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
@@ -215,18 +214,14 @@ fn places(sinks: u32) -> impl Iterator<Item = Place> {
 fn publication() -> anyhow::Result<Publication> {
     let deadline = u64::try_from(AGE_MAX.as_millis())?;
     Ok(Publication {
-        name: STREAM.parse()?,
         needs: Needs {
             reliability: Reliability::UntilDeadline,
             deadline: thalweg_base::time::Duration::from_millis(deadline),
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: RATE,
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new(STREAM.parse()?, RATE)
     })
 }
 

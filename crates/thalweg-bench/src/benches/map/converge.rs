@@ -18,7 +18,6 @@ use thalweg_base::random::SplitMix;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::Bitrate;
 use thalweg_control::control::Publication;
-use thalweg_planner::model::Layer;
 use thalweg_sim::flood::{Flood, Shape};
 
 use super::network::{RATE, distances, frames_of_flood};
@@ -254,13 +253,9 @@ impl<'s> Lab<'s> {
 
 fn publication(name: StreamName) -> Publication {
     Publication {
-        name,
         needs: Needs::default(),
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(100),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new(name, Bitrate::from_kbps(100))
     }
 }

@@ -15,14 +15,11 @@ fn flood_matches_computed_frames() {
         let begun = flood.traffic_of_all().frames;
         // Publishing a stream makes one record.
         let publication = thalweg_control::control::Publication {
-            name: "cam".parse().expect("a name"),
-            needs: thalweg_base::needs::Needs::default(),
-            layers: vec![thalweg_planner::model::Layer {
-                rate: Bitrate::from_kbps(100),
-                utility: 1.0,
-            }],
-            pack_ratio: None,
             planner: None,
+            ..thalweg_control::control::Publication::new(
+                "cam".parse().expect("a name"),
+                Bitrate::from_kbps(100),
+            )
         };
         flood.at(0, |control, now, keys| {
             control.publish(publication, None, now, keys)

@@ -18,7 +18,6 @@ use thalweg_node::config::{Config, Peer};
 use thalweg_node::{
     Handle, Node, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
-use thalweg_planner::model::Layer;
 use tokio::runtime::Runtime;
 
 use super::load;
@@ -144,18 +143,14 @@ async fn connect(
 
 fn publication() -> anyhow::Result<Publication> {
     Ok(Publication {
-        name: STREAM.parse()?,
         needs: Needs {
             reliability: Reliability::UntilDeadline,
             deadline: DEADLINE,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(10_000),
-            utility: 1.0,
-        }],
         pack_ratio: None,
         planner: None,
+        ..Publication::new(STREAM.parse()?, Bitrate::from_kbps(10_000))
     })
 }
 

@@ -9,8 +9,11 @@ use std::io;
 
 use clap::Args;
 use serde_json::Value;
+use thalweg_base::id::StreamPattern;
+use thalweg_node::Selection;
 
-use crate::exit::{Code, Outcome, fail};
+use crate::exit::{Code, Failure, Outcome, fail};
+use crate::selection;
 use crate::socket::Socket;
 use crate::table;
 use crate::terminal::{self, Colour, Paint, is_drawn_on};
@@ -19,12 +22,20 @@ const EXAMPLES: &str = "\
 Examples:
   thalweg ls
   thalweg ls --watch
+  thalweg ls 'robot-*/cam/**' --label site=north
   thalweg ls --node /run/thalweg/node.sock --json | jq '.links[] | {name, rtt_ms}'";
 
 /// List nodes, links with their measurements, and streams.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
+    /// Only streams of this name, or of names that match a pattern such as 'survey/*', with their plans.
+    pattern: Option<StreamPattern>,
+
+    /// Only streams with this label, such as kind=radar; may be repeated.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = selection::parse_label)]
+    labels: Vec<(String, String)>,
+
     #[command(flatten)]
     socket: Socket,
 
@@ -40,8 +51,8 @@ pub struct Arguments {
 /// Asks the node and prints.
 pub async fn run(arguments: &Arguments) -> Outcome {
     match (arguments.watch, arguments.json) {
-        (true, true) => return watch::lines(&arguments.socket).await,
-        (true, false) if is_drawn_on(&io::stdout()) => return watch::run(&arguments.socket).await,
+        (true, true) => return watch::lines(arguments).await,
+        (true, false) if is_drawn_on(&io::stdout()) => return watch::run(arguments).await,
         (true, false) => {
             return fail(
                 Code::BadInput,
@@ -51,14 +62,42 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         }
         (false, _) => {}
     }
-    let status = arguments.socket.status().await?;
+    let status = arguments.status().await?;
     let text = if arguments.json {
         serde_json::to_string(&status)? + "\n"
     } else {
-        describe(&status, Colour::of_stdout())
+        arguments.describe(&status, Colour::of_stdout())
     };
     terminal::print(&text)?;
     Ok(Code::Done)
+}
+
+impl Arguments {
+    /// Asks the node for its status; of streams it has only those that are asked for.
+    async fn status(&self) -> Result<Value, Failure> {
+        let mut status = self.socket.status().await?;
+        if let Some(selection) = self.selection() {
+            selection::narrow(&mut status, &selection);
+        }
+        Ok(status)
+    }
+
+    /// Returns which streams are meant; `None` for the whole listing.
+    fn selection(&self) -> Option<Selection> {
+        let is_narrow = self.pattern.is_some() || !self.labels.is_empty();
+        let all = || "**".parse().expect("it is a pattern");
+        let pattern = self.pattern.clone().unwrap_or_else(all);
+        is_narrow.then(|| selection::of(&pattern, &self.labels))
+    }
+
+    fn describe(&self, status: &Value, colour: Colour) -> String {
+        if self.selection().is_none() {
+            return describe(status, colour);
+        }
+        let mut text = or_none(&streams(status), colour);
+        text.push_str(&plans(status, colour));
+        text
+    }
 }
 
 fn describe(status: &Value, colour: Colour) -> String {
@@ -71,15 +110,27 @@ fn describe(status: &Value, colour: Colour) -> String {
     text.push_str(&or_none(&links(status), colour));
     let _ = writeln!(text, "\n{}", head("streams"));
     text.push_str(&or_none(&streams(status), colour));
+    let ends = ends(status);
+    if ends.len() > 1 {
+        let _ = writeln!(text, "\n{}", head("inputs and outputs"));
+        text.push_str(&table::lay_out(&ends, colour));
+    }
     let trouble = trouble::describe(status);
     if !trouble.is_empty() {
         let _ = write!(text, "\n{}\n{trouble}", head("trouble"));
     }
+    text.push_str(&plans(status, colour));
+    text
+}
+
+/// Describes the plans of streams that are published here.
+fn plans(status: &Value, colour: Colour) -> String {
+    let mut text = String::new();
     for plan in list(&status["plans"]) {
         let _ = writeln!(
             text,
             "\n{} {} to {}: {}{}",
-            head("plan"),
+            colour.paint(Paint::Bold, "plan"),
             word(&plan["stream"]),
             word(&plan["sink"]),
             word(&plan["state"]),
@@ -168,9 +219,10 @@ fn links(status: &Value) -> Vec<[String; 10]> {
     rows
 }
 
-fn streams(status: &Value) -> Vec<[String; 8]> {
+fn streams(status: &Value) -> Vec<[String; 10]> {
     let titles = [
         "name",
+        "type",
         "from",
         "to",
         "rate",
@@ -178,12 +230,14 @@ fn streams(status: &Value) -> Vec<[String; 8]> {
         "sent",
         "delivered",
         "dropped",
+        "labels",
     ];
     let mut rows = vec![titles.map(String::from)];
     for stream in list(&status["streams"]) {
         let sinks: Vec<String> = list(&stream["sinks"]).iter().map(word).collect();
         rows.push([
             word(&stream["name"]),
+            kind(stream),
             word(&stream["publisher"]),
             sinks.join(" "),
             number(&stream["rate_bps"], rate),
@@ -191,9 +245,49 @@ fn streams(status: &Value) -> Vec<[String; 8]> {
             stream["counts"]["sent"].to_string(),
             stream["counts"]["delivered"].to_string(),
             dropped(&stream["counts"]["dropped"]),
+            labels(stream),
         ]);
     }
     rows
+}
+
+fn ends(status: &Value) -> Vec<[String; 9]> {
+    let titles = [
+        "name", "kind", "stream", "at", "state", "messages", "bytes", "restarts", "reason",
+    ];
+    let mut rows = vec![titles.map(String::from)];
+    for end in list(&status["ends"]) {
+        let state = match end["retry_in_seconds"].as_f64() {
+            Some(seconds) => format!("again in {seconds:.0} s"),
+            None => word(&end["state"]),
+        };
+        rows.push([
+            word(&end["name"]),
+            word(&end["kind"]),
+            word(&end["stream"]),
+            word(&end["url"]),
+            state,
+            end["adus"].to_string(),
+            end["bytes"].to_string(),
+            end["restarts"].to_string(),
+            word(&end["reason"]),
+        ]);
+    }
+    rows
+}
+
+/// Returns what a stream carries: its encoding and its schema.
+fn kind(stream: &Value) -> String {
+    let words = [word(&stream["encoding"]), word(&stream["schema"])];
+    words.join(" ").trim().into()
+}
+
+fn labels(stream: &Value) -> String {
+    let labels = stream["labels"].as_object().into_iter().flatten();
+    let labels: Vec<String> = labels
+        .map(|(key, value)| format!("{key}={}", word(value)))
+        .collect();
+    labels.join(" ")
 }
 
 /// Returns the causes of local drops, the most frequent first.

@@ -19,13 +19,11 @@ use ratatui::crossterm::terminal::{
     Clear, ClearType, DisableLineWrap, EnableLineWrap, EnterAlternateScreen, LeaveAlternateScreen,
     size,
 };
-use serde_json::Value;
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
-use super::describe;
+use super::Arguments;
 use crate::exit::{Code, Outcome};
 use crate::shutdown::Shutdown;
-use crate::socket::Socket;
 use crate::table;
 use crate::terminal::{self, Colour, Paint};
 
@@ -39,10 +37,10 @@ const SIZE_DEFAULT: (u16, u16) = (80, 24);
 struct Screen(io::Stdout);
 
 /// Shows the listing on the terminal until a request to end.
-pub async fn run(socket: &Socket) -> Outcome {
+pub async fn run(arguments: &Arguments) -> Outcome {
     let mut shutdown = Shutdown::listen()?;
     // A missing node at the start is an error; only later is it waited for.
-    let mut status = socket.status().await?;
+    let mut status = arguments.status().await?;
     let mut answered = Instant::now();
     let mut silence = None;
     let mut ticks = interval(INTERVAL);
@@ -53,10 +51,11 @@ pub async fn run(socket: &Socket) -> Outcome {
         let colour = Colour::of_stdout();
         let note = silence.as_deref().map(|why| note(answered, why));
         let (width, height) = size().unwrap_or(SIZE_DEFAULT);
-        let text = frame(&status, note.as_deref(), height, colour);
+        let listing = arguments.describe(&status, colour);
+        let text = frame(&listing, note.as_deref(), height, colour);
         screen.draw(&narrowed(&text, width.into()))?;
         let answer = tokio::select! {
-            answer = async { ticks.tick().await; socket.status().await } => answer,
+            answer = async { ticks.tick().await; arguments.status().await } => answer,
             () = shutdown.requested() => return Ok(Code::Done),
         };
         match answer {
@@ -68,16 +67,16 @@ pub async fn run(socket: &Socket) -> Outcome {
 
 /// Prints one object a line for each answer until a request to end; while the node is gone, it
 /// keeps trying.
-pub async fn lines(socket: &Socket) -> Outcome {
+pub async fn lines(arguments: &Arguments) -> Outcome {
     let mut shutdown = Shutdown::listen()?;
-    terminal::print(&(serde_json::to_string(&socket.status().await?)? + "\n"))?;
+    terminal::print(&(serde_json::to_string(&arguments.status().await?)? + "\n"))?;
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
     let mut is_gone = false;
     loop {
         let answer = tokio::select! {
-            answer = async { ticks.tick().await; socket.status().await } => answer,
+            answer = async { ticks.tick().await; arguments.status().await } => answer,
             () = shutdown.requested() => return Ok(Code::Done),
         };
         match answer {
@@ -102,14 +101,13 @@ fn note(answered: Instant, why: &str) -> String {
 }
 
 /// Returns a frame of at most `height` lines: note, listing, and the count of cut lines.
-fn frame(status: &Value, note: Option<&str>, height: u16, colour: Colour) -> String {
+fn frame(listing: &str, note: Option<&str>, height: u16, colour: Colour) -> String {
     let mut text = String::new();
     let mut room = usize::from(height);
     if let Some(note) = note {
         let _ = writeln!(text, "{}", colour.paint(Paint::Yellow, note));
         room = room.saturating_sub(1);
     }
-    let listing = describe(status, colour);
     let lines: Vec<&str> = listing.lines().collect();
     if lines.len() <= room {
         text.push_str(&lines.join("\n"));
@@ -193,13 +191,14 @@ mod tests {
     use super::*;
 
     /// Nine lines: three headings, three tables, and the blank lines between them.
-    fn listing() -> Value {
-        json!({"node": {"key": "a"}, "nodes": [{"key": "a", "name": "camera", "slots": 1, "neighbours": []}]})
+    fn listing() -> String {
+        let status = json!({"node": {"key": "a"}, "nodes": [{"key": "a", "name": "camera", "slots": 1, "neighbours": []}]});
+        super::super::describe(&status, Colour::NEVER)
     }
 
     #[test]
     fn fitting_listing_is_shown_whole() {
-        let whole = describe(&listing(), Colour::NEVER);
+        let whole = listing();
         let lines = whole.lines().count();
         let height = u16::try_from(lines).expect("a few");
         assert_eq!(frame(&listing(), None, height, Colour::NEVER) + "\n", whole);
@@ -207,7 +206,7 @@ mod tests {
 
     #[test]
     fn low_terminal_counts_cut_lines() {
-        let lines = describe(&listing(), Colour::NEVER).lines().count();
+        let lines = listing().lines().count();
         let height = u16::try_from(lines - 1).expect("a few");
         let text = frame(&listing(), None, height, Colour::NEVER);
         assert_eq!(text.lines().count(), lines - 1);

@@ -1,189 +1,22 @@
 //! Publishes messages of any format but MPEG-TS: lines, packets, records, sentences.
 //!
-//! *The idea.* Each message that a format cuts is an ADU. The command line gives its importance, or the
-//! field that holds it. The first fault of each kind is reported, and all are counted.
-//!
-//! *What it does not do.* It interprets no message beyond those fields.
+//! *What it does not do.* It cuts no message: `ends` does.
 
-use std::collections::VecDeque;
 use std::future::pending;
-use std::io;
-use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use anyhow::Context as _;
-use bytes::Bytes;
-use serde_json::{Value, json};
-use thalweg_base::adu::{Importance, MediaTime};
 use thalweg_base::needs::Needs;
-use thalweg_base::units::{Bitrate, DataSize};
-use thalweg_io::format::{Cutter, Faults, FieldReader, Fields, Format};
-use thalweg_io::url::{End, Source};
-use thalweg_media::Marks;
+use thalweg_io::format::{Fields, Format};
+use thalweg_io::url::Source;
 
 use super::{Arguments, Playback};
+use crate::ends::messages::Messages;
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::lasting::LastingPublisher;
 use crate::pace::Speed;
 use crate::progress::Progress;
 use crate::shutdown::Shutdown;
 use crate::terminal;
-
-/// How long messages are read ahead to measure their rate.
-const AHEAD: StdDuration = StdDuration::from_secs(2);
-
-/// Bound of the read-ahead: a file has no rate of its own.
-const AHEAD_BYTES_MAX: usize = 64 << 10;
-
-/// The rate announced for a source whose own rate cannot be measured.
-const RATE_DEFAULT: Bitrate = Bitrate::from_bps(1_000_000);
-
-/// Minimum announced rate: a stream with a rate of zero is refused.
-const RATE_MIN: Bitrate = Bitrate::from_bps(8_000);
-
-/// Default importance of a message: the middle of the scale.
-const IMPORTANCE_DEFAULT: u8 = 128;
-
-/// Interval at which a silent source is checked for notices.
-const LOOK: StdDuration = StdDuration::from_secs(1);
-
-/// Messages of a source.
-struct Messages {
-    source: Source,
-    cutter: Box<dyn Cutter>,
-    importance: Importance,
-    fields: FieldReader,
-    faults: Faults,
-    ahead: VecDeque<(Marks, Bytes)>,
-    begun: StdInstant,
-    has_ended: bool,
-    count: u64,
-}
-
-impl Messages {
-    fn new(source: Source, format: Format, arguments: &Arguments) -> Self {
-        let fields = Fields {
-            importance: arguments.importance_from.clone(),
-            time: arguments.time_from.clone(),
-            key: arguments.key_from.clone(),
-        };
-        Self {
-            source,
-            cutter: format.cutter(),
-            importance: Importance(arguments.importance.unwrap_or(IMPORTANCE_DEFAULT)),
-            fields: FieldReader::new(fields),
-            faults: Faults::default(),
-            ahead: VecDeque::new(),
-            begun: StdInstant::now(),
-            has_ended: false,
-            count: 0,
-        }
-    }
-
-    /// Reads ahead for [`AHEAD`] and returns the rate that the stream needs.
-    async fn measure(&mut self, notify: &impl Fn(&str)) -> io::Result<Bitrate> {
-        let end = tokio::time::Instant::now() + AHEAD;
-        let mut bytes = 0;
-        while bytes < AHEAD_BYTES_MAX {
-            match tokio::time::timeout_at(end, self.read_on(notify)).await {
-                Ok(Ok(Some(message))) => {
-                    bytes += message.1.len();
-                    self.ahead.push_back(message);
-                }
-                Ok(Ok(None)) => return Ok(RATE_DEFAULT),
-                Ok(Err(error)) => return Err(error),
-                Err(_) => {
-                    let size = DataSize::from_bytes(bytes as u64);
-                    return Ok((size / AHEAD.into()).max(RATE_MIN));
-                }
-            }
-        }
-        Ok(RATE_DEFAULT)
-    }
-
-    /// Returns the next message, or `None` at the end. Cancel safe.
-    async fn next(&mut self, notify: &impl Fn(&str)) -> io::Result<Option<(Marks, Bytes)>> {
-        match self.ahead.pop_front() {
-            Some(message) => Ok(Some(message)),
-            None => self.read_on(notify).await,
-        }
-    }
-
-    async fn read_on(&mut self, notify: &impl Fn(&str)) -> io::Result<Option<(Marks, Bytes)>> {
-        loop {
-            match self.cutter.poll_cut() {
-                Some(Ok((_, message))) => return Ok(Some((self.mark(&message, notify), message))),
-                Some(Err(fault)) if fault.is_final() => return Err(io::Error::other(fault)),
-                Some(Err(fault)) => {
-                    if let Some(sentence) = self.faults.handle(&fault) {
-                        notify(&sentence);
-                    }
-                }
-                None if self.has_ended => return Ok(None),
-                None => {
-                    let read = tokio::time::timeout(LOOK, self.source.read()).await;
-                    self.source
-                        .take_notices()
-                        .iter()
-                        .for_each(|said| notify(said));
-                    let Ok(read) = read else {
-                        continue;
-                    };
-                    if let Some(bytes) = read? {
-                        self.cutter.handle_bytes(&bytes);
-                    } else {
-                        self.has_ended = true;
-                        self.cutter.handle_end();
-                    }
-                }
-            }
-        }
-    }
-
-    /// Returns the marks of a message: its time is that of its arrival unless a field says it.
-    fn mark(&mut self, message: &[u8], notify: &impl Fn(&str)) -> Marks {
-        self.count += 1;
-        let arrived = MediaTime::from_micros(self.begun.elapsed().as_micros() as u64);
-        let mut marks = Marks {
-            importance: self.importance,
-            media_time: arrived,
-            decode_time: arrived,
-            ..Marks::default()
-        };
-        for said in self.fields.apply(message, &mut marks) {
-            notify(&said);
-        }
-        marks
-    }
-
-    /// Prints how often something was wrong that was told once.
-    fn print_repeated(&self, from: &End) {
-        for (what, count) in self.faults.counts().filter(|(_, count)| *count > 1) {
-            let what = what.replace('_', " ");
-            terminal::print_notice(&format!("in {from}: {count} times {what}"));
-        }
-        for (what, count) in self.fields.wrong().filter(|(_, count)| *count > 1) {
-            terminal::print_notice(&format!("in {from}: {count} times: {what}"));
-        }
-    }
-
-    fn report(&self, format: Format) -> Value {
-        json!({
-            "format": format.to_string(),
-            "messages": self.count,
-            "faults": object(self.faults.counts()),
-            "fields": object(self.fields.wrong()),
-        })
-    }
-}
-
-/// Returns counts by name as JSON.
-fn object<'n>(counts: impl Iterator<Item = (&'n str, u64)>) -> Value {
-    Value::Object(
-        counts
-            .map(|(name, count)| (name.to_owned(), count.into()))
-            .collect(),
-    )
-}
 
 /// Publishes until the source ends or a request to stop.
 pub async fn run(arguments: &Arguments, format: Format, needs: Needs) -> Outcome {
@@ -197,34 +30,41 @@ pub async fn run(arguments: &Arguments, format: Format, needs: Needs) -> Outcome
         source = Source::open_pieces(from) => source.or_code(super::source_code(from))?,
         () = shutdown.requested() => return Ok(Code::Done),
     };
-    let mut messages = Messages::new(source, format, arguments);
+    let fields = Fields {
+        importance: arguments.importance_from.clone(),
+        time: arguments.time_from.clone(),
+        key: arguments.key_from.clone(),
+    };
+    let mut messages = Messages::new(source, format, arguments.importance, fields);
     let rate = tokio::select! {
         rate = messages.measure(&terminal::print_notice) => {
             rate.with_context(|| format!("cannot read {from}"))?
         }
         () = shutdown.requested() => return Ok(Code::Done),
     };
-    if messages.has_ended && messages.ahead.is_empty() {
+    if messages.is_empty() {
         return fail(
             Code::Failed,
             format!("{from} has no message of `--format {format}`"),
         );
     }
-    let is_live = messages.source.is_live();
+    let is_live = messages.is_live();
     let waits = super::waits(arguments, is_live);
-    let mut publication = super::publication(arguments, needs, arguments.bitrate.unwrap_or(rate));
+    let rate = arguments.bitrate.unwrap_or(rate);
+    let encoding = format.encoding(messages.sample());
+    let mut publication = super::publication(arguments, needs, rate, encoding);
     // Unlike media, messages may compress; the ratio is unknown here.
     publication.pack_ratio = None;
     let mut publisher = tokio::select! {
         publisher = super::open(arguments, publication, waits) => publisher?,
         () = shutdown.requested() => return Ok(Code::Done),
     };
-    let mut progress = Progress::start("publishing", false);
+    let progress = Progress::start("publishing", false);
     let mut is_stopped = false;
     let sent = tokio::select! {
         sent = async {
             super::wait(arguments, waits, pending(), &mut publisher).await?;
-            send(arguments, &mut messages, &mut publisher, &mut progress).await
+            send(arguments, &mut messages, &mut publisher, &progress).await
         } => sent,
         () = shutdown.requested() => { is_stopped = true; Ok(()) }
     };
@@ -242,10 +82,10 @@ async fn send(
     arguments: &Arguments,
     messages: &mut Messages,
     publisher: &mut LastingPublisher,
-    progress: &mut Progress,
+    progress: &Progress,
 ) -> Result<(), Failure> {
     // Only a field tells when a message of a file is due.
-    let is_paced = arguments.time_from.is_some() && !messages.source.is_live();
+    let is_paced = arguments.time_from.is_some() && !messages.is_live();
     let mut playback = Playback::new(if is_paced {
         arguments.speed
     } else {

@@ -6,6 +6,7 @@
 //!
 //! *What it does not do.* It does not transcode, and opens no link: the node does, through its Unix socket.
 
+mod described;
 mod messages;
 
 use std::collections::BTreeMap;
@@ -26,7 +27,6 @@ use thalweg_io::url::End;
 use thalweg_media::Marks;
 use thalweg_node::local::LocalError;
 use thalweg_node::{Outgoing, Publication};
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
@@ -38,6 +38,7 @@ use crate::progress::{self, Progress};
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
+use described::Described;
 
 /// How long a live source is kept for a waiting subscriber, which hears of the stream and is
 /// planned for within a second or two, even over a few hops.
@@ -55,6 +56,7 @@ Examples:
   thalweg publish survey/radar --from udp://:6000 --format packets --deadline '1 s'
   thalweg publish farm/log --from exec:'journalctl -f -o json' --format lines --importance 90
   thalweg publish try/me --from test://telemetry?rate=20 --importance-from .severity
+  thalweg publish arm/pose --from exec:./pose --format length --encoding protobuf --schema arm.Pose --label site=north
   ffmpeg -re -i clip.mp4 -c copy -f mpegts - | thalweg publish truck/cam1 --from -";
 
 /// Publish MPEG-TS, or messages of another format, as a stream.
@@ -78,6 +80,9 @@ pub struct Arguments {
     /// each), fixed:N or nmea [default: ts; lines for `test://telemetry`].
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
+
+    #[command(flatten)]
+    described: Described,
 
     /// Importance of each message, 0 to 255; MPEG-TS has its own [default: 128].
     #[arg(long, value_name = "N")]
@@ -188,6 +193,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         let option = key.replace('_', "-");
         return fail(Code::BadInput, format!("--{option}: {why}"));
     }
+    arguments.described.check()?;
     let format = format(arguments);
     if format != Format::Ts {
         return messages::run(arguments, format, needs).await;
@@ -208,7 +214,8 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         return nothing(from, &feed);
     };
     let rate = speed(arguments, feed.is_live()).rate(rate);
-    let publication = publication(arguments, needs, arguments.bitrate.unwrap_or(rate));
+    let rate = arguments.bitrate.unwrap_or(rate);
+    let publication = publication(arguments, needs, rate, Format::Ts.encoding(None));
     let waits = waits(arguments, feed.is_live());
     let mut publisher = tokio::select! {
         publisher = open(arguments, publication, waits) => publisher?,
@@ -222,12 +229,12 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         }
         () = shutdown.requested() => true,
     };
-    let mut progress = Progress::start("publishing", false);
+    let progress = Progress::start("publishing", false);
     let sent = if is_stopped {
         Ok(())
     } else {
         tokio::select! {
-            sent = send(arguments, &mut feed, &mut monitor, &mut publisher, &mut progress) => sent,
+            sent = send(arguments, &mut feed, &mut monitor, &mut publisher, &progress) => sent,
             () = shutdown.requested() => { is_stopped = true; Ok(()) }
         }
     };
@@ -354,14 +361,15 @@ fn needs(arguments: &Arguments) -> Needs {
     }
 }
 
-fn publication(arguments: &Arguments, needs: Needs, rate: Bitrate) -> Publication {
+/// Returns the stream; `encoding` is what its messages are unless the user says otherwise.
+fn publication(arguments: &Arguments, needs: Needs, rate: Bitrate, encoding: &str) -> Publication {
     Publication {
-        name: arguments.name.clone(),
+        description: arguments.described.description(encoding),
         needs,
-        layers: vec![Layer { rate, utility: 1.0 }],
         // Video and audio are compressed already; a compression adapter would gain nothing.
         pack_ratio: Some(1.0),
         planner: (!arguments.unplanned).then_some(Planner::Exact),
+        ..Publication::new(arguments.name.clone(), rate)
     }
 }
 
@@ -435,7 +443,7 @@ impl Playback {
         &mut self,
         (marks, payload): (Marks, Bytes),
         publisher: &mut LastingPublisher,
-        progress: &mut Progress,
+        progress: &Progress,
     ) -> Result<(), Failure> {
         let now = Instant::ZERO + self.start.elapsed().into();
         let wait = self.pacer.wait(now, marks.clock, marks.decode_time);
@@ -452,7 +460,7 @@ async fn send(
     feed: &mut Feed,
     monitor: &mut Monitor,
     publisher: &mut LastingPublisher,
-    progress: &mut Progress,
+    progress: &Progress,
 ) -> Result<(), Failure> {
     let mut playback = Playback::new(speed(arguments, feed.is_live()));
     loop {

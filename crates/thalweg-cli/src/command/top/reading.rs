@@ -16,6 +16,19 @@ pub struct Reading {
     pub links: Vec<Link>,
     pub streams: Vec<Stream>,
     pub routes: Vec<Route>,
+    pub ends: Vec<End>,
+}
+
+/// An input or output of the node.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct End {
+    pub kind: String,
+    pub name: String,
+    pub state: String,
+    pub adus: u64,
+    pub restarts: u64,
+    pub reason: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::reading::{Link, Loss, Outbox, Reading, Stream};
+use super::reading::{End, Link, Loss, Outbox, Reading, Stream};
 
 /// The view of a node.
 #[derive(Clone, Debug, Serialize)]
@@ -23,6 +23,8 @@ pub struct View {
     pub links: Vec<LinkView>,
     /// The streams that it knows.
     pub streams: Vec<StreamView>,
+    /// Its inputs and outputs.
+    pub ends: Vec<End>,
 }
 
 /// A link.
@@ -113,6 +115,7 @@ impl View {
                 .iter()
                 .map(|stream| since.stream(stream, now))
                 .collect(),
+            ends: now.ends.clone(),
         }
     }
 

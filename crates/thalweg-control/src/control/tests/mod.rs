@@ -7,10 +7,12 @@
 mod accounts;
 mod admission;
 mod crowd;
+mod descriptions;
 mod drains;
 mod flood;
 mod grafts;
 mod hostile;
+mod leaves;
 mod links;
 mod meetings;
 mod producers;
@@ -39,7 +41,7 @@ use thalweg_base::units::{Bitrate, DataSize, Ratio};
 use thalweg_base::wire::SIGNATURE_BYTES;
 use thalweg_base::wire::control::{self as wire, Message, Said};
 use thalweg_link::gauge::Sample;
-use thalweg_planner::model::{Layer, Weights};
+use thalweg_planner::model::Weights;
 use thalweg_planner::planner::Planner;
 
 use super::{
@@ -189,6 +191,8 @@ struct Fabric {
     accounts: Vec<(Instant, NodeId)>,
     /// Reports to this node are lost.
     deaf: Option<NodeId>,
+    /// This node is of an earlier version: it skips descriptions.
+    early: Option<NodeId>,
 }
 
 fn peer(key: NodeId) -> Peer {
@@ -252,17 +256,13 @@ fn is_account(frame: &[u8]) -> bool {
 
 fn publication(planner: Option<Planner>, confidential: bool) -> Publication {
     Publication {
-        name: name(),
         needs: Needs {
             confidential,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(100),
-            utility: 1.0,
-        }],
         pack_ratio: Some(1.0),
         planner,
+        ..Publication::new(name(), Bitrate::from_kbps(100))
     }
 }
 
@@ -337,7 +337,12 @@ impl Fabric {
                 self.accounts.push((self.now, from));
             }
             let ends = [from.min(to), from.max(to)];
-            let is_lost = self.deaf == Some(to) && wire::accounted(&frame).is_some();
+            let is_later = matches!(
+                wire::decode(&frame),
+                Ok(Message::Description { .. } | Message::Undescribed(_))
+            );
+            let is_lost = self.deaf == Some(to) && wire::accounted(&frame).is_some()
+                || self.early == Some(to) && is_later;
             if !is_lost && self.wires.contains(&ends) && self.nodes.contains_key(&to) {
                 self.at(to, |c, now, keys| c.handle_frame(from, &frame, now, keys));
             }

@@ -10,7 +10,9 @@ mod tests;
 
 use std::fmt::Write;
 
-use crate::status::{LatencyStatus, LedgerStatus, LinkStatus, OutboxStatus, Status, StreamReading};
+use crate::status::{
+    EndStatus, LatencyStatus, LedgerStatus, LinkStatus, OutboxStatus, Status, StreamReading,
+};
 
 /// Returns the metrics page.
 pub(super) fn render(status: &Status) -> String {
@@ -25,6 +27,13 @@ pub(super) fn render(status: &Status) -> String {
         &[],
         status.refused_connections as f64,
     );
+    page.family(
+        "thalweg_dials_refused_total",
+        "counter",
+        "dials refused for lack of room",
+    );
+    let dials = status.refused_dials as f64;
+    page.sample("thalweg_dials_refused_total", &[], dials);
     page.family(
         "thalweg_messages_refused_total",
         "counter",
@@ -66,6 +75,7 @@ pub(super) fn render(status: &Status) -> String {
     let counted = counted(status);
     streams(&mut page, &counted);
     ledgers(&mut page, &counted);
+    ends(&mut page, &status.ends);
     page.text
 }
 
@@ -355,6 +365,48 @@ fn ledgers(page: &mut Page, streams: &[Counted<'_>]) {
                 ("importance", &importance),
             ];
             page.sample(name, &labels, loss.adus as f64);
+        }
+    }
+}
+
+/// Writes the metrics of inputs and outputs.
+fn ends(page: &mut Page, ends: &[EndStatus]) {
+    type Get = fn(&EndStatus) -> f64;
+    let families: [(&str, &str, &str, Get); 4] = [
+        (
+            "thalweg_end_up",
+            "gauge",
+            "1 while the input or output is starting or running",
+            |end| f64::from(u8::from(matches!(end.state, "starting" | "running"))),
+        ),
+        (
+            "thalweg_end_restarts_total",
+            "counter",
+            "how often it has failed",
+            |end| end.restarts as f64,
+        ),
+        (
+            "thalweg_end_adus_total",
+            "counter",
+            "messages that have passed",
+            |end| end.adus as f64,
+        ),
+        (
+            "thalweg_end_bytes_total",
+            "counter",
+            "bytes of messages that have passed",
+            |end| end.bytes as f64,
+        ),
+    ];
+    for (name, kind, help, get) in families {
+        page.family(name, kind, help);
+        for end in ends {
+            let labels = [
+                ("kind", end.kind),
+                ("name", end.name.as_str()),
+                ("stream", end.stream.as_str()),
+            ];
+            page.sample(name, &labels, get(end));
         }
     }
 }

@@ -8,13 +8,15 @@
 //! *What it does not do.* It drops nothing.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use thalweg_base::adu::Header;
 use thalweg_base::event::DropCause;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_dataplane::mailbox::{Coming, Refusal};
+
+use super::memory::{Held, SharedMemory};
 
 /// An ADU that may wait longer than this for a subscriber is counted as soon as it is in the
 /// mailboxes. A source that gets no counts for 5 s suspects a node of the path of withholding ADUs.
@@ -33,6 +35,8 @@ pub(crate) struct Delivery {
     by: Arc<dyn Delivered>,
     worst: AtomicU8,
     is_counted: AtomicBool,
+    /// What its payload takes while it is in a mailbox, once for all of them.
+    held: OnceLock<Held>,
 }
 
 /// The outcome of an ADU in one mailbox, from best to worst; over several mailboxes the worst
@@ -97,12 +101,18 @@ impl Delivery {
             by,
             worst: AtomicU8::new(MailboxOutcome::Unwanted as u8),
             is_counted: AtomicBool::new(false),
+            held: OnceLock::new(),
         })
     }
 
     /// Records the outcome in one mailbox.
     pub(super) fn record(&self, outcome: MailboxOutcome) {
         self.worst.fetch_max(outcome as u8, Relaxed);
+    }
+
+    /// Records that the payload is in a mailbox.
+    pub(super) fn hold(&self, payload_bytes: usize, memory: &Arc<SharedMemory>) {
+        self.held.get_or_init(|| memory.hold(payload_bytes as u64));
     }
 
     /// Counts the ADU as delivered now if it is in a mailbox and may wait there for long.

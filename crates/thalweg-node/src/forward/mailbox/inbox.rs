@@ -5,7 +5,6 @@
 //!
 //! *What it does not do.* It reads no clock and never waits: an ADU is put in at once, or refused.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_base::adu::Adu;
@@ -17,6 +16,7 @@ use thalweg_dataplane::mailbox::{self, Refusal};
 use tokio::sync::Notify;
 
 use super::delivery::{Delivery, MailboxOutcome};
+use super::memory::{ENTRY_BYTES, SharedMemory};
 
 /// An item of a subscriber's mailbox.
 pub(crate) type Mail = mailbox::Mail<Arc<Delivery>>;
@@ -31,22 +31,6 @@ pub(crate) struct Mailbox {
 /// The subscriber's end of a mailbox.
 #[derive(Debug)]
 pub(crate) struct Inbox(Arc<Shared>);
-
-/// Memory that all mailboxes of a node share.
-#[derive(Debug, Default)]
-pub(super) struct SharedMemory {
-    /// Payload bytes in all mailboxes.
-    bytes: AtomicU64,
-    /// Notified when a mailbox stops blocking its stream.
-    pub(super) unblocked: Notify,
-}
-
-impl SharedMemory {
-    /// Returns the payload bytes in all mailboxes.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
-    }
-}
 
 /// A reading of a mailbox for the status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,7 +150,10 @@ impl Mailbox {
             Some(put.map_err(|(_, refusal)| refusal))
         });
         match put {
-            Some(Ok(())) => self.shared.mail.notify_one(),
+            Some(Ok(())) => {
+                delivery.hold(adu.payload.len(), &self.shared.memory);
+                self.shared.mail.notify_one();
+            }
             Some(Err(refusal)) => delivery.record(MailboxOutcome::from(refusal)),
             None => {}
         }
@@ -315,14 +302,11 @@ impl Shared {
     /// short of memory.
     fn change<R>(&self, now: Instant, change: impl FnOnce(&mut State, bool) -> R) -> R {
         let mut state = self.state();
-        let (_, before) = state.mailbox.size();
+        let before = state.mailbox.size();
         let result = change(&mut state, self.is_short(before));
-        let (_, after) = state.mailbox.size();
-        if after > before {
-            self.memory.bytes.fetch_add(after - before, Relaxed);
-        } else {
-            self.memory.bytes.fetch_sub(before - after, Relaxed);
-        }
+        let after = state.mailbox.size();
+        let [were, are] = [before, after].map(|(adus, _)| adus as u64 * ENTRY_BYTES);
+        self.memory.change(were, are);
         while let Some((delivery, cause)) = state.mailbox.poll_dropped() {
             delivery.record(MailboxOutcome::of_drop(cause));
         }
@@ -338,8 +322,9 @@ impl Shared {
         result
     }
 
-    fn is_short(&self, bytes: u64) -> bool {
-        bytes >= MAILBOX_SHARE_BYTES.as_bytes()
+    /// Returns whether a mailbox of this size has its share, and all together have no more room.
+    fn is_short(&self, (adus, bytes): (usize, u64)) -> bool {
+        bytes + adus as u64 * ENTRY_BYTES >= MAILBOX_SHARE_BYTES.as_bytes()
             && self.memory.bytes() > MAILBOXES_BYTES_MAX.as_bytes()
     }
 }

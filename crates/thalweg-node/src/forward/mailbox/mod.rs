@@ -1,7 +1,9 @@
 //! The bounded mailboxes of the subscribers on this node.
 //!
 //! *The idea.* One mailbox per subscriber, independent of the others: an ADU is offered to all of
-//! them, and none makes the node wait. So a stopped subscriber costs the others nothing. Where a
+//! them, and none makes the node wait. So a stopped subscriber costs the others nothing. Its payload is
+//! shared, and counts once towards the room that all mailboxes have together: a thousand stopped
+//! subscribers of a stream take no more of it than one. Where a
 //! stream may lose nothing, a mailbox that is too full *blocks* it: a local publisher waits for the
 //! mailbox, and a stream from elsewhere is acknowledged no further, which slows its source down.
 //!
@@ -9,6 +11,7 @@
 
 mod delivery;
 mod inbox;
+mod memory;
 #[cfg(test)]
 mod tests;
 
@@ -23,8 +26,8 @@ use thalweg_net::Clock;
 use super::{Table, read, write};
 
 pub(crate) use delivery::{Delivered, Delivery};
-use inbox::SharedMemory;
 pub(crate) use inbox::{Inbox, Mail, Mailbox, Reading};
+use memory::SharedMemory;
 
 /// The mailboxes of all streams.
 #[derive(Debug, Default)]
@@ -77,9 +80,11 @@ impl Mailboxes {
         now: Instant,
     ) -> bool {
         let mut is_queued = false;
-        for mailbox in self.of(adu.header.stream) {
+        let all = read(&self.of_stream);
+        for mailbox in all.get(&adu.header.stream).into_iter().flatten() {
             is_queued |= mailbox.put(adu, delivery, reliability, now);
         }
+        drop(all);
         delivery.count_if_long_wait(is_queued, now);
         is_queued
     }

@@ -5,9 +5,12 @@ use bytes::Bytes;
 use thalweg_base::adu::Header;
 use thalweg_base::event::DropCause;
 use thalweg_base::id::Sequence;
-use thalweg_base::limits::{MAILBOX_ADUS_MAX, MAILBOX_BYTES_MAX};
+use thalweg_base::limits::{
+    MAILBOX_ADUS_MAX, MAILBOX_BYTES_MAX, MAILBOX_SHARE_BYTES, MAILBOXES_BYTES_MAX,
+};
 use thalweg_dataplane::mailbox::{PATIENCE_ONCE, START_PATIENCE, TAKE_GRACE};
 
+use super::memory::ENTRY_BYTES;
 use super::*;
 use crate::forward::StreamCounts;
 
@@ -225,9 +228,98 @@ fn closed_mailbox_frees_memory() {
     let inbox = rig.subscribe(false);
     rig.post(0, 1000, Instant::NEVER, Instant::ZERO);
     let taken = || rig.mailboxes.memory.bytes();
-    assert_eq!(taken(), 1000);
+    assert_eq!(taken(), 1000 + ENTRY_BYTES);
     drop(inbox);
     assert_eq!(taken(), 0);
     rig.post(1, 1000, millis(9), Instant::ZERO);
     assert_eq!((taken(), rig.counted().1), (0, vec![("cancelled", 1)]));
+}
+
+/// The payload of a large ADU: 64 of them fill a mailbox.
+const LARGE_BYTES: usize = MAILBOX_BYTES_MAX.as_bytes() as usize / 64;
+
+#[test]
+fn thousand_subscribers_lose_only_their_own() {
+    const STOPPED: usize = 100;
+    const SLOW: usize = 100;
+    const FAST: usize = 800;
+    const ADUS: u64 = 100;
+    let rig = Rig::new();
+    let subscribe = |count| (0..count).map(|_| rig.subscribe(true)).collect();
+    let [stopped, slow, fast]: [Vec<Inbox>; 3] = [STOPPED, SLOW, FAST].map(subscribe);
+    let deadline = millis(10_000);
+    for sequence in 0..ADUS {
+        rig.post(sequence, LARGE_BYTES, deadline, Instant::ZERO);
+        for inbox in &fast {
+            assert_eq!(taken(inbox, Instant::ZERO), [sequence]);
+        }
+        if sequence % 2 == 0 {
+            for inbox in &slow {
+                let next = inbox.poll(Instant::ZERO);
+                assert!(
+                    matches!(next, Some(Mail::Adu(adu, _)) if adu.header.sequence.0 == sequence / 2)
+                );
+            }
+        }
+    }
+    // Each payload counts once, though hundreds of mailboxes hold it.
+    let waiting = STOPPED as u64 * 64 + SLOW as u64 * ADUS / 2;
+    let most = ADUS * LARGE_BYTES as u64 + waiting * ENTRY_BYTES;
+    assert!(rig.mailboxes.memory.bytes() <= most);
+    for inbox in &slow {
+        assert_eq!(taken(inbox, Instant::ZERO).len() as u64, ADUS / 2);
+        assert_eq!(inbox.skipped(), 0);
+    }
+    for inbox in &stopped[..STOPPED / 2] {
+        assert_eq!(taken(inbox, Instant::ZERO), (0..64).collect::<Vec<_>>());
+    }
+    // Nothing waits for longer than its deadline allows.
+    rig.mailboxes.sweep(deadline + TAKE_GRACE);
+    assert_eq!(rig.mailboxes.memory.bytes(), 0);
+    assert!(
+        stopped
+            .iter()
+            .chain(&slow)
+            .chain(&fast)
+            .all(Inbox::is_empty)
+    );
+    assert!(fast.iter().all(|inbox| inbox.skipped() == 0));
+}
+
+#[test]
+fn mailboxes_share_bounded_memory() {
+    const STREAMS: u64 = 400;
+    let rig = Rig::new();
+    let mut inboxes = Vec::new();
+    for stream in 0..STREAMS {
+        let (mailbox, inbox) = rig.mailboxes.create(true, "a test".into());
+        rig.mailboxes.open(StreamId(stream), SOURCE, mailbox);
+        inboxes.push(inbox);
+        for sequence in 0..12 {
+            let mut header = Header::new(StreamId(stream), Sequence(sequence));
+            header.deadline = millis(500);
+            let payload = Bytes::from(vec![0; LARGE_BYTES]);
+            let delivery = Delivery::new(header, rig.counts.clone());
+            let adu = Adu { header, payload };
+            let reliability = Reliability::UntilDeadline;
+            rig.mailboxes
+                .post(&adu, &delivery, reliability, Instant::ZERO);
+        }
+    }
+    // Each has its share, and at most one ADU beyond it.
+    let share = MAILBOX_SHARE_BYTES.as_bytes() + LARGE_BYTES as u64 + ENTRY_BYTES;
+    let most = MAILBOXES_BYTES_MAX.as_bytes() + STREAMS * share;
+    let bytes = rig.mailboxes.memory.bytes();
+    assert!(
+        bytes > MAILBOXES_BYTES_MAX.as_bytes() && bytes <= most,
+        "{bytes}"
+    );
+    let share = MAILBOX_SHARE_BYTES.as_bytes() as usize / LARGE_BYTES;
+    for inbox in &inboxes {
+        assert!(
+            taken(inbox, Instant::ZERO).len() >= share,
+            "its share is its own"
+        );
+    }
+    assert_eq!(rig.mailboxes.memory.bytes(), 0);
 }

@@ -22,7 +22,6 @@ use thalweg_base::needs::{Needs, Order, Reliability};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::{Bitrate, DataSize};
 use thalweg_net::Clock;
-use thalweg_planner::model::Layer;
 use thalweg_planner::planner::Planner;
 use thalweg_transfer::block::{self, Relay};
 use thalweg_transfer::sender::{Next, Outcome};
@@ -528,7 +527,6 @@ impl Transfer {
 /// Returns the publication of a transfer's stream.
 pub(super) fn publication(name: StreamName, confidential: bool, weight: NonZeroU8) -> Publication {
     Publication {
-        name,
         needs: Needs {
             confidential,
             reliability: Reliability::Full,
@@ -536,13 +534,10 @@ pub(super) fn publication(name: StreamName, confidential: bool, weight: NonZeroU
             weight,
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: RATE_ANNOUNCED,
-            utility: 1.0,
-        }],
         // Most files that are worth sending are compressed already.
         pack_ratio: Some(1.0),
         planner: Some(Planner::Exact),
+        ..Publication::new(name, RATE_ANNOUNCED)
     }
 }
 

@@ -57,11 +57,10 @@ impl Publishers {
     ) {
         let stream = &watch.world.streams[at];
         let publication = Publication {
-            name: stream.name.clone(),
             needs: stream.needs,
-            layers: stream.layers.clone(),
             pack_ratio: stream.pack_ratio,
             planner: Some(stream.traffic.planner),
+            ..Publication::layered(stream.name.clone(), stream.layers.clone())
         };
         match mind.publish(publication, now) {
             Ok(id) => {

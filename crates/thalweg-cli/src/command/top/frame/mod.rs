@@ -6,6 +6,7 @@
 //! link …        a row each, the selected one marked
 //! queue to …    sums, drops by cause, a bar for each band of importance
 //! stream …      a row each
+//! input …       a row each, if the node has any
 //! lost          a row for each hop, cause and importance, in what is left
 //! keys
 //! ```
@@ -17,6 +18,7 @@
 //! *What it does not do.* It does no I/O: a frame is a function of the view and the person's choices.
 
 mod columns;
+mod ends;
 pub mod help;
 mod links;
 mod losses;
@@ -84,7 +86,11 @@ impl Frame<'_> {
             0 => 0,
             height => 1 + height,
         };
-        (rows + fixed + losses).min(1_000) as u16
+        let ends = match ends::height(view) {
+            0 => 0,
+            height => 1 + height,
+        };
+        (rows + fixed + ends + losses).min(1_000) as u16
     }
 
     /// Returns whether the frame is for a terminal.
@@ -183,6 +189,12 @@ impl Frame<'_> {
         }
         streams::draw(self, parts.take(1 + heights.streams), buffer);
         parts.take(heights.gap);
+        let room = usize::from(parts.0.height);
+        let ends = ends::height(self.view).min(room);
+        if ends > 1 {
+            ends::draw(self, parts.take(ends), buffer);
+            parts.take(heights.gap);
+        }
         losses::draw(self, parts.0, buffer);
         if self.note.is_some() {
             // The content is old: the node does not answer.

@@ -1,4 +1,10 @@
 //! The node's side of the local socket.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `outward` | what flows to a program until it leaves: a subscription, a trace, a watch of names |
+
+mod outward;
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -6,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration as StdDuration;
 
 use thalweg_base::adu::Adu;
-use thalweg_base::id::{Epoch, StreamName};
+use thalweg_base::id::Epoch;
 use thalweg_base::time::Duration;
 use thalweg_base::units::Bitrate;
 use thalweg_net::task::alone;
@@ -20,21 +26,17 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::frame::{self, Expected, Frame, Message, PublishRequest};
-use super::ticket::invite;
+use super::request;
 use crate::error::NodeError;
 use crate::handle::{
     FINISH_MAX, Handle, Outgoing, Publication, PublishError, PublishSummary, Publisher,
-    SubscribeOptions, SubscriberEvent,
+    SubscribeOptions,
 };
-use crate::input::{RouteError, TraceError};
 use crate::waiting::{REVOKE_GRACE, WaitingPlace, WaitingRoom};
 
 /// How long to accept nothing after a failed accept; and how often to check for the exit of a
 /// program that has written more than was read.
 const PAUSE: StdDuration = StdDuration::from_millis(100);
-
-/// The refusal once the node's control task is gone.
-const STOPPED: &str = "the node has stopped";
 
 /// How often a publisher gets the count of settled ADUs.
 const SETTLED_EVERY: StdDuration = StdDuration::from_millis(100);
@@ -231,52 +233,20 @@ async fn answer(
         None => Ok(()),
         Some(Frame::Message(Message::Subscribe { name, in_sequence })) => {
             let options = SubscribeOptions { name, in_sequence };
-            subscribe(read, write, &handle, options, stopping).await
-        }
-        Some(Frame::Message(Message::Status)) => {
-            let answer = match handle.status().await {
-                Some(status) => Message::Report {
-                    status: serde_json::to_value(status)?,
-                },
-                None => refusal(false, STOPPED.into()),
-            };
-            reply(write, &answer).await
-        }
-        Some(Frame::Message(Message::Invite(request))) => {
-            let answer = match invite(&handle, request).await {
-                Ok(ticket) => Message::Ticket { ticket },
-                Err(reason) => Message::Refused { reason },
-            };
-            reply(write, &answer).await
-        }
-        Some(Frame::Message(Message::Route { from, to, stream })) => {
-            let answer = match handle.route(&from, &to, stream).await {
-                Ok(paths) => Message::Paths {
-                    paths: serde_json::to_value(paths)?,
-                },
-                Err(error) => {
-                    let is_unknown =
-                        matches!(&error, RouteError::Name(error) if error.is_unknown());
-                    refusal(is_unknown, error.to_string())
-                }
-            };
-            reply(write, &answer).await
+            outward::subscribe(read, write, &handle, options, stopping).await
         }
         Some(Frame::Message(Message::Trace { name, every_ms })) => {
             let every = Duration::from_millis(every_ms);
-            trace(read, write, &handle, (name, every), stopping).await
+            outward::trace(read, write, &handle, (name, every), stopping).await
         }
-        Some(Frame::Message(Message::Revoke { node })) => {
-            let answer = match handle.revoke(&node).await {
-                Ok(text) => Message::Notice { text },
-                Err(error) => refusal(error.is_unknown(), error.to_string()),
-            };
-            reply(write, &answer).await
+        Some(Frame::Message(Message::Watch(selection))) => {
+            outward::watch(read, write, &handle, selection, stopping).await
         }
-        Some(_) => {
-            let reason =
-                "the first frame is neither publish, subscribe, status, invite, revoke, route nor trace"
-                    .to_string();
+        Some(Frame::Message(request)) => {
+            reply(write, &request::answer(request, &handle).await?).await
+        }
+        Some(Frame::Adu(_)) => {
+            let reason = "an ADU came before a publish request".to_string();
             reply(write, &Message::Refused { reason }).await
         }
     }
@@ -285,15 +255,6 @@ async fn answer(
 /// Writes an answer; a program that does not read it in time is disconnected.
 async fn reply(write: &mut Out, answer: &Message) -> io::Result<()> {
     tokio::time::timeout(ANSWER_MAX, frame::write_message(write, answer)).await?
-}
-
-/// Returns a refusal.
-const fn refusal(is_unknown: bool, reason: String) -> Message {
-    if is_unknown {
-        Message::Unknown { reason }
-    } else {
-        Message::Refused { reason }
-    }
 }
 
 /// How a program's stream of ADUs came to its end.
@@ -323,11 +284,11 @@ async fn publish(
         Err(error) => return frame::write_message(&mut write, &refused(error.to_string())).await,
     };
     let publication = Publication {
-        name: request.name,
         needs: request.needs,
-        layers: request.layers,
         pack_ratio: request.pack_ratio,
         planner,
+        description: request.description,
+        ..Publication::layered(request.name, request.layers)
     };
     let mut publisher = match handle.publish(publication).await {
         Ok(publisher) => publisher,
@@ -505,93 +466,4 @@ async fn send_wanted(
     }
     *last = subscribed;
     frame::write_message(write, &Message::Subscribed { subscribed }).await
-}
-
-async fn subscribe(
-    read: &mut In,
-    write: &mut Out,
-    handle: &Handle,
-    options: SubscribeOptions,
-    mut stopping: watch::Receiver<bool>,
-) -> io::Result<()> {
-    if handle.is_stopped() {
-        return frame::write_message(write, &refusal(false, STOPPED.into())).await;
-    }
-    let peer = read.get_ref().as_ref().peer_cred().ok();
-    let pid = peer.and_then(|peer| peer.pid());
-    let program = pid.map_or_else(|| "a program".into(), |pid| format!("pid {pid}"));
-    let mut subscriber = handle.subscribe_as(options, program).await;
-    frame::write_message(write, &Message::Accepted).await?;
-    let mut last_source = None;
-    let gone = frame::read(read, Expected::Requests, || handle.now());
-    tokio::pin!(gone);
-    loop {
-        tokio::select! {
-            biased;
-            // A subscriber sends nothing more; any read result means that it has gone.
-            _ = &mut gone => return Ok(()),
-            event = subscriber.recv() => match event {
-                Some(SubscriberEvent::Adu(adu)) => {
-                    if let Some(node) = subscriber.source().filter(|node| last_source != Some(*node)) {
-                        last_source = Some(node);
-                        frame::write_message(write, &Message::Source { node }).await?;
-                    }
-                    frame::write_adu(write, &adu, handle.now()).await?;
-                }
-                Some(SubscriberEvent::Notice(text)) => {
-                    frame::write_message(write, &Message::Notice { text }).await?;
-                }
-                None if subscriber.has_ended() => break,
-                // The stream has not ended: the program sees the connection close, and subscribes
-                // again once the node is back.
-                None => return Ok(()),
-            },
-            () = wait_stopped(&mut stopping) => {
-                let text = "the node stops".to_string();
-                return frame::write_message(write, &Message::Notice { text }).await;
-            }
-        }
-    }
-    frame::write_message(
-        write,
-        &Message::End {
-            missed: subscriber.skipped(),
-            discarded: subscriber.discarded(),
-        },
-    )
-    .await
-}
-
-/// Sends a client the trace of a stream, until it goes away, the node stops or the trace ends.
-async fn trace(
-    read: &mut In,
-    write: &mut Out,
-    handle: &Handle,
-    (name, every): (StreamName, Duration),
-    mut stopping: watch::Receiver<bool>,
-) -> io::Result<()> {
-    let refused = |error: TraceError| Message::Refused {
-        reason: error.to_string(),
-    };
-    let mut tracer = match handle.trace(name, every).await {
-        Ok(tracer) => tracer,
-        Err(error) => return frame::write_message(write, &refused(error)).await,
-    };
-    let source = tracer.source().to_string();
-    frame::write_message(write, &Message::Tracing { source }).await?;
-    let gone = frame::read(read, Expected::Requests, || handle.now());
-    tokio::pin!(gone);
-    loop {
-        let event = tokio::select! {
-            biased;
-            // A client sends nothing more; any read result means that it has gone.
-            _ = &mut gone => return Ok(()),
-            event = tracer.recv() => event,
-            () = wait_stopped(&mut stopping) => Err(TraceError::Stopped),
-        };
-        match event {
-            Ok(event) => frame::write_message(write, &Message::TraceEvent(event)).await?,
-            Err(error) => return frame::write_message(write, &refused(error)).await,
-        }
-    }
 }
