@@ -61,8 +61,8 @@ pub use endpoint::{
 pub use error::{BindError, BodyError, ControlError, IdentityError, Unreachable};
 pub use identity::Identity;
 pub use link::{
-    Arriving, Body, Carriage, DownCause, Link, LinkEvent, LinkStats, OrderedId, Outcome, Payload,
-    Receiver, Samples, SendOptions, Sending, Transport,
+    Arriving, Body, Carriage, DownCause, Footprint, Link, LinkEvent, LinkStats, OrderedId, Outcome,
+    Payload, Receiver, Samples, SendOptions, Sending, Transport,
 };
 pub use shaper::{Impairment, Shaper, ShaperOptions};
 pub use task::{Failure, Failures, Vital};

@@ -286,8 +286,9 @@ pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
             fan_out::thalweg::relay(over.parse()?, sinks.parse()?)
         }
         #[cfg(feature = "nodes")]
-        [fan_out::thalweg::SOURCE, over, sinks, port] => {
-            fan_out::thalweg::source(over.parse()?, sinks.parse()?, port.parse()?)
+        [fan_out::thalweg::SOURCE, over, sinks, port, pace] => {
+            let (sinks, port) = (sinks.parse()?, port.parse()?);
+            fan_out::thalweg::source(over.parse()?, sinks, port, pace.parse()?)
         }
         #[cfg(feature = "nodes")]
         [fan_out::thalweg::SINKS, over, sinks, port] => {

@@ -228,7 +228,9 @@ impl Records {
         let (before, _) = self.directory.newest(record.node)?;
         let is_same = (&before.name, before.slots, before.box_key, &before.streams)
             == (&record.name, record.slots, record.box_key, &record.streams);
-        if !is_same || self.leaves.peers.is_empty() {
+        // A full record does not name all links: who is not named by it is served because it is full.
+        let is_as_full = before.is_full() == record.is_full();
+        if !is_same || !is_as_full || self.leaves.peers.is_empty() {
             return None;
         }
         let of = |record: &Record| -> BTreeMap<NodeId, Neighbour> {

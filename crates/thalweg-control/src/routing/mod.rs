@@ -430,11 +430,11 @@ impl Directory {
     /// Returns whether two nodes have a link: both list it, or one does and the other's record is
     /// full.
     pub fn is_joined(&self, near: NodeId, far: NodeId) -> bool {
-        match (self.lists(near, far), self.lists(far, near)) {
-            (true, true) => true,
-            (true, false) => self.is_full(far),
-            (false, true) => self.is_full(near),
-            (false, false) => false,
+        // The far end first: it is mostly a leaf, and the list of a full record is searched last.
+        if self.lists(far, near) {
+            self.is_full(near) || self.lists(near, far)
+        } else {
+            self.is_full(far) && self.lists(near, far)
         }
     }
 

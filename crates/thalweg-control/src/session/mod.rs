@@ -195,6 +195,7 @@ impl Session {
                 if let Some(before) = sink.deploy(epoch, found, now) {
                     self.former.abandon(before, Fate::Arrives, now);
                 }
+                self.sinks.handle_deployed(node, epoch);
                 self.outputs.request(self.sinks.orphans());
                 self.send_due(now);
                 Some(epoch)
@@ -536,7 +537,8 @@ impl Session {
 
     /// Returns where a plan is grafted, if it is.
     pub fn graft(&self, epoch: Epoch) -> Option<Graft> {
-        self.plans().find(|plan| plan.epoch() == epoch)?.graft()
+        let former = || self.former.plans().find(|plan| plan.epoch() == epoch);
+        self.sinks.plan(epoch).or_else(former)?.graft()
     }
 
     /// Returns the plans that the source sends ADUs under, each with the plans that it feeds.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use thalweg_base::limits::ARRIVING_BYTES_MAX;
+use thalweg_base::units::DataSize;
 
 use crate::error::BodyError;
 
@@ -27,6 +28,11 @@ pub(crate) struct Share {
 }
 
 impl Gathering {
+    /// Returns the bytes collected now.
+    pub(crate) fn bytes(&self) -> DataSize {
+        DataSize::from_bytes(self.0.load(Ordering::Relaxed) as u64)
+    }
+
     /// Returns the empty share of a new ADU.
     pub(crate) fn share(self) -> Share {
         Share { of: self, bytes: 0 }

@@ -17,6 +17,7 @@ use thalweg_link::gauge::{self, Sample};
 use thalweg_link::outbox::gate::{SLIVER_MIN, WAKE};
 use thalweg_link::pulse::{LOOK, Sign};
 
+use super::footprint::Footprint;
 use super::{Link, Transport};
 use crate::confined::unwrapped;
 use crate::tcp;
@@ -60,6 +61,8 @@ pub struct LinkStats {
     pub is_full: bool,
     /// Number of ADUs without an outcome.
     pub in_flight: u32,
+    /// The memory that it takes.
+    pub memory: Footprint,
     /// The transport.
     pub transport: Transport,
     /// How often a TCP connection took over from one that stalled or broke; zero over QUIC.
@@ -358,6 +361,7 @@ pub(crate) fn read(link: &Link) -> LinkStats {
         sendable: link.sendable_rate(),
         is_full: is_full(link, totals.rtt),
         in_flight: link.in_flight(),
+        memory: Footprint::of(link),
         transport: link.transport(),
         failovers: measured.failovers,
     }

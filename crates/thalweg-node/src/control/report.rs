@@ -170,6 +170,7 @@ impl Reporter<'_> {
             secure: peer.is_none_or(|peer| peer.secure),
             trusted: self.controller().trusts(key),
             adus: self.forwarder.ledger.exposure(key).reading(),
+            memory: None,
             outbox: None,
             traffic: Vec::new(),
         }
@@ -195,6 +196,7 @@ impl Reporter<'_> {
             received_bps: Some(stats.received_rate.as_bps()),
             window_bps: Some((stats.congestion_window / stats.rtt).as_bps()),
             failovers: (stats.transport == Transport::Tcp).then_some(stats.failovers),
+            memory: Some(stats.memory.into()),
             outbox: Some(OutboxStatus::new(&link.outbox(), |stream| {
                 self.mind.stream_name(stream)
             })),

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, StreamName};
+use thalweg_net::Footprint;
 use thalweg_planner::planner::report::Report;
 
 pub use self::outbox::{BandStatus, FlowStatus, LatencyStatus, OutboxStatus};
@@ -140,10 +141,39 @@ pub struct LinkStatus {
     pub trusted: bool,
     /// ADUs sent over it, by whether their payload was sealed.
     pub adus: Exposure,
+    /// The memory that it takes; `None` without a link.
+    pub memory: Option<MemoryStatus>,
     /// What waits to be sent over it; `None` without a link or an outbox.
     pub outbox: Option<OutboxStatus>,
     /// The recent traffic of streams on it and what was dropped of that here, the largest first.
     pub traffic: Vec<TrafficStatus>,
+}
+
+/// The memory that a link takes, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MemoryStatus {
+    /// At rest, as measured for its transport.
+    pub rest_bytes: u64,
+    /// Payload in its outbox; what waits in several outboxes is in memory once.
+    pub queued_bytes: u64,
+    /// Sent and not acknowledged; zero over TCP, where the kernel has it.
+    pub in_flight_bytes: u64,
+    /// Payload of ADUs that have not arrived whole.
+    pub arriving_bytes: u64,
+    /// All of it.
+    pub total_bytes: u64,
+}
+
+impl From<Footprint> for MemoryStatus {
+    fn from(memory: Footprint) -> Self {
+        Self {
+            rest_bytes: memory.rest.as_bytes(),
+            queued_bytes: memory.queued.as_bytes(),
+            in_flight_bytes: memory.in_flight.as_bytes(),
+            arriving_bytes: memory.arriving.as_bytes(),
+            total_bytes: memory.total().as_bytes(),
+        }
+    }
 }
 
 /// A stream's traffic on a link in the last seconds, and what was dropped of that on this node.

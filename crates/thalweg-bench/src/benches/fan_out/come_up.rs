@@ -2,7 +2,7 @@
 //!
 //! The trees are FAN-OUT's: a relay, a source and all sinks on loopback, each sink a node with its own
 //! key and link. The clock starts with the ends' programs, so it covers the assembly of all nodes, their
-//! handshakes, records, subscriptions, plans and the first ADU of each; streams flow to the sinks that
+//! handshakes, records, subscriptions, plans and the first ADU of each, of four a second to the sinks that
 //! are up already. A tree that is not up after [`UP_MAX`] is reported with the share of its sinks that are.
 //!
 //! *Sources.* docs/guides/measure.md.
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::thalweg::{self, Over};
-use super::{AGE_MAX, LENGTH_BYTES, PACE};
+use super::{AGE_MAX, LENGTH_BYTES};
 use crate::peers::tree::Load;
 use crate::report::{Figure, Report};
 use crate::sample::Summary;
@@ -44,6 +44,10 @@ const ROUNDS: usize = 3;
 
 /// How long a tree may take; then what is up by then is reported.
 const UP_MAX: Duration = Duration::from_mins(1);
+
+/// Interval between ADUs. So few that a machine which cannot forward a video to all of these sinks can
+/// bring them up: what forwarding costs is FAN-OUT's to say.
+const PACE: Duration = Duration::from_millis(250);
 
 /// Interval between two looks at the records.
 const LOOK: Duration = Duration::from_millis(10);

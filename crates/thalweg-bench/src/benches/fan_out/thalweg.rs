@@ -26,7 +26,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::{AGE_MAX, LENGTH_BYTES, PACE};
+use super::{AGE_MAX, LENGTH_BYTES};
 use crate::peers::process::Process;
 use crate::peers::tree::{Load, Record, Tree};
 
@@ -116,8 +116,13 @@ pub(super) fn grow(over: Over, load: &Load) -> anyhow::Result<Tree> {
     let (over, sinks) = (over.word(), load.sinks);
     let mut relay = Process::start_own(&format!("{RELAY}:{over}:{sinks}"))?;
     let port = relay.first_line()?;
-    let end = |word: &str| Process::start_own(&format!("{word}:{over}:{sinks}:{port}"));
-    Tree::grow(relay, || end(SINKS), || end(SOURCE))
+    let pace = load.pace.as_micros();
+    let end = |word: &str| Process::start_own(word);
+    Tree::grow(
+        relay,
+        || end(&format!("{SINKS}:{over}:{sinks}:{port}")),
+        || end(&format!("{SOURCE}:{over}:{sinks}:{port}:{pace}")),
+    )
 }
 
 /// Runs the relay until the process is killed: prints its port on a line, and forwards.
@@ -137,8 +142,8 @@ pub(crate) fn relay(over: Over, sinks: u32) -> anyhow::Result<()> {
     })
 }
 
-/// Runs the source until the process is killed.
-pub(crate) fn source(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
+/// Runs the source until the process is killed: it sends an ADU each `pace_micros`.
+pub(crate) fn source(over: Over, sinks: u32, port: u16, pace_micros: u64) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let others = places(sinks).filter(|place| *place != SOURCE_PLACE);
         let node = node(SOURCE_PLACE, over, others, Some(port)).await?;
@@ -147,12 +152,12 @@ pub(crate) fn source(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
         let mut publisher = handle.publish(publication()?).await?;
         publisher.wanted().await?;
         let mut adu = vec![0; LENGTH_BYTES];
-        let mut beats = beat(PACE);
+        let mut beats = beat(Duration::from_micros(pace_micros));
         loop {
             let (due, number) = beats.next().await;
             Load::stamp(&mut adu, due, number);
             let outgoing = Outgoing {
-                media_time: MediaTime::from_micros(u64::from(number) * PACE.as_micros() as u64),
+                media_time: MediaTime::from_micros(u64::from(number) * pace_micros),
                 importance: Importance(128),
                 layer: 0,
                 flags: Flags::NONE,

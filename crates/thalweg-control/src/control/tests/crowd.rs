@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use thalweg_base::limits::NEIGHBOURS_MAX;
 use thalweg_base::wire::record::Record;
 
-use super::{A, B, C, D, Duration, Fabric, LINK, NodeId, publication};
+use super::{A, B, C, D, Duration, E, Fabric, LINK, NodeId, publication};
 use crate::session::LEASE;
 
 const HUB: NodeId = NodeId([200; 32]);
@@ -107,4 +107,24 @@ fn all_are_named_once_there_is_room() {
     fabric.pass(Duration::from_secs(2));
     assert!(fabric.named().contains(&A) && fabric.named().contains(&D));
     assert!(!fabric.named().contains(&stranger(7)));
+}
+
+#[test]
+fn leaf_beyond_first_full_record_is_served() {
+    let mut fabric = crowd(NEIGHBOURS_MAX - 3, &[A]);
+    fabric.publish(A, publication(None, false));
+    // The last three come between two announcements, of which the second has no room for each.
+    let late = [B, C, D];
+    for node in [E, B, C, D] {
+        fabric.start(node, Duration::from_secs(1_000));
+        fabric.link([node, HUB]);
+    }
+    fabric.pass(Duration::from_secs(2));
+    assert_eq!(fabric.named().len(), NEIGHBOURS_MAX);
+    assert!(late.iter().any(|node| !fabric.named().contains(node)));
+    for node in late {
+        fabric.subscribe(node);
+        let parts = fabric.node(node).installed.values();
+        assert!(parts.map(|(part, _)| part.next).eq([None]), "{node:?}");
+    }
 }

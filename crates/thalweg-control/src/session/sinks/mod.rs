@@ -24,10 +24,15 @@ mod sink;
 
 pub(super) use sink::{Sink, Switched, Verdict};
 
+/// Entries for plans that are over before they are removed, beside two for each sink.
+const OUTDATED_MAX: usize = 16;
+
 /// The sinks of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Sinks {
     by_node: BTreeMap<NodeId, Sink>,
+    /// The sink of each plan in force or pending, and perhaps of some that are neither any more.
+    of_plan: BTreeMap<Epoch, NodeId>,
     /// How long ADUs that cannot be sent are held; zero if they are not.
     hold: Duration,
     /// How long an unreachable sink stays subscribed beyond its lease.
@@ -123,9 +128,31 @@ impl Sinks {
         self.plans().map(Deployment::epoch).collect()
     }
 
+    /// Handles a plan that is deployed for a sink now.
+    pub(super) fn handle_deployed(&mut self, node: NodeId, epoch: Epoch) {
+        if self.of_plan.len() > OUTDATED_MAX + 2 * self.by_node.len() {
+            let by_node = &self.by_node;
+            let is_its = |epoch: &Epoch, node: &mut NodeId| {
+                let sink = by_node.get(node);
+                sink.is_some_and(|sink| sink.plans().any(|plan| plan.epoch() == *epoch))
+            };
+            self.of_plan.retain(is_its);
+        }
+        self.of_plan.insert(epoch, node);
+    }
+
+    /// Returns a plan in force or pending.
+    ///
+    /// Cost    O(log plans)
+    pub(super) fn plan(&self, epoch: Epoch) -> Option<&Deployment> {
+        let sink = self.by_node.get(self.of_plan.get(&epoch)?)?;
+        sink.plans().find(|plan| plan.epoch() == epoch)
+    }
+
+    /// As [`Sinks::plan`], to be changed.
     pub(super) fn find(&mut self, epoch: Epoch) -> Option<&mut Deployment> {
-        let mut plans = self.by_node.values_mut().flat_map(Sink::plans_mut);
-        plans.find(|plan| plan.epoch() == epoch)
+        let sink = self.by_node.get_mut(self.of_plan.get(&epoch)?)?;
+        sink.plans_mut().find(|plan| plan.epoch() == epoch)
     }
 
     /// Returns the sink of a plan that has a part on this node.

@@ -123,7 +123,7 @@ fn counted(status: &Status) -> Vec<Counted<'_>> {
 
 fn links(page: &mut Page, links: &[LinkStatus]) {
     type Get = fn(&LinkStatus) -> Option<f64>;
-    let gauges: [(&str, &str, Get); 6] = [
+    let gauges: [(&str, &str, Get); 7] = [
         (
             "thalweg_link_up",
             "1 while there is a link with the peer",
@@ -148,6 +148,11 @@ fn links(page: &mut Page, links: &[LinkStatus]) {
             "thalweg_link_received_bits_per_second",
             "received in the last second",
             |l| l.received_bps.map(|bps| bps as f64),
+        ),
+        (
+            "thalweg_link_memory_bytes",
+            "memory that the link takes",
+            |l| Some(l.memory?.total_bytes as f64),
         ),
         (
             "thalweg_link_window_bits_per_second",

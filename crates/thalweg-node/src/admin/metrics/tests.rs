@@ -19,6 +19,7 @@ fn link(name: &str, outbox: Option<OutboxStatus>) -> LinkStatus {
         sent_bps: None,
         received_bps: None,
         window_bps: None,
+        memory: None,
         failovers: None,
         jitter_ms: None,
         measured_bps: None,
