@@ -13,6 +13,7 @@
 //! *Sources.* docs/concepts/ledger.md.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use thalweg_base::adu::{Flags, Header, Mark};
 use thalweg_base::count::{Band, Counts};
@@ -34,6 +35,8 @@ pub struct Account {
     counts: Counts,
     /// The mark that arrived last.
     mark: Mark,
+    /// Payload bytes handed to the next link.
+    bytes: u64,
     has_changed: bool,
 }
 
@@ -42,12 +45,19 @@ pub struct Account {
 pub struct Accounts {
     plans: BTreeMap<Plan, Account>,
     report_at: Instant,
+    /// A report is due at once.
+    is_urgent: bool,
 }
 
 impl Account {
     /// Returns the counts.
     pub const fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Returns the payload bytes that were handed to the next link.
+    pub const fn sent_bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Returns whether the counts have changed since they were last taken.
@@ -68,6 +78,13 @@ impl Account {
             self.has_changed = true;
         }
         is_adu
+    }
+
+    /// Counts an ADU that is handed to the next link, with the mark in its header.
+    pub fn handle_sent(&mut self, header: &Header, payload_bytes: usize) -> bool {
+        self.bytes += payload_bytes as u64;
+        let mark = header.mark();
+        self.count(header, |counts, band| counts.send(mark, band))
     }
 
     /// Adds to the counts of a band.
@@ -132,6 +149,7 @@ impl Default for Accounts {
         Self {
             plans: BTreeMap::new(),
             report_at: Instant::NEVER,
+            is_urgent: false,
         }
     }
 }
@@ -167,7 +185,15 @@ impl Accounts {
     /// Notes that an ADU is copied here for its plan.
     pub fn handle_copied(&mut self, header: &Header, now: Instant) {
         if self.of((header.stream, header.epoch)).handle_copied(header) {
-            self.wake(now);
+            self.hurry(now);
+        }
+    }
+
+    /// Counts an ADU that is handed to the next link.
+    pub fn handle_sent(&mut self, header: &Header, payload_bytes: usize, now: Instant) {
+        let account = self.of((header.stream, header.epoch));
+        if account.handle_sent(header, payload_bytes) {
+            self.wake(now + REPORT_TICK);
         }
     }
 
@@ -193,7 +219,7 @@ impl Accounts {
 
     fn wake_after(&mut self, header: &Header, is_mark_new: bool, now: Instant) {
         if is_mark_new {
-            self.wake(now);
+            self.hurry(now);
         } else if !header.flags.contains(Flags::END) {
             self.wake(now + REPORT_TICK);
         }
@@ -202,6 +228,17 @@ impl Accounts {
     /// Makes a report due at `at`, if it is not due earlier.
     pub fn wake(&mut self, at: Instant) {
         self.report_at = self.report_at.min(at);
+    }
+
+    /// Makes a report due at once.
+    pub fn hurry(&mut self, now: Instant) {
+        self.is_urgent = true;
+        self.wake(now);
+    }
+
+    /// Returns whether a report is due at once.
+    pub const fn is_urgent(&self) -> bool {
+        self.is_urgent
     }
 
     /// Returns when a report is due.
@@ -222,9 +259,30 @@ impl Accounts {
     ///
     /// Cost    O(plans)
     pub fn take_changed(&mut self) -> impl Iterator<Item = (Plan, &Counts)> {
-        self.report_at = Instant::NEVER;
+        (self.report_at, self.is_urgent) = (Instant::NEVER, false);
         let plans = self.plans.iter_mut();
         plans.filter_map(|(plan, account)| Some((*plan, account.take_changed()?)))
+    }
+
+    /// Returns the plans whose counts have changed. Nothing is due then: whoever calls this takes
+    /// the counts of each by [`Accounts::take_counts`].
+    ///
+    /// Cost    O(plans)
+    pub fn take_due(&mut self) -> Vec<Plan> {
+        (self.report_at, self.is_urgent) = (Instant::NEVER, false);
+        let plans = self.plans.iter();
+        let changed = plans.filter(|(_, account)| account.has_changed());
+        changed.map(|(plan, _)| *plan).collect()
+    }
+
+    /// Returns the counts of a plan if they have changed since they were last taken.
+    pub fn take_counts(&mut self, plan: Plan) -> Option<&Counts> {
+        self.plans.get_mut(&plan)?.take_changed()
+    }
+
+    /// Returns the account of a plan, if anything was counted.
+    pub fn get(&self, plan: Plan) -> Option<&Account> {
+        self.plans.get(&plan)
     }
 
     /// Forgets a plan; if it is installed again, it counts from zero.

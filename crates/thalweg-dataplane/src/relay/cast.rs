@@ -24,51 +24,31 @@ use crate::replay::Plan;
 
 /// A plan that gets copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Branch<T = ()> {
+pub struct Branch {
     /// Its number.
     pub epoch: Epoch,
     /// The first sequence that is not copied, if another plan took over.
     pub until: Option<Sequence>,
-    /// What the driver keeps of it.
-    pub with: T,
 }
 
 /// The branches of one plan at one moment, by rising epoch.
-#[derive(Debug)]
-pub struct Branches<T = ()>(Option<Arc<[Branch<T>]>>);
+#[derive(Clone, Debug, Default)]
+pub struct Branches(Option<Arc<[Branch]>>);
 
-/// The branches of all plans on a node; `T` is what the driver keeps of each.
-#[derive(Debug)]
-pub struct Casts<T = ()>(BTreeMap<Plan, Arc<[Branch<T>]>>);
+/// The branches of all plans of a machine.
+#[derive(Debug, Default)]
+pub struct Casts(BTreeMap<Plan, Arc<[Branch]>>);
 
-impl<T> Branch<T> {
+impl Branch {
     /// Returns whether it gets an ADU of this sequence.
     pub fn has(&self, sequence: Sequence) -> bool {
         self.until.is_none_or(|until| sequence < until)
     }
 }
 
-impl<T> Clone for Branches<T> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<T> Default for Branches<T> {
-    fn default() -> Self {
-        Self(None)
-    }
-}
-
-impl<T> Default for Casts<T> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
-
-impl<T> Branches<T> {
+impl Branches {
     /// Returns the plans that get an ADU of this sequence.
-    pub fn having(&self, sequence: Sequence) -> impl Iterator<Item = &Branch<T>> {
+    pub fn having(&self, sequence: Sequence) -> impl Iterator<Item = &Branch> {
         let all = self.as_slice().iter();
         all.filter(move |branch| branch.has(sequence))
     }
@@ -86,12 +66,10 @@ impl<T> Branches<T> {
         }
     }
 
-    fn as_slice(&self) -> &[Branch<T>] {
+    fn as_slice(&self) -> &[Branch] {
         self.0.as_deref().unwrap_or_default()
     }
-}
 
-impl<T: Clone> Branches<T> {
     /// Returns the branches that get an ADU of this sequence now, or when it began to arrive, as
     /// `self` says.
     #[must_use]
@@ -100,29 +78,23 @@ impl<T: Clone> Branches<T> {
             // The usual case. Comparing each branch with all others costs the square of their number.
             return self;
         }
-        let mut all: Vec<Branch<T>> = present.having(sequence).cloned().collect();
-        all.extend(self.having(sequence).cloned());
+        let mut all: Vec<Branch> = present.having(sequence).copied().collect();
+        all.extend(self.having(sequence).copied());
         all.sort_by_key(|branch| branch.epoch);
         all.dedup_by_key(|branch| branch.epoch);
         Self(Some(all.into()))
     }
 }
 
-impl<T: Clone> Casts<T> {
+impl Casts {
     /// Returns the branches of a plan.
-    pub fn of(&self, plan: Plan) -> Branches<T> {
+    pub fn of(&self, plan: Plan) -> Branches {
         Branches(self.0.get(&plan).cloned())
     }
 
     /// Starts copies from a base to a plan, or sets where they end if `until` is given; returns
     /// whether the plan had none from that base. A plan has one base: copies from another one stop.
-    pub fn start(
-        &mut self,
-        (stream, base): Plan,
-        epoch: Epoch,
-        until: Option<Sequence>,
-        with: T,
-    ) -> bool {
+    pub fn start(&mut self, (stream, base): Plan, epoch: Epoch, until: Option<Sequence>) -> bool {
         if self.base_of((stream, epoch)).is_some_and(|of| of != base) {
             self.stop((stream, epoch));
         }
@@ -135,26 +107,12 @@ impl<T: Clone> Casts<T> {
                 false
             }
             Err(at) => {
-                all.insert(at, Branch { epoch, until, with });
+                all.insert(at, Branch { epoch, until });
                 true
             }
         };
         *branches = all.into();
         is_new
-    }
-
-    /// Changes what the driver keeps of a plan, if that gets copies.
-    pub fn update(&mut self, plan: Plan, change: impl FnOnce(&mut T)) {
-        let (stream, epoch) = plan;
-        let base = self.base_of(plan).map(|base| (stream, base));
-        let Some(branches) = base.and_then(|base| self.0.get_mut(&base)) else {
-            return;
-        };
-        let mut all = branches.to_vec();
-        if let Ok(at) = all.binary_search_by_key(&epoch, |branch| branch.epoch) {
-            change(&mut all[at].with);
-        }
-        *branches = all.into();
     }
 
     /// Stops copies to a plan; returns whether it got any.
@@ -164,7 +122,7 @@ impl<T: Clone> Casts<T> {
         self.0.retain(|(of, _), branches| {
             if *of == stream && branches.iter().any(|branch| branch.epoch == epoch) {
                 let others = branches.iter().filter(|branch| branch.epoch != epoch);
-                *branches = others.cloned().collect();
+                *branches = others.copied().collect();
                 has_stopped = true;
             }
             !branches.is_empty()
@@ -175,7 +133,7 @@ impl<T: Clone> Casts<T> {
     /// Returns the base from which a plan gets copies.
     pub fn base_of(&self, (stream, epoch): Plan) -> Option<Epoch> {
         let mut all = self.0.iter().filter(|((of, _), _)| *of == stream);
-        let is_it = |branches: &Arc<[Branch<T>]>| branches.iter().any(|one| one.epoch == epoch);
+        let is_it = |branches: &Arc<[Branch]>| branches.iter().any(|one| one.epoch == epoch);
         let found = all.find(|(_, branches)| is_it(branches));
         found.map(|((_, base), _)| *base)
     }

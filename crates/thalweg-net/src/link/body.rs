@@ -8,9 +8,10 @@
 //! *What it does not do.* It never allocates by a length that a peer claims, only for bytes that
 //! have arrived.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -52,19 +53,32 @@ pub struct Body {
     /// Returns the stream and its unread bytes when this body is dropped, for the next ADU in
     /// order.
     return_to: Option<oneshot::Sender<(Reader, usize)>>,
-    rest: Option<Rest>,
-    twin: Option<Box<CopyBuffer>>,
+    watch: Option<Box<Watch>>,
 }
 
-/// A copy of a payload for a second reader, beside the body's own.
-#[derive(Debug)]
-pub struct Twin(oneshot::Receiver<Bytes>);
+/// Learns how bodies end.
+pub trait BodyEnd: Send + Sync {
+    /// Handles the end of a body, under the number with which it is [watched](Body::watch): before
+    /// the next ADU of its ordered stream begins.
+    fn handle_end(&self, number: u64, end: End);
+}
 
-/// The copy read so far, and its receiver.
-#[derive(Debug)]
-struct CopyBuffer {
-    bytes: Vec<u8>,
-    to: oneshot::Sender<Bytes>,
+/// How the reading of a body ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was read to its end; with the payload if a copy was asked for.
+    Whole(Option<Bytes>),
+    /// The rest failed to arrive.
+    Failed(BodyError),
+    /// Its reader wanted no more of it.
+    LetGo,
+}
+
+/// Who learns of a body's end, and the copy that it is to get.
+struct Watch {
+    by: Arc<dyn BodyEnd>,
+    number: u64,
+    copy: Option<Vec<u8>>,
 }
 
 /// The deadline of a payload that is still arriving.
@@ -74,25 +88,6 @@ struct Deadline {
     /// Set at the first wait, then reused, since a payload in many pieces waits often.
     alarm: Alarm,
     is_set: bool,
-}
-
-/// Reports, once the body is dropped, whether the rest of the payload failed to arrive.
-#[derive(Clone, Debug, Default)]
-pub struct Rest(Arc<OnceLock<bool>>);
-
-impl Rest {
-    /// Returns whether the rest failed to arrive; false if it arrived or the body was dropped
-    /// unfinished; `None` while the body exists.
-    pub fn has_failed(&self) -> Option<bool> {
-        self.0.get().copied()
-    }
-}
-
-impl Twin {
-    /// Waits until the body has been read to its end and returns the payload; `None` if it was not.
-    pub async fn whole(self) -> Option<Bytes> {
-        self.0.await.ok()
-    }
 }
 
 impl Arriving {
@@ -112,8 +107,7 @@ impl Body {
             deadline: None,
             gathering: None,
             return_to: None,
-            rest: None,
-            twin: None,
+            watch: None,
         }
     }
 
@@ -126,8 +120,7 @@ impl Body {
             deadline: None,
             gathering: None,
             return_to: None,
-            rest: None,
-            twin: None,
+            watch: None,
         }
     }
 
@@ -150,8 +143,7 @@ impl Body {
             }),
             gathering: None,
             return_to: None,
-            rest: None,
-            twin: None,
+            watch: None,
         };
         // Buffers what came with the header, so that a small ADU is whole from the start.
         body.reader.fill_now();
@@ -173,8 +165,7 @@ impl Body {
             deadline: None,
             gathering: None,
             return_to: Some(return_to),
-            rest: None,
-            twin: None,
+            watch: None,
         };
         body.gathering = (!body.is_whole()).then(|| gathering.clone());
         (body, back)
@@ -185,22 +176,29 @@ impl Body {
         self.remaining
     }
 
-    /// Returns the handle that reports whether the rest arrived, once this body is dropped.
-    pub fn rest(&mut self) -> Rest {
-        self.rest.get_or_insert_default().clone()
+    /// Reports the end of this body under a number, with a copy of the payload if that is asked for;
+    /// call it before the first read.
+    ///
+    /// Cost    with a copy, one of each chunk when it is read
+    pub fn watch(&mut self, by: Arc<dyn BodyEnd>, number: u64, with_copy: bool) {
+        let copy = with_copy.then(Vec::new);
+        self.watch = Some(Box::new(Watch { by, number, copy }));
     }
 
-    /// Returns a copy of the payload, which fills as this body is read; call it before the first
-    /// read.
-    ///
-    /// Cost    a copy of each chunk when it is read
-    pub fn twin(&mut self) -> Twin {
-        let (to, twin) = oneshot::channel();
-        self.twin = Some(Box::new(CopyBuffer {
-            bytes: Vec::new(),
-            to,
-        }));
-        Twin(twin)
+    /// Returns whether the whole payload has arrived, and in one piece.
+    pub fn is_one_piece(&self) -> bool {
+        self.remaining == 0 || self.reader.first_bytes() >= self.remaining
+    }
+
+    /// Takes the whole payload if it is here in one piece.
+    pub fn take_piece(&mut self) -> Option<Bytes> {
+        if self.failed.is_some() || !self.is_one_piece() {
+            return None;
+        }
+        Some(match self.remaining {
+            0 => Bytes::new(),
+            _ => self.take(),
+        })
     }
 
     /// Returns whether the whole payload has arrived, so that reading it never waits.
@@ -232,8 +230,8 @@ impl Body {
     fn take(&mut self) -> Bytes {
         let chunk = self.reader.take(self.remaining);
         self.remaining -= chunk.len();
-        if let Some(twin) = &mut self.twin {
-            twin.bytes.extend_from_slice(&chunk);
+        if let Some(copy) = self.watch.as_mut().and_then(|watch| watch.copy.as_mut()) {
+            copy.extend_from_slice(&chunk);
         }
         chunk
     }
@@ -336,15 +334,23 @@ impl Deadline {
     }
 }
 
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Drop for Body {
     fn drop(&mut self) {
-        if let Some(rest) = &self.rest {
-            // Set nowhere else, and a body is dropped once.
-            let _ = rest.0.set(self.failed.is_some());
-        }
-        if let Some(twin) = self.twin.take().filter(|_| self.remaining == 0) {
-            // The receiver may be gone.
-            let _ = twin.to.send(twin.bytes.into());
+        if let Some(watch) = self.watch.take() {
+            let end = match self.failed {
+                Some(error) => End::Failed(error),
+                None if self.remaining == 0 => End::Whole(watch.copy.map(Bytes::from)),
+                None => End::LetGo,
+            };
+            watch.by.handle_end(watch.number, end);
         }
         if let Some(return_to) = self.return_to.take() {
             let reader = std::mem::replace(&mut self.reader, Reader::whole(Bytes::new()));

@@ -2,7 +2,7 @@
 //!
 //! *The idea.* The control plane (`health` in thalweg-control) decides; this module observes and acts at
 //! three places of a path. Every node monitors whether its neighbours answer (`pulse`). The sink's node
-//! records what has arrived (`forward::arrivals`), reports it, and rejects duplicates. The source's node
+//! records what has arrived (in the stream's lane), reports it, and rejects duplicates. The source's node
 //! keeps what its sinks have not acknowledged and resends it ([`Outlet`]); a stream may have its
 //! ADUs held for as long as there is no path (`outlet::hold`).
 //!

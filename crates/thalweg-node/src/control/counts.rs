@@ -12,7 +12,7 @@ use thalweg_base::id::{Epoch, NodeId, StreamId};
 use thalweg_base::time::Duration;
 
 use super::mind::Mind;
-use crate::forward::{Account, Forwarder};
+use crate::forward::Forwarder;
 
 /// Maximum age of a plan's counts while no input arrives. Each report on the plan reads them
 /// anyway, several times a second while ADUs flow.
@@ -29,11 +29,9 @@ impl Counts {
     }
 
     /// Hands over a plan's current counts.
-    pub(super) fn sync_plan(&self, (stream, epoch): (StreamId, Epoch), mind: &mut Mind) {
-        if let Some(account) = self.forwarder.ledger.find_account(stream, epoch) {
-            self.forwarder.catch_up(stream, epoch);
-            sync_account((stream, epoch), &account, mind);
-        }
+    pub(super) fn sync_plan(&self, plan: (StreamId, Epoch), mind: &mut Mind) {
+        self.forwarder.catch_up(plan);
+        self.sync(plan, mind);
     }
 
     /// Hands over the current counts of the plans that lead to a neighbour. With hundreds of neighbours
@@ -59,15 +57,13 @@ impl Counts {
         self.sync_older(COUNTS_AGE_MAX, mind);
         let records = mind.controller().directory().records();
         let announced = records.flat_map(|record| record.streams.iter().map(|stream| stream.id));
-        self.forwarder
-            .ledger
-            .sweep(mind.now(), || announced.collect());
+        self.forwarder.sweep(mind.now(), || announced.collect());
     }
 
-    /// Hands over the counts of plans that were last read at least `age` ago.
+    /// Hands over the counts of plans of streams whose counts were last read at least `age` ago.
     fn sync_older(&self, age: Duration, mind: &mut Mind) {
-        for (plan, account) in self.forwarder.ledger.stale_accounts(mind.now(), age) {
-            sync_account(plan, &account, mind);
+        for plan in self.forwarder.take_due(mind.now(), age) {
+            self.sync(plan, mind);
         }
     }
 
@@ -82,16 +78,15 @@ impl Counts {
     /// Hands over the sequences that have arrived of streams that end here.
     pub(super) fn report_held(&self, mind: &mut Mind) {
         // A stream blocked at a mailbox here is acknowledged no further, which slows its source.
-        let is_blocked = |stream| self.forwarder.mailboxes.is_blocked(stream);
-        for (stream, held, news) in self.forwarder.arrivals.changed(is_blocked) {
+        for (stream, held, news) in self.forwarder.take_news() {
             mind.drive(|controller, now, _| controller.handle_held(stream, held, news, now));
         }
     }
-}
 
-/// Hands over an account's counts if they have changed.
-fn sync_account((stream, epoch): (StreamId, Epoch), account: &Account, mind: &mut Mind) {
-    if let Some(counts) = account.changed(mind.now()) {
-        mind.drive(|controller, now, _| controller.handle_counts(stream, epoch, &counts, now));
+    /// Hands over a plan's counts if they have changed.
+    fn sync(&self, (stream, epoch): (StreamId, Epoch), mind: &mut Mind) {
+        if let Some(counts) = self.forwarder.take_counts((stream, epoch)) {
+            mind.drive(|controller, now, _| controller.handle_counts(stream, epoch, &counts, now));
+        }
     }
 }

@@ -60,7 +60,7 @@ use tracing::{debug, warn};
 use crate::config::Config;
 use crate::envelope::BoxKey;
 use crate::fabric::state::State;
-use crate::forward::{Forwarder, Route};
+use crate::forward::Forwarder;
 use crate::input::{Command, Input};
 use crate::status::LedgerStatus;
 
@@ -151,9 +151,8 @@ impl Control {
                     Some(input) => self.handle(input).await,
                     None => return,
                 },
-                () = self.forwarder.arrivals.urgent() => self.report_end(),
+                () = self.forwarder.urgent() => self.report_urgent(),
                 () = self.forwarder.traces.ended() => self.report_stamps(),
-                () = self.forwarder.ledger.mark_changed() => self.counts.sync_all(&mut self.mind),
                 () = clock.sleep_until(due) => {
                     if tick <= clock.now() {
                         self.poll_quiet();
@@ -302,9 +301,9 @@ impl Control {
         }
     }
 
-    /// Hands over the end of a stream, or a large batch of arrivals, with the counts up to now, for
-    /// the controller to report to the source.
-    fn report_end(&mut self) {
+    /// Hands over the end of a stream, a large batch of arrivals, or a new mark of a plan's ADUs, with
+    /// the counts up to now, for the controller to report to the source.
+    fn report_urgent(&mut self) {
         let mind = &mut self.mind;
         self.counts.report_held(mind);
         self.counts.sync_all(mind);
@@ -330,9 +329,7 @@ impl Control {
         self.watches.update(mind);
         self.stalls.update(&self.programs, &self.forwarder, mind);
         self.counts.sweep(mind);
-        let routes = self.forwarder.routes();
-        self.traffic
-            .update(routes.iter().map(Arc::as_ref), mind.now());
+        self.traffic.update(&self.forwarder, mind.now());
     }
 
     fn handle_timeout(&mut self) {
@@ -383,13 +380,13 @@ impl Control {
                     self.programs.instruct_publisher(output, &mut self.mind);
                 }
                 Output::BegunAnew { stream, former } => {
-                    self.forwarder.arrivals.restart(stream, former);
+                    self.forwarder.restart_arrivals(stream, former);
                 }
                 Output::GivenUp { stream, below } => {
                     self.forwarder.mailboxes.handle_given_up(stream, below);
                 }
-                Output::GoesOn { stream } => self.forwarder.arrivals.resume(stream),
-                Output::Forgotten { stream } => self.forwarder.arrivals.forget(stream),
+                Output::GoesOn { stream } => self.forwarder.resume_arrivals(stream),
+                Output::Forgotten { stream } => self.forwarder.forget_arrivals(stream),
                 Output::Found { name, .. } => self.programs.open_mailboxes(&name, &self.mind),
                 Output::Sequel { name, goes_on } => self.programs.notify_successor(&name, goes_on),
                 Output::Notice { name, notice } => self.programs.notify(&name, &notice),
@@ -399,8 +396,7 @@ impl Control {
                     reading,
                 } => {
                     self.programs.close_publisher(stream);
-                    self.forwarder.ledger.forget_account(stream, Epoch(0));
-                    self.forwarder.forget_published(stream);
+                    self.forwarder.withdraw(stream);
                     log::log_closed(self.mind.controller(), &name, &reading);
                     self.forwarder.ledger.close(stream, reading);
                 }
@@ -451,12 +447,8 @@ impl Control {
 
     fn install(&mut self, installation: Installation, secrets: Secrets) {
         let (stream, epoch) = (installation.stream, installation.epoch);
-        let (pool, ledger) = (self.forwarder.pool.clone(), &self.forwarder.ledger);
-        let arrivals = &self.forwarder.arrivals;
-        let built = Route::build(installation, secrets, pool, ledger, arrivals);
-        let result = built
-            .map(|route| self.forwarder.install(Arc::new(route)))
-            .map_err(|error| error.to_string());
+        let installed = self.forwarder.install(installation, secrets);
+        let result = installed.map_err(|error| error.to_string());
         // The sink's report on this plan then tells the source what is missing.
         self.counts.report_held(&mut self.mind);
         self.mind.drive(|controller, now, keys| {

@@ -1,7 +1,6 @@
 //! The node's status, read from the control plane and the data path.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use thalweg_base::id::{NodeId, StreamName};
 use thalweg_base::time::Instant;
@@ -114,11 +113,9 @@ impl Reporter<'_> {
 
     fn link_statuses(&self) -> Vec<LinkStatus> {
         let up = self.forwarder.links();
-        let (routes, now) = (self.forwarder.routes(), self.mind.now());
+        let (plans, now) = (self.forwarder.plans(), self.mind.now());
         let up_now = up.iter().map(|link| LinkStatus {
-            traffic: self
-                .traffic
-                .of(link.peer(), routes.iter().map(Arc::as_ref), now),
+            traffic: self.traffic.of(link.peer(), &plans, self.forwarder, now),
             ..self.up_link(link)
         });
         let mut links: Vec<LinkStatus> = up_now.collect();

@@ -2,7 +2,7 @@
 //! beside another.
 //!
 //! *The idea.* The counters of a plan on this node only grow
-//! ([`Account`](crate::forward::Account)). A mark copies them every [`SPAN`]; the difference to the
+//! ([`Offered`]). A mark copies them every [`SPAN`]; the difference to the
 //! mark before the last covers the last one to two spans, or the time since a younger plan was
 //! first seen. This costs one reading per plan every few seconds, and nothing per ADU.
 //!
@@ -17,7 +17,7 @@ use thalweg_base::id::{Epoch, NodeId, StreamId};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_control::ledger::Band;
 
-use crate::forward::{Offered, Route};
+use crate::forward::{Forwarder, Offered};
 use crate::status::{BandTraffic, LinkLoss, TrafficStatus};
 
 /// Time between two marks. Two spans are the window over which a link's losses and latencies are
@@ -52,14 +52,13 @@ struct Sum {
 
 impl Traffic {
     /// Marks the counters of new plans at once, and of all plans every [`SPAN`].
-    pub(super) fn update<'a>(&mut self, routes: impl Iterator<Item = &'a Route>, now: Instant) {
+    pub(super) fn update(&mut self, forwarder: &Forwarder, now: Instant) {
         let is_due = now >= self.marked_at + SPAN;
         let mut before = std::mem::take(&mut self.marks);
-        for route in routes {
-            let plan = plan(route);
+        for (plan, _) in forwarder.plans() {
             let mark = || Mark {
                 at: now,
-                offered: route.account.offered(),
+                offered: forwarder.offered(plan).unwrap_or_default(),
             };
             let marks = match before.remove(&plan) {
                 Some([_, last]) if is_due => [last, mark()],
@@ -73,25 +72,29 @@ impl Traffic {
         }
     }
 
-    /// Returns the traffic of streams on the link to a neighbour, the largest first.
-    pub(super) fn of<'a>(
+    /// Returns the traffic of streams on the link to a neighbour, the largest first; `plans` are all
+    /// that are installed, each with its next node.
+    pub(super) fn of(
         &self,
         next: NodeId,
-        routes: impl Iterator<Item = &'a Route>,
+        plans: &[(Plan, Option<NodeId>)],
+        forwarder: &Forwarder,
         now: Instant,
     ) -> Vec<TrafficStatus> {
         let mut streams: BTreeMap<String, Sum> = BTreeMap::new();
-        for route in routes.filter(|route| route.installation().next == Some(next)) {
-            let Some([before, _]) = self.marks.get(&plan(route)) else {
+        for (plan, _) in plans.iter().filter(|(_, to)| *to == Some(next)) {
+            let mark = self.marks.get(plan);
+            let (Some([before, _]), Some(mut offered), Some(name)) =
+                (mark, forwarder.offered(*plan), forwarder.name(plan.0))
+            else {
                 continue;
             };
-            let (since, mut offered) = (before.at, route.account.offered());
+            let since = before.at;
             if now.saturating_since(since) < SPAN_MIN {
                 continue;
             }
             offered.subtract(&before.offered);
-            let name = route.installation().name.to_string();
-            let sum = streams.entry(name).or_insert_with(|| Sum {
+            let sum = streams.entry(name.to_string()).or_insert_with(|| Sum {
                 since,
                 offered: Offered::default(),
             });
@@ -106,11 +109,6 @@ impl Traffic {
         traffic.sort_by_key(|stream| Reverse(stream.offered_bps));
         traffic
     }
-}
-
-fn plan(route: &Route) -> Plan {
-    let part = route.installation();
-    (part.stream, part.epoch)
 }
 
 fn status(stream: String, sum: &Sum, now: Instant) -> TrafficStatus {

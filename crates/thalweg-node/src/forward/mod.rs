@@ -1,144 +1,234 @@
-//! The data path of a node: from a link, through the plan's chain of modules, to the next link or
-//! to mailboxes.
+//! The data path of a node: from a link or a producer to the next link or to mailboxes.
 //!
-//! *The idea.* An ADU's header names its stream and plan; that pair selects a [`Route`], which
-//! decides what happens to the ADU ([`thalweg_dataplane::route`]). This module carries the decision out
-//! with links and mailboxes. An ADU that passes unchanged is forwarded while it still arrives
-//! (cut-through), without a copy; only an ADU that a module or a branch needs whole is gathered
-//! first. Each ADU that is dropped is counted with its cause.
+//! *The idea.* What happens to an ADU is decided by the machine that the simulator drives too
+//! ([`thalweg_dataplane::relay`]). Each stream has one, in a [`Lane`], which carries its decisions out
+//! with links and mailboxes. This module finds the lane of an ADU, and hands it what the control task
+//! orders. An ADU that passes unchanged is forwarded while it still arrives (cut-through), without a
+//! copy. Each ADU that is dropped is counted with its cause.
 //!
-//! *What it does not do.* It builds no routes (`control` does) and knows no sockets (`thalweg-net`
+//! *What it does not do.* It chooses no plans (`control` does) and knows no sockets (`thalweg-net`
 //! does).
 //!
-//! *Sources.* design.md, "Data path"; spec PA-29, PA-32, PA-33.
+//! *Sources.* design.md, "Data path"; docs/decisions/0038; spec PA-29, PA-32, PA-33.
 
-mod account;
-mod arrivals;
-mod cast;
-mod kept;
 mod lag;
+mod lane;
 mod ledger;
 mod mailbox;
-mod queue;
-mod route;
+mod offered;
 mod trace;
+mod ways;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use thalweg_base::adu::{Adu, Flags, Header, Mark};
-use thalweg_base::event::DropCause;
-use thalweg_base::id::{Epoch, NodeId, StreamId};
-use thalweg_base::time::Duration;
-use thalweg_base::trace::Trace;
-use thalweg_dataplane::packet::{Packet, Pool};
-use thalweg_dataplane::route::{self as plan, Refusal, Way};
-use thalweg_net::{
-    Arriving, Carriage, Clock, Link, OrderedId, Outcome, Payload, SendOptions, StreamCode,
-};
+use thalweg_base::adu::Header;
+use thalweg_base::count::Counts;
+use thalweg_base::feed::Feed;
+use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
+use thalweg_base::seen::{Held, News};
+use thalweg_base::time::{Duration, Instant};
+use thalweg_control::control::{Installation, Secrets};
+use thalweg_dataplane::lift::SpecError;
+use thalweg_dataplane::packet::Pool;
+use thalweg_dataplane::relay::SendNumber;
+use thalweg_dataplane::replay::{Budget, Plan};
+use thalweg_dataplane::route::Route;
+use thalweg_net::{Arriving, Clock, Link, OrderedId, Outcome, StreamCode};
 use tokio::sync::watch;
 
-pub(crate) use account::{Account, Offered};
-use arrivals::Arrivals;
-use cast::{Branches, CastTable};
-use kept::ReplayCache;
 use lag::LagMeter;
 pub(crate) use lag::measure as measure_lag;
+pub(crate) use lane::Lane;
+use lane::Taken;
 pub use ledger::{Exposure, StreamReading};
-pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
-pub(crate) use mailbox::{Delivery, Inbox, Mail, Mailbox, Mailboxes, Reading as MailboxReading};
-use queue::Queues;
-pub(crate) use route::Route;
+pub(crate) use ledger::{Ledger, StreamCounts};
+#[cfg(test)]
+pub(crate) use mailbox::{Delivered, Delivery};
+pub(crate) use mailbox::{Inbox, Mail, Mailbox, Mailboxes, Reading as MailboxReading};
+pub(crate) use offered::Offered;
 pub(crate) use trace::Traces;
+use ways::Ways;
 
 /// A map that is looked up for each ADU.
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 type Table<K, V> = RwLock<Map<K, V>>;
 
-/// Routes, links and mailboxes of a node, shared by every task that carries ADUs.
+/// The lanes, links and mailboxes of a node, shared by every task that carries ADUs.
 pub(crate) struct Forwarder {
     pub(crate) clock: Clock,
     pub(crate) pool: Pool,
     pub(crate) ledger: Ledger,
-    pub(crate) mailboxes: Mailboxes,
-    pub(crate) arrivals: Arrivals,
-    pub(crate) traces: Traces,
-    routes: Table<(StreamId, Epoch), Arc<Route>>,
-    links: Table<NodeId, Link>,
-    casts: CastTable,
-    kept: ReplayCache,
-    queues: Queues,
-    lag_meter: LagMeter,
-    /// Counts changes of `routes` and `links`.
+    pub(crate) mailboxes: Arc<Mailboxes>,
+    pub(crate) traces: Arc<Traces>,
+    /// Only the control task adds and removes lanes, links and plans.
+    lanes: Table<StreamId, Arc<Lane>>,
+    ways: Arc<Ways>,
+    /// What all lanes keep for sinks that join late.
+    budget: Budget,
+    /// Counts changes of plans and links.
     path_changes: watch::Sender<u64>,
 }
 
 impl Forwarder {
     pub(crate) fn new(clock: Clock, pool: Pool) -> Self {
+        let (mailboxes, traces) = (Arc::default(), Arc::default());
         Self {
             clock,
             pool,
             ledger: Ledger::default(),
-            mailboxes: Mailboxes::default(),
-            arrivals: Arrivals::default(),
-            traces: Traces::default(),
-            routes: Table::default(),
-            links: Table::default(),
-            casts: CastTable::default(),
-            kept: ReplayCache::default(),
-            queues: Queues::default(),
-            lag_meter: LagMeter::default(),
+            lanes: Table::default(),
+            ways: Arc::new(Ways::new(clock, &mailboxes, Arc::clone(&traces))),
+            mailboxes,
+            traces,
+            budget: Budget::default(),
             path_changes: watch::Sender::default(),
         }
     }
 
-    /// Installs a route; it replaces the plan's previous route.
-    pub(crate) fn install(&self, route: Arc<Route>) {
-        self.replace_route(&route);
-        let part = route.installation();
-        let plan = (part.stream, part.epoch);
-        write(&self.routes).insert(plan, route);
+    /// Returns the lane of a stream, if it has one.
+    fn lane(&self, stream: StreamId) -> Option<Arc<Lane>> {
+        read(&self.lanes).get(&stream).map(Arc::clone)
+    }
+
+    /// Returns the lane of a stream, made at first use.
+    pub(crate) fn lane_of(&self, stream: StreamId, name: &StreamName) -> Arc<Lane> {
+        let mut lanes = write(&self.lanes);
+        let made = || {
+            let counts = self.ledger.row(stream, name);
+            let neighbours = self.ways.links().into_iter().map(|link| link.peer());
+            let (ways, budget) = (Arc::clone(&self.ways), self.budget.clone());
+            Lane::new((stream, name.clone()), counts, ways, budget, neighbours)
+        };
+        Arc::clone(lanes.entry(stream).or_insert_with(made))
+    }
+
+    /// Installs a part of a plan; it replaces the plan's previous part.
+    ///
+    /// Fails   if an adapter is unknown or a key is missing
+    pub(crate) fn install(
+        &self,
+        installation: Installation,
+        secrets: Secrets,
+    ) -> Result<(), SpecError> {
+        let (stream, name) = (installation.stream, installation.name.clone());
+        let (route, lift) = Route::build(installation, secrets, self.pool.clone())?;
+        self.lane_of(stream, &name).install(route, lift);
         self.notify_paths_changed();
+        Ok(())
     }
 
     pub(crate) fn remove(&self, stream: StreamId, epoch: Epoch) {
-        write(&self.routes).remove(&(stream, epoch));
-        self.casts.stop((stream, epoch));
-        self.kept.forget((stream, epoch));
-        self.queues.forget((stream, epoch));
-        self.ledger.forget_account(stream, epoch);
+        if let Some(lane) = self.lane(stream) {
+            lane.remove(epoch);
+        }
         self.notify_paths_changed();
+    }
+
+    /// Starts, ends or bounds the copies to a plan that is grafted here. Starting one that already
+    /// runs changes nothing.
+    pub(crate) fn cast(&self, stream: StreamId, epoch: Epoch, feed: Feed) {
+        if let Some(lane) = self.lane(stream) {
+            lane.cast(epoch, feed);
+        }
+    }
+
+    /// Starts over for new subscribers of a stream: nothing of it has arrived for them, and ADUs of
+    /// plans up to `former` are not theirs.
+    pub(crate) fn restart_arrivals(&self, stream: StreamId, former: Option<Epoch>) {
+        if let Some(lane) = self.lane(stream) {
+            lane.restart_arrivals(former);
+        }
+    }
+
+    /// Resumes a stream: what its installed plans bring is for its subscribers.
+    pub(crate) fn resume_arrivals(&self, stream: StreamId) {
+        if let Some(lane) = self.lane(stream) {
+            lane.resume_arrivals();
+        }
+    }
+
+    /// Forgets a stream that no plan brings here and no subscriber wants.
+    pub(crate) fn forget_arrivals(&self, stream: StreamId) {
+        if let Some(lane) = self.lane(stream) {
+            lane.forget_arrivals();
+        }
+    }
+
+    /// Forgets what a stream had while it was published here.
+    pub(crate) fn withdraw(&self, stream: StreamId) {
+        if let Some(lane) = self.lane(stream) {
+            lane.withdraw();
+        }
+    }
+
+    /// Drops the lanes that nothing needs any more, and then the counters of streams that were over
+    /// for long. `announced` is called only if it matters.
+    pub(crate) fn sweep(&self, now: Instant, announced: impl FnOnce() -> BTreeSet<StreamId>) {
+        let mut resting = BTreeSet::new();
+        write(&self.lanes).retain(|stream, lane| {
+            // A lane that another task has taken out of the table may be about to send.
+            if Arc::strong_count(lane) > 1 || !lane.is_resting() {
+                return true;
+            }
+            let is_kept = lane.has_arrivals();
+            if is_kept {
+                resting.insert(*stream);
+            }
+            is_kept
+        });
+        self.ledger.sweep(now, &resting, announced);
     }
 
     /// Returns how long the last batch of received ADUs took to hand on.
     pub(crate) fn lag(&self) -> Duration {
-        self.lag_meter.last()
+        self.ways.lag.last()
     }
 
-    pub(crate) fn route(&self, stream: StreamId, epoch: Epoch) -> Option<Arc<Route>> {
-        read(&self.routes).get(&(stream, epoch)).map(Arc::clone)
+    /// Returns the next node of a plan; `None` at its sink, or if it is not installed.
+    pub(crate) fn next(&self, stream: StreamId, epoch: Epoch) -> Option<NodeId> {
+        self.lane(stream)?.next(epoch)
     }
 
-    pub(crate) fn routes(&self) -> Vec<Arc<Route>> {
-        let mut routes: Vec<_> = read(&self.routes).values().map(Arc::clone).collect();
-        routes.sort_by_key(|route| (route.installation().stream, route.installation().epoch));
-        routes
+    /// Returns all installed plans, each with its next node.
+    pub(crate) fn plans(&self) -> Vec<(Plan, Option<NodeId>)> {
+        let lanes = read(&self.lanes);
+        lanes.values().flat_map(|lane| lane.plans()).collect()
+    }
+
+    /// Returns a plan's load on its next link, if it is installed.
+    pub(crate) fn offered(&self, plan: Plan) -> Option<Offered> {
+        self.lane(plan.0)?.offered(plan)
+    }
+
+    /// Returns the name of a stream with a lane.
+    pub(crate) fn name(&self, stream: StreamId) -> Option<StreamName> {
+        Some(self.lane(stream)?.name().clone())
     }
 
     pub(crate) fn link_up(&self, link: Link) {
-        write(&self.links).insert(link.peer(), link);
-        self.notify_paths_changed();
+        let peer = link.peer();
+        let exposure = self.ledger.exposure(peer);
+        self.ways.link_up(link, exposure);
+        self.handle_link(peer, true);
     }
 
     pub(crate) fn link_down(&self, peer: NodeId) {
-        write(&self.links).remove(&peer);
+        self.ways.link_down(peer);
+        self.handle_link(peer, false);
+    }
+
+    fn handle_link(&self, peer: NodeId, is_up: bool) {
+        for lane in read(&self.lanes).values() {
+            lane.handle_link(peer, is_up);
+        }
         self.notify_paths_changed();
     }
 
-    /// Returns a watch that changes with each change of a route or a link.
+    /// Returns a watch that changes with each change of a plan or a link.
     pub(crate) fn watch_paths(&self) -> watch::Receiver<u64> {
         self.path_changes.subscribe()
     }
@@ -148,275 +238,107 @@ impl Forwarder {
     }
 
     pub(crate) fn link(&self, peer: NodeId) -> Option<Link> {
-        read(&self.links).get(&peer).cloned()
+        self.ways.onward(peer).map(|onward| onward.link)
     }
 
     pub(crate) fn links(&self) -> Vec<Link> {
-        let mut links: Vec<_> = read(&self.links).values().cloned().collect();
-        links.sort_by_key(Link::peer);
-        links
+        self.ways.links()
     }
 
     /// Handles an ADU that arrives over a link.
-    pub(crate) async fn handle_adu(self: &Arc<Self>, from: &Link, adu: Arriving) {
+    pub(crate) async fn handle_adu(&self, from: &Link, adu: Arriving) {
         let mut taking = pin!(self.take(from, adu));
         let mut is_first = true;
         // Only the first poll is this node's own work; later polls wait for the network.
         poll_fn(|context| {
             let taken = taking.as_mut().poll(context);
             if std::mem::take(&mut is_first) {
-                self.lag_meter.measure();
+                self.ways.lag.measure();
             }
             taken
         })
         .await;
     }
 
-    async fn take(self: &Arc<Self>, from: &Link, mut adu: Arriving) {
-        let (header, trace) = (adu.header, adu.trace.take());
-        let Some(route) = self.route(header.stream, header.epoch) else {
+    async fn take(&self, from: &Link, adu: Arriving) {
+        let Some(lane) = self.lane(adu.header.stream) else {
             self.ledger.count_unknown();
             return adu.body.refuse(StreamCode::UnknownStream);
         };
-        let plan = (header.stream, header.epoch);
-        let branches = self.casts.of(plan);
-        let copies = branches.having(header.sequence).count();
-        let way = match route.part.admit_copied(from.peer(), &header, copies > 0) {
-            Ok(way) => way,
-            Err(Refusal::Stranger) => {
-                self.ledger.count_unknown();
-                return adu.body.refuse(StreamCode::Protocol);
+        match lane.take(from.peer(), adu) {
+            Taken::Done => {}
+            Taken::Refused(body, code, is_unknown) => {
+                if is_unknown {
+                    self.ledger.count_unknown();
+                }
+                body.refuse(code);
             }
-            Err(Refusal::Dropped(cause)) => {
-                route.counts.received();
-                route.refused(&header, cause);
-                return adu.body.refuse(StreamCode::of_drop(cause));
-            }
-        };
-        route.counts.received();
-        let sends = usize::from(route.installation().next.is_some()) + copies;
-        if !self.lag_meter.admits(&header, sends, self.clock.now()) {
-            route.refused(&header, DropCause::Expired);
-            return adu.body.refuse(StreamCode::of_drop(DropCause::Expired));
-        }
-        // A plan with a queue keeps using it, so that no ADU overtakes the queued ones.
-        if route.part.is_repaired() && (copies > 0 || self.queues.has(plan)) {
-            return self.fan_out(route, branches, adu, trace).await;
-        }
-        let is_kept = self.may_keep(&route, &header);
-        // Keeping an ADU for late joiners is no reason to delay one that passes cut-through. One
-        // that is here whole, or goes no further, is kept directly.
-        let is_here = adu.body.is_whole() || route.installation().next.is_none();
-        if way == Way::Through && !(is_kept && is_here) {
-            return self.pass_through(&route, adu, trace, is_kept).await;
-        }
-        match adu.collect().await {
-            Ok(payload) => {
-                let adu = Adu { header, payload };
-                let branches = self.keep(&adu, is_kept, branches);
-                self.carry_all(&route, &branches, adu, trace).await;
-            }
-            // The node that gave the rest up accounts for the ADU; the same holds in `deliver`.
-            Err(error) => route.counts.dropped(error.drop_cause()),
+            Taken::Begun(reception) => reception.collect().await,
         }
     }
 
-    /// Forwards an ADU while it arrives; if it is to be kept, gathers a second copy of it.
-    async fn pass_through(
-        &self,
-        route: &Route,
-        mut adu: Arriving,
-        trace: Option<Box<Trace>>,
-        is_kept: bool,
-    ) {
-        let header = adu.header;
-        let twin = is_kept.then(|| adu.body.twin());
-        self.send_on(route, header, Payload::Arriving(adu.body), trace.clone())
-            .await;
-        let Some(twin) = twin else {
-            return;
-        };
-        if let Some(payload) = twin.whole().await {
-            let adu = Adu { header, payload };
-            // Plans may have been cast since this ADU began to arrive.
-            let branches = self.keep(&adu, true, Branches::default());
-            self.carry_copies(&branches, &adu, trace.as_deref()).await;
-        }
-    }
-
-    /// Carries a whole ADU along its route: one of a local producer, or a copy.
-    pub(crate) async fn carry(&self, route: &Route, adu: Adu, trace: Option<Box<Trace>>) {
-        route.account.arrived(&adu.header);
-        if route.installation().base.is_some() {
-            route.account.copied(&adu.header);
-        }
-        match route.part.way(&adu.header) {
-            Ok(Way::Through) => {
-                self.send_on(route, adu.header, Payload::Whole(adu.payload), trace)
-                    .await;
-            }
-            Ok(Way::Gather) => self.carry_whole(route, adu, trace).await,
-            Err(cause) => route.dropped(&adu.header, cause),
-        }
-    }
-
-    async fn carry_whole(&self, route: &Route, adu: Adu, mut trace: Option<Box<Trace>>) {
-        let start = self.clock.now();
-        let packets = route.carry(Packet::from(adu), start);
-        if let Some(trace) = &mut trace {
-            trace.add_lift(self.clock.now().saturating_since(start));
-        }
-        let mut left = packets.len();
-        for packet in packets {
-            left -= 1;
-            // If a module makes several packets of one, the last carries the trace.
-            let trace = if left == 0 { trace.take() } else { None };
-            let header = packet.header;
-            self.send_on(route, header, Payload::Whole(packet.into_bytes()), trace)
-                .await;
-        }
-    }
-
-    /// Sends an ADU that has been through the chain to the next node, or delivers it here.
-    async fn send_on(
-        &self,
-        route: &Route,
-        mut header: Header,
-        mut payload: Payload,
-        trace: Option<Box<Trace>>,
-    ) {
-        let Some(next) = route.installation().next else {
-            return self.deliver(route, header, payload, trace).await;
-        };
-        let Some(link) = self.link(next) else {
-            return match payload {
-                Payload::Whole(_) => route.dropped(&header, DropCause::PathLost),
-                Payload::Arriving(_) => route.refused(&header, DropCause::PathLost),
-            };
-        };
-        if let Some(exposure) = &route.exposure {
-            exposure.sent(header.flags.contains(Flags::SEALED));
-        }
-        let (came, carriage) = (header.mark(), carriage(route, &header, payload.bytes()));
-        let is_acknowledged = carriage != Carriage::Datagram;
-        route.account.set_hop_mark(&mut header, is_acknowledged);
-        route.counts.handed_on();
-        route.account.sent(came, &header, &mut payload);
-        let options = SendOptions {
-            order: route.part.order(),
-            weight: route.part.weight(),
-            ..SendOptions::new(carriage)
-        };
-        let sending = link.send_adu(header, payload, options).traced(trace);
-        // An ordered sequence gains nothing from a second ADU before the first has gone, so it
-        // waits here. Other sends wait for room in tasks of their own; the publisher's window
-        // bounds them here, and the outbox limit on relays.
-        if route.part.is_ordered() {
-            let outcome = tokio::select! {
-                biased;
-                () = route.recalled() => Outcome::Cancelled,
-                outcome = sending => outcome,
-            };
-            route.account.ended(&header, outcome);
-            route.counts.ended(outcome);
-        } else if route.counts.is_published() {
-            sending.detach();
-        } else {
-            sending.patient().detach();
-        }
-    }
-
-    async fn deliver(
-        &self,
-        route: &Route,
-        header: Header,
-        payload: Payload,
-        trace: Option<Box<Trace>>,
-    ) {
-        let payload = match payload {
-            Payload::Whole(payload) => Ok(payload),
-            Payload::Arriving(body) => body
-                .collect()
-                .await
-                .inspect(|_| route.account.arrived(&header)),
-        };
-        match payload {
-            Ok(payload) => self.post(route, Adu { header, payload }, trace),
-            Err(error) => route.counts.dropped(error.drop_cause()),
-        }
-    }
-
-    /// Puts an ADU into the mailboxes of its stream, without waiting for any of them.
-    fn post(&self, route: &Route, mut adu: Adu, trace: Option<Box<Trace>>) {
-        // The mark belongs to the hop; subscribers do not see it.
-        adu.header.set_mark(Mark::NONE);
-        let header = adu.header;
-        let arrived = route.arrived.as_ref();
-        let inserted = arrived.map(|arrived| arrived.insert(&header, adu.payload.len()));
-        if let Some(Err(cause)) = inserted {
-            return route.dropped(&header, cause);
-        }
-        let now = self.clock.now();
-        let delivery = Delivery::new(route, header);
-        let reliability = route.installation().reliability;
-        let is_queued = self.mailboxes.post(&adu, &delivery, reliability, now);
-        if let Some(mut trace) = trace.filter(|_| is_queued) {
-            trace.queue(now, Duration::ZERO);
-            self.traces.finish(trace.finish(&header, now), now);
+    /// Handles the outcome of an ADU that a lane sent under this number.
+    pub(crate) fn handle_outcome(&self, header: &Header, number: u64, outcome: Outcome) {
+        // A lane stays as long as an ADU of its is under way.
+        if let Some(lane) = self.lane(header.stream) {
+            lane.handle_outcome(SendNumber::from_u64(number), outcome);
         }
     }
 
     /// Ends the ordered sequences of a stream that start here, and waits until the next nodes have
     /// them whole.
     pub(crate) async fn flush(&self, stream: StreamId) {
-        let ordered = |route: &Arc<Route>| {
-            let is_of_stream = route.installation().stream == stream;
-            is_of_stream && route.part.is_ordered() && !route.is_recalled()
+        let Some(lane) = self.lane(stream) else {
+            return;
         };
-        for route in self.routes().into_iter().filter(ordered) {
-            self.queues.wait_empty(queue::plan(&route)).await;
-            let link = route.installation().next.and_then(|next| self.link(next));
-            if let Some(link) = link {
-                link.finish_ordered(sequence(&route)).await;
+        for (epoch, next) in lane.ordered() {
+            lane.wait_turn(&[epoch]).await;
+            if let Some(link) = next.and_then(|next| self.link(next)) {
+                link.finish_ordered(OrderedId { stream, epoch }).await;
             }
         }
     }
 
+    /// Waits until counts or arrivals must be reported at once.
+    pub(crate) async fn urgent(&self) {
+        self.ways.urgent.notified().await;
+    }
+
+    /// Returns the plans whose counts have changed, of the streams whose counts were last read at
+    /// least `age` ago.
+    ///
+    /// The caller reads them one by one: the counters of hundreds of plans do not fit into a cache.
+    pub(crate) fn take_due(&self, now: Instant, age: Duration) -> Vec<Plan> {
+        let lanes = read(&self.lanes);
+        let due = lanes.values().flat_map(|lane| lane.take_due(now, age));
+        due.collect()
+    }
+
+    /// Returns the counts of a plan if they have changed since they were last taken.
+    pub(crate) fn take_counts(&self, plan: Plan) -> Option<Counts> {
+        self.lane(plan.0)?.take_counts(plan)
+    }
+
+    /// Returns the changed arrivals of each stream since the last call, with their urgency. Of a
+    /// blocked stream only the end is reported.
+    pub(crate) fn take_news(&self) -> Vec<(StreamId, Held, News)> {
+        let lanes = read(&self.lanes);
+        let changed = lanes.iter().filter(|(_, lane)| lane.has_news());
+        let changed = changed.filter_map(|(stream, lane)| {
+            // Read first: a mailbox's lock comes before a lane's.
+            let is_blocked = self.mailboxes.is_blocked(*stream);
+            let (held, news) = lane.take_news(is_blocked)?;
+            Some((*stream, held, news))
+        });
+        changed.collect()
+    }
+
     /// Makes the next link of a plan report the outcomes that it knows by now.
-    pub(crate) fn catch_up(&self, stream: StreamId, epoch: Epoch) {
-        let route = self.route(stream, epoch);
-        let next = route.and_then(|route| route.installation().next);
+    pub(crate) fn catch_up(&self, (stream, epoch): Plan) {
+        let next = self.next(stream, epoch);
         if let Some(link) = next.and_then(|next| self.link(next)) {
             link.catch_up();
         }
-    }
-
-    /// Handles the outcome of an ADU that was sent without waiting.
-    pub(crate) fn handle_outcome(&self, header: &Header, outcome: Outcome) {
-        if let Some(counts) = self.ledger.find(header.stream) {
-            counts.ended(outcome);
-        }
-        if let Some(account) = self.ledger.find_account(header.stream, header.epoch) {
-            account.ended(header, outcome);
-        }
-    }
-}
-
-/// Returns how an ADU travels over the next hop, in the link's terms.
-fn carriage(route: &Route, header: &Header, payload_bytes: usize) -> Carriage {
-    match route.part.carriage(header, payload_bytes) {
-        plan::Carriage::Ordered => Carriage::Ordered(sequence(route)),
-        plan::Carriage::Datagram => Carriage::Datagram,
-        plan::Carriage::Stream => Carriage::Stream,
-    }
-}
-
-/// Returns the id of a route's ordered sequence.
-fn sequence(route: &Route) -> OrderedId {
-    let part = route.installation();
-    OrderedId {
-        stream: part.stream,
-        epoch: part.epoch,
     }
 }
 

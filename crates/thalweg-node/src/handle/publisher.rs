@@ -335,16 +335,16 @@ impl Publisher {
     /// Waits until the sinks have all ADUs and the end, or the time for that is over.
     async fn drain(&self, end: Adu) {
         let outlet = std::sync::Arc::clone(&self.published.outlet);
-        let counts = outlet.counts();
+        let lane = outlet.lane();
         // The stream may end before the plan of a waiting sink is in force.
         outlet.opening_settled().await;
         // ADUs with a deadline settle by it. The timeout bounds the wait for others on a stalled
         // link.
-        let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
+        let _ = tokio::time::timeout(FINISH_MAX, lane.settled(0)).await;
         // A sink that has stopped reading blocks the end marker as well.
         let ended = tokio::time::timeout(FINISH_MAX, self.carry(end)).await;
         if matches!(ended, Ok(Ok(()))) {
-            let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
+            let _ = tokio::time::timeout(FINISH_MAX, lane.settled(0)).await;
             outlet.settled().await;
             let flushed = self.handle.forwarder.flush(self.published.stream);
             let _ = tokio::time::timeout(FINISH_MAX, flushed).await;

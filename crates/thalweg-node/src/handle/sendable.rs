@@ -74,11 +74,9 @@ impl Sendable {
     fn read_rate(&mut self) -> Option<Bitrate> {
         self.path_changes.mark_unchanged();
         let epochs = self.plans.borrow_and_update().clone();
-        let routes = epochs
+        let links = epochs
             .into_iter()
-            .filter_map(|epoch| self.forwarder.route(self.stream, epoch));
-        let links = routes
-            .filter_map(|route| route.installation().next)
+            .filter_map(|epoch| self.forwarder.next(self.stream, epoch))
             .filter_map(|next| self.forwarder.link(next));
         self.rates = links.map(|link| link.sendable()).collect();
         let rates = self.rates.iter_mut();

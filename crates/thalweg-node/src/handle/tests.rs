@@ -5,6 +5,7 @@ use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
 use thalweg_base::adu::{Adu, Flags, Header};
+use thalweg_base::event::DropCause;
 use thalweg_base::id::{NodeId, Sequence, StreamId};
 use thalweg_base::needs::Reliability;
 use thalweg_dataplane::mailbox::END_PATIENCE;
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::{SubscribeOptions, Subscriber, SubscriberEvent};
-use crate::forward::{Delivery, Mailbox, Mailboxes};
+use crate::forward::{Delivered, Delivery, Mailbox, Mailboxes};
 use crate::input::Input;
 
 fn adu(stream: u64, sequence: u64) -> Adu {
@@ -35,8 +36,16 @@ fn subscribed(in_sequence: bool) -> (Mailbox, Subscriber, Clock, mpsc::Receiver<
     (mailbox, subscriber, clock, control)
 }
 
+/// Deliveries of which nobody keeps count.
+#[derive(Debug)]
+struct Uncounted;
+
+impl Delivered for Uncounted {
+    fn handle_delivered(&self, _: &Header, _: Result<(), DropCause>) {}
+}
+
 fn put_in(mailbox: &Mailbox, adu: &Adu, clock: &Clock) {
-    let delivery = Delivery::counted(adu.header, Arc::default(), Arc::default());
+    let delivery = Delivery::new(adu.header, Arc::new(Uncounted));
     mailbox.put(adu, &delivery, Reliability::UntilDeadline, clock.now());
 }
 

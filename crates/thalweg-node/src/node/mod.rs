@@ -473,8 +473,8 @@ impl Receiver for NetworkReceiver {
         let _ = self.events.send(event);
     }
 
-    fn handle_outcome(&self, _link: &Link, header: &Header, outcome: Outcome) {
-        self.forwarder.handle_outcome(header, outcome);
+    fn handle_outcome(&self, _link: &Link, header: &Header, token: u64, outcome: Outcome) {
+        self.forwarder.handle_outcome(header, token, outcome);
     }
 
     fn handle_measured(&self, samples: Samples) {

@@ -35,19 +35,13 @@ async fn subscribe(node: &Running, count: usize) -> Vec<Subscriber> {
 
 fn publication() -> Publication {
     Publication {
-        name: "truck/cam".parse().expect("a name"),
         needs: Needs {
             reliability: Reliability::UntilDeadline,
             // Nothing expires in this test.
             deadline: Duration::from_secs(600),
             ..Needs::default()
         },
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
-        pack_ratio: None,
-        planner: None,
+        ..Publication::new("truck/cam".parse().expect("a name"), Bitrate::from_kbps(500))
     }
 }
 

@@ -6,7 +6,7 @@
 //! them.
 //!
 //! ```text
-//! publisher ── publish ──► Hold ──► task: room? next? ──► the plan's route
+//! publisher ── publish ──► Hold ──► task: room? next? ──► the stream's lane
 //! control ── sinks, plans, broken paths, receipts ─┘
 //! ```
 //!
@@ -16,9 +16,9 @@
 
 use std::sync::Arc;
 
-use thalweg_base::adu::{Adu, Mark};
+use thalweg_base::adu::Adu;
 use thalweg_base::feed::Sinkward;
-use thalweg_dataplane::source::{Dropped, Due, Served};
+use thalweg_dataplane::source::{Dropped, Due, Plan, Served};
 use tokio::sync::Notify;
 
 use super::Outlet;
@@ -65,7 +65,7 @@ impl Outlet {
             let Some(window) = window else {
                 return;
             };
-            self.counts().settled(window).await;
+            self.lane.settled(window).await;
             self.wait_mailboxes().await;
             // The next ADU is chosen once there is room, so that a more important one can still
             // overtake.
@@ -79,26 +79,25 @@ impl Outlet {
     }
 
     async fn send_held(&self, due: Due) {
-        let route = self.forwarder.route(self.stream, due.plan);
-        let part = route.as_ref().map(|route| route.installation());
-        let is_sent = self.lock().source.handle_due(&due, part);
-        let Some(route) = route.as_ref().filter(|_| is_sent) else {
-            return;
+        let is_sent = {
+            let source = &mut self.lock().source;
+            self.lane
+                .with_part(due.plan, |part| source.handle_due(&due, part))
         };
-        let mut adu = due.adu;
-        self.count_resend(due.sink, &adu.header);
-        adu.header.epoch = due.plan;
-        adu.header.set_mark(Mark::NONE);
-        let served = [Served {
+        if !is_sent {
+            return;
+        }
+        self.count_resend(due.sink, &due.adu.header);
+        let plan = Plan {
             epoch: due.plan,
-            layers: due.layers,
-        }];
-        let now = self.forwarder.clock.now();
-        self.lock()
-            .source
-            .handle_sent(&adu, &served, route.installation(), now);
-        let trace = self.trace(&adu);
-        self.forwarder.carry(route, adu, trace).await;
+            serves: vec![Served {
+                epoch: due.plan,
+                layers: due.layers,
+            }],
+        };
+        let trace = self.trace(&due.adu);
+        self.carry(&plan, due.adu, trace);
+        self.wait_turn(&[due.plan]).await;
     }
 
     /// Counts held ADUs that were dropped before they were ever sent.
@@ -106,8 +105,7 @@ impl Outlet {
         let now = self.forwarder.clock.now();
         let source = &mut self.lock().source;
         while let Some(Dropped { header, cause, .. }) = source.poll_dropped(now) {
-            self.counts().dropped(cause);
-            self.unplanned.refused(&header, cause);
+            self.lane.count_unplanned(&header, cause);
         }
     }
 }

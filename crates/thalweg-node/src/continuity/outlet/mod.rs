@@ -5,7 +5,7 @@
 //! to resend. Both send ADUs, so they take turns:
 //!
 //! ```text
-//! publisher ── publish ────────────┐        ┌─► keep ─► the plan's route
+//! publisher ── publish ────────────┐        ┌─► keep ─► the stream's lane
 //!                                  ├─ turn ─┤
 //! control ── resend: an order ─► task       └── orders first: kept ADUs of broken plans, by sequence
 //! ```
@@ -28,8 +28,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_base::adu::{Adu, Flags, Header, Mark};
-use thalweg_base::event::DropCause;
+use thalweg_base::adu::{Adu, Flags, Header};
+use thalweg_base::count::Band;
 use thalweg_base::feed::Sinkward;
 use thalweg_base::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use thalweg_base::needs::{Needs, Reliability};
@@ -41,21 +41,21 @@ use thalweg_dataplane::source::{Plan, Source};
 use tokio::sync::{Mutex as TurnMutex, Notify};
 use tracing::debug;
 
-use crate::forward::{Account, Forwarder, Route, StreamCounts};
+use crate::forward::{Forwarder, Lane, StreamCounts};
 
 /// One stream at its source.
 pub(crate) struct Outlet {
     stream: StreamId,
     forwarder: Arc<Forwarder>,
-    counts: Arc<StreamCounts>,
+    lane: Arc<Lane>,
     /// Whether published ADUs are kept for sinks that join late.
     is_shared: bool,
     /// Whether the sinks have missing ADUs repaired, so that each plan runs at its own pace.
     is_repaired: bool,
+    /// Whether each ADU is sent when the one before it has gone.
+    is_ordered: bool,
     /// How long the stream waits for a stalled subscriber; `None` if it never waits.
     wait_max: Option<Duration>,
-    /// Counts ADUs published under no plan.
-    unplanned: Arc<Account>,
     /// Of a held stream, wakes the task that sends it.
     due: Option<Arc<Notify>>,
     state: Mutex<State>,
@@ -146,15 +146,15 @@ impl Outlet {
         needs: &Needs,
     ) -> Self {
         let state = State::new(needs);
-        let counts = forwarder.ledger.row(stream, name);
-        counts.mark_published();
+        let lane = forwarder.lane_of(stream, name);
+        lane.counts().mark_published();
         Self {
             stream,
-            counts,
-            unplanned: forwarder.ledger.account(stream, Epoch(0)),
+            lane,
             forwarder,
             is_shared: state.source.is_shared(),
             is_repaired: needs.reliability == Reliability::Repaired,
+            is_ordered: needs.reliability.is_ordered(),
             wait_max: needs.waits(),
             due: state.source.is_held().then(Arc::default),
             state: Mutex::new(state),
@@ -170,7 +170,7 @@ impl Outlet {
     pub(crate) async fn wait_window(&self, window: u64) {
         // The task of a held stream paces the sending; its producer only waits for room in the store.
         if self.due.is_none() {
-            self.counts.settled(window).await;
+            self.lane.settled(window).await;
         }
         self.wait_store_room().await;
         self.wait_mailboxes().await;
@@ -225,7 +225,12 @@ impl Outlet {
 
     /// Returns the counters of the stream.
     pub(crate) fn counts(&self) -> &StreamCounts {
-        &self.counts
+        self.lane.counts()
+    }
+
+    /// Returns the stream on this node.
+    pub(crate) const fn lane(&self) -> &Arc<Lane> {
+        &self.lane
     }
 
     /// Sends an ADU under every plan in force. Without one, it is dropped and counted, unless the
@@ -239,13 +244,24 @@ impl Outlet {
         let plans = self.carry_out_orders().await;
         // Only after the orders: a sink that starts by one of them gets this ADU as a live one.
         if self.is_shared {
-            self.forwarder.keep_published(&adu);
+            self.lane.keep_given(&adu);
         }
         self.handle_published(&adu, !plans.is_empty());
         let trace = self.trace(&adu);
         self.wait_queue_room(&plans, &adu).await;
         for plan in &plans {
-            self.carry(plan, adu.clone(), trace.clone()).await;
+            self.carry(plan, adu.clone(), trace.clone());
+        }
+        let epochs: Vec<Epoch> = plans.iter().map(|plan| plan.epoch).collect();
+        self.wait_turn(&epochs).await;
+    }
+
+    /// Waits until what was sent under these plans has gone, where an ADU is sent only then: an ordered
+    /// sequence gains nothing from a second one before, and its producer waits. Sinks that repair what
+    /// they miss have a queue for each plan instead.
+    async fn wait_turn(&self, epochs: &[Epoch]) {
+        if self.is_ordered && !self.is_repaired {
+            self.lane.wait_turn(epochs).await;
         }
     }
 
@@ -260,11 +276,9 @@ impl Outlet {
     /// Waits until an ADU finds room under one of the plans, if each runs at its own pace.
     async fn wait_queue_room(&self, plans: &[Plan], adu: &Adu) {
         if self.is_repaired {
-            let routes = plans.iter().map(|plan| plan.epoch);
-            let routes = routes.filter_map(|epoch| self.forwarder.route(self.stream, epoch));
-            let routes: Vec<Arc<Route>> = routes.collect();
+            let epochs: Vec<Epoch> = plans.iter().map(|plan| plan.epoch).collect();
             let length = adu.payload.len();
-            self.forwarder.wait_room(&routes, &adu.header, length).await;
+            self.lane.wait_room(&epochs, &adu.header, length).await;
         }
     }
 
@@ -276,10 +290,7 @@ impl Outlet {
         orders: Vec<Order>,
     ) {
         let broken = orders.iter().flat_map(Order::broken);
-        for route in broken.filter_map(|epoch| self.forwarder.route(self.stream, *epoch)) {
-            route.recall();
-            self.counts.strand(&route.account);
-        }
+        self.lane.recall(broken.copied());
         self.note_broken(&orders);
         if let Some(due) = &self.due {
             return self.handle_sinks(due, sinks);
@@ -309,13 +320,11 @@ impl Outlet {
         held: &Held,
     ) -> (u64, Option<Sequence>) {
         let now = self.forwarder.clock.now();
-        let had = |epoch, band| {
-            if let Some(account) = self.forwarder.ledger.find_account(self.stream, epoch) {
-                account.count_receipt(band);
-            }
-        };
+        let mut all: Vec<(Epoch, Band)> = Vec::new();
+        let had = |epoch, band| all.push((epoch, band));
         let source = &mut self.lock().source;
         let lacking = source.handle_receipt((sink, epochs), in_order, held, now, had);
+        self.lane.count_receipts(&all);
         if let Some(due) = &self.due {
             // The end of the stream waits until everything else is delivered.
             due.notify_one();
@@ -326,18 +335,16 @@ impl Outlet {
 
     /// Counts an ADU as resent for the sink's broken plans under which it was sent before.
     fn count_resend(&self, sink: NodeId, header: &Header) {
-        let source = &mut self.lock().source;
-        source.handle_again(sink, header, |epoch, band| {
-            if let Some(account) = self.forwarder.ledger.find_account(self.stream, epoch) {
-                account.count_resent(band);
-            }
-        });
+        let mut resent: Vec<(Epoch, Band)> = Vec::new();
+        let note = |epoch, band| resent.push((epoch, band));
+        self.lock().source.handle_again(sink, header, note);
+        self.lane.count_resent(&resent);
     }
 
     /// Notes broken plans, and forgets plans that are over.
     fn note_broken(&self, orders: &[Order]) {
         let source = &mut self.lock().source;
-        source.forget_over(|epoch| self.forwarder.route(self.stream, epoch).is_some());
+        source.forget_over(|epoch| self.lane.has(epoch));
         for order in orders {
             if let Order::Resend { sink, from, .. } = order {
                 source.handle_broken(*sink, from);
@@ -358,7 +365,8 @@ impl Outlet {
                             self.count_resend(sink, &adu.header);
                         }
                         // The trace of the first attempt does not apply to a resend.
-                        self.carry(&plan, adu, None).await;
+                        self.carry(&plan, adu, None);
+                        self.wait_turn(&[plan.epoch]).await;
                     }
                 }
             }
@@ -394,7 +402,7 @@ impl Outlet {
                     Vec::new()
                 };
                 self.opening_changed.notify_waiters();
-                self.forwarder.opening_and_group(opening, self.stream)
+                self.opening_and_group(opening)
             }
         };
         Step::SendFirst(plan, adus, sink)
@@ -402,28 +410,23 @@ impl Outlet {
 
     /// Sends an ADU under a plan, and keeps it if it goes to another node and the plan's sinks use
     /// its layer.
-    async fn carry(&self, plan: &Plan, mut adu: Adu, trace: Option<Box<Trace>>) {
-        let Some(route) = self.forwarder.route(self.stream, plan.epoch) else {
-            self.counts.dropped(DropCause::PathLost);
-            return self.unplanned.refused(&adu.header, DropCause::PathLost);
-        };
+    fn carry(&self, plan: &Plan, mut adu: Adu, trace: Option<Box<Trace>>) {
         adu.header.epoch = plan.epoch;
-        let (part, now) = (route.installation(), self.forwarder.clock.now());
-        adu.header.set_mark(match part.reliability {
-            Reliability::None => Mark::at(now),
-            Reliability::UntilDeadline | Reliability::Repaired | Reliability::Full => Mark::NONE,
+        let is_end = adu.header.flags.contains(Flags::END);
+        let now = self.forwarder.clock.now();
+        let mut state = self.lock();
+        self.lane.with_part(plan.epoch, |part| {
+            let Some(part) = part else {
+                return;
+            };
+            if is_end {
+                let ended = plan.serves.iter().map(|served| served.epoch);
+                state.ended.extend(ended);
+            }
+            state.source.handle_sent(&adu, &plan.serves, part, now);
         });
-        if adu.header.flags.contains(Flags::END) {
-            let ended = plan.serves.iter().map(|served| served.epoch);
-            self.lock().ended.extend(ended);
-        }
-        self.lock()
-            .source
-            .handle_sent(&adu, &plan.serves, part, now);
-        if self.is_repaired {
-            return self.forwarder.enqueue(&route, adu, trace);
-        }
-        self.forwarder.carry(&route, adu, trace).await;
+        drop(state);
+        self.lane.give(adu, trace);
     }
 
     /// Returns the trace of an ADU, if it is to be traced.

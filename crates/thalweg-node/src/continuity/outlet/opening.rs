@@ -38,6 +38,17 @@ impl Outlet {
         self.count_lost();
     }
 
+    /// Returns the ADUs with which a new sink starts: the stream's opening up to the newest group,
+    /// then that group.
+    pub(super) fn opening_and_group(&self, opening: Vec<Adu>) -> Vec<Adu> {
+        let group = self.lane.kept_given();
+        let start = group.first().map(|adu| adu.header.sequence);
+        let is_before = |adu: &Adu| start.is_none_or(|start| adu.header.sequence < start);
+        let mut all: Vec<Adu> = opening.into_iter().filter(is_before).collect();
+        all.extend(group);
+        all
+    }
+
     /// Waits until the opening was replayed to a sink, or is over.
     pub(crate) async fn opening_settled(&self) {
         loop {
@@ -66,7 +77,6 @@ impl Outlet {
     }
 
     fn count_no_subscriber(&self, header: &Header) {
-        self.counts().dropped(DropCause::NoSubscriber);
-        self.unplanned.refused(header, DropCause::NoSubscriber);
+        self.lane.count_unplanned(header, DropCause::NoSubscriber);
     }
 }

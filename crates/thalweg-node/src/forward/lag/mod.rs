@@ -5,15 +5,14 @@
 //! time between is one round. One meter serves all tasks: what is received while it waits belongs
 //! to its round.
 //!
-//! *What it does not do.* It drops nothing ([`Forwarder::handle_adu`](super::Forwarder::handle_adu)
+//! *What it does not do.* It drops nothing (the machine in a stream's lane
 //! does), and costs nothing on a node that forwards nothing.
 //!
 //! *Sources.* [`thalweg_dataplane::relay::lag`], which decides.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_base::adu::Header;
-use thalweg_base::time::{Duration, Instant};
+use thalweg_base::time::Duration;
 use thalweg_dataplane::relay::lag::Lag;
 use tokio::sync::Notify;
 
@@ -31,12 +30,6 @@ pub(super) struct LagMeter {
 }
 
 impl LagMeter {
-    /// Handles the arrival of an ADU of which `copies` are to be sent; returns whether its deadline
-    /// leaves time for them. The end of a stream is always admitted.
-    pub(super) fn admits(&self, header: &Header, copies: usize, now: Instant) -> bool {
-        self.lag().admits(header, copies, now)
-    }
-
     /// Starts a measurement until all woken tasks have had their turn, if anything was received.
     pub(super) fn measure(&self) {
         if self.lag().is_under_way() {
@@ -49,7 +42,8 @@ impl LagMeter {
         self.lag().last()
     }
 
-    fn lag(&self) -> MutexGuard<'_, Lag> {
+    /// Returns the lag, for the machine that admits an ADU.
+    pub(super) fn lag(&self) -> MutexGuard<'_, Lag> {
         // No code that can panic runs under this lock.
         self.lag.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,7 +51,7 @@ impl LagMeter {
 
 /// Runs the meter until the task is aborted.
 pub(crate) async fn measure(forwarder: Arc<Forwarder>) {
-    let lag_meter = &forwarder.lag_meter;
+    let lag_meter = &forwarder.ways.lag;
     loop {
         lag_meter.taken.notified().await;
         // Tokio runs the task woken last first; yielding puts this one behind all woken before.

@@ -37,11 +37,19 @@ fn late_adu_is_refused() {
     let lag_meter = behind(started);
     let now = started + WORK + WORK;
     let needed = WORK + WORK; // An ADU of the least importance needs twice the time.
-    assert!(lag_meter.admits(&header(now, needed), 100, now));
+    assert!(lag_meter.lag().admits(&header(now, needed), 100, now));
     // The admitted ADU is now ahead in the round; a refused one is not.
-    assert!(!lag_meter.admits(&header(now, needed), 100, now));
-    assert!(!lag_meter.admits(&header(now, Duration::from_millis(79)), 100, now));
-    assert!(lag_meter.admits(&header(now, needed + needed), 100, now));
+    assert!(!lag_meter.lag().admits(&header(now, needed), 100, now));
+    assert!(
+        !lag_meter
+            .lag()
+            .admits(&header(now, Duration::from_millis(79)), 100, now)
+    );
+    assert!(
+        lag_meter
+            .lag()
+            .admits(&header(now, needed + needed), 100, now)
+    );
 }
 
 #[test]
@@ -58,10 +66,10 @@ fn lasting_end_and_local_adus_pass() {
         deadline: Instant::NEVER,
         ..late
     };
-    assert!(!lag_meter.admits(&late, 100, now));
-    assert!(lag_meter.admits(&late, 0, now));
-    assert!(lag_meter.admits(&end, 100, now));
-    assert!(lag_meter.admits(&lasting, 100, now));
+    assert!(!lag_meter.lag().admits(&late, 100, now));
+    assert!(lag_meter.lag().admits(&late, 0, now));
+    assert!(lag_meter.lag().admits(&end, 100, now));
+    assert!(lag_meter.lag().admits(&lasting, 100, now));
 }
 
 #[tokio::test]
@@ -71,15 +79,15 @@ async fn round_spans_all_woken_tasks() {
     tokio::task::yield_now().await;
     let now = forwarder.clock.now();
     let header = header(now, Duration::from_secs(60));
-    assert!(forwarder.lag_meter.admits(&header, 4, now));
+    assert!(forwarder.ways.lag.lag().admits(&header, 4, now));
     let workers = (0..4)
         .map(|_| tokio::spawn(async { std::thread::sleep(std::time::Duration::from_millis(5)) }));
     let workers: Vec<_> = workers.collect();
-    forwarder.lag_meter.measure();
+    forwarder.ways.lag.measure();
     for worker in workers {
         worker.await.expect("it only sleeps");
     }
-    while forwarder.lag_meter.lag().is_under_way() {
+    while forwarder.ways.lag.lag().is_under_way() {
         tokio::task::yield_now().await;
     }
     assert!(forwarder.lag() >= WORK, "{:?}", forwarder.lag());

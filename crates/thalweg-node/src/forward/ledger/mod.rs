@@ -1,31 +1,31 @@
 //! Counters of every ADU on this node, by stream and cause.
 //!
-//! *The idea.* Each stream has one row of counters, which its routes share. An ADU handed to a link
+//! *The idea.* Each stream has one row of counters. An ADU handed to a link
 //! is under way until the link reports its outcome: sent, or dropped. So `sent = acknowledged +
 //! unconfirmed`, and an ADU that expired in the outbox never counts as sent.
 //!
-//! Besides, each plan has an [`Account`] that is reported to the source. `rows` says how long the
-//! counters of an ended stream are kept.
+//! `rows` says how long the counters of an ended stream are kept.
 //!
-//! *What it does not do.* It reports to no other node; `control` does.
+//! *What it does not do.* It does not count for each plan, which is reported to the stream's source: the
+//! machine in each stream's lane does.
 
 mod rows;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use thalweg_base::event::DropCause;
-use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
-use thalweg_base::time::{Duration, Instant};
+use thalweg_base::id::{NodeId, StreamId, StreamName};
+use thalweg_base::time::Instant;
 use thalweg_control::ledger::Reading;
 use thalweg_net::Outcome;
 use tokio::sync::Notify;
 
-use super::{Account, Table, read, write};
+use super::{Table, write};
 
 use rows::Rows;
 pub(crate) use rows::StreamRow;
@@ -42,8 +42,6 @@ pub(crate) struct StreamCounts {
     changed: Notify,
     /// A producer on this node publishes it.
     is_published: AtomicBool,
-    /// Accounts of plans on broken paths: ADUs under way there are resent, or no longer needed.
-    stranded: Mutex<Vec<Arc<Account>>>,
 }
 
 /// A reading of a stream's counters at one moment.
@@ -74,7 +72,7 @@ pub struct Exposure {
     pub plain: u64,
 }
 
-/// The exposure counters of one neighbour; the routes to it share them, so that counting takes no
+/// The exposure counters of one neighbour; they go with the link to it, so that counting takes no
 /// lock.
 #[derive(Debug, Default)]
 pub(crate) struct ExposureCounts {
@@ -82,15 +80,12 @@ pub(crate) struct ExposureCounts {
     plain: AtomicU64,
 }
 
-/// The counters of all streams and plans.
+/// The counters of all streams and neighbours.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     streams: Rows,
-    accounts: Table<(StreamId, Epoch), Arc<Account>>,
     exposures: Table<NodeId, Arc<ExposureCounts>>,
     unknown: AtomicU64,
-    /// Notified when the mark of a plan's ADUs changes.
-    mark_changed: Arc<Notify>,
 }
 
 impl Ledger {
@@ -108,56 +103,23 @@ impl Ledger {
         self.streams.close(stream, reading);
     }
 
-    /// Forgets rows of streams that have been over for long. `announced` is called only if it
-    /// matters.
+    /// Forgets rows of streams that have been over for long. A stream that is `resting` has a lane
+    /// here that holds its row, and does not use it; `announced` is called only if it matters.
     ///
     /// Cost    O(rows)
-    pub(crate) fn sweep(&self, now: Instant, announced: impl FnOnce() -> BTreeSet<StreamId>) {
-        self.streams.sweep(now, announced);
+    pub(crate) fn sweep(
+        &self,
+        now: Instant,
+        resting: &BTreeSet<StreamId>,
+        announced: impl FnOnce() -> BTreeSet<StreamId>,
+    ) {
+        self.streams.sweep(now, resting, announced);
     }
 
     /// Returns the kept rows of all streams: streams that are not over first, then the most
     /// recently ended.
     pub(crate) fn kept(&self) -> Vec<StreamRow> {
         self.streams.kept()
-    }
-
-    /// Returns the account of a plan, created on first use; epoch 0 stands for ADUs published under
-    /// no plan.
-    pub(crate) fn account(&self, stream: StreamId, epoch: Epoch) -> Arc<Account> {
-        let account = || Arc::new(Account::new(Arc::clone(&self.mark_changed)));
-        let mut accounts = write(&self.accounts);
-        Arc::clone(accounts.entry((stream, epoch)).or_insert_with(account))
-    }
-
-    pub(crate) fn find_account(&self, stream: StreamId, epoch: Epoch) -> Option<Arc<Account>> {
-        read(&self.accounts).get(&(stream, epoch)).map(Arc::clone)
-    }
-
-    /// Forgets the account of a plan; if the plan returns, it counts from zero.
-    pub(crate) fn forget_account(&self, stream: StreamId, epoch: Epoch) {
-        write(&self.accounts).remove(&(stream, epoch));
-    }
-
-    /// Returns the accounts that have changed and were last read at least `age` ago.
-    ///
-    /// The caller reads them one by one: the counters of hundreds of plans do not fit into a cache.
-    pub(crate) fn stale_accounts(
-        &self,
-        now: Instant,
-        age: Duration,
-    ) -> Vec<((StreamId, Epoch), Arc<Account>)> {
-        let accounts = read(&self.accounts);
-        let stale = accounts
-            .iter()
-            .filter(|(_, account)| account.is_stale(now, age));
-        let stale = stale.map(|(plan, account)| (*plan, Arc::clone(account)));
-        stale.collect()
-    }
-
-    /// Waits until the mark of a plan's ADUs has changed since the last wait.
-    pub(crate) async fn mark_changed(&self) {
-        self.mark_changed.notified().await;
     }
 
     /// Returns how many ADUs of all streams were sent and have no outcome yet.
@@ -242,39 +204,19 @@ impl StreamCounts {
         self.outstanding.load(Relaxed)
     }
 
-    /// Stops waiting for ADUs under way under a plan on a broken path.
-    pub(crate) fn strand(&self, account: &Arc<Account>) {
-        let mut stranded = self.stranded();
-        stranded.retain(|account| account.outstanding() > 0);
-        stranded.push(Arc::clone(account));
-        drop(stranded);
+    /// Wakes those who [wait](Self::wait), for something other than a counter has changed.
+    pub(crate) fn notify_changed(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Returns how many ADUs under way are waited for.
-    fn awaited(&self) -> u64 {
-        let outstanding = self.outstanding();
-        if outstanding == 0 {
-            return 0;
-        }
-        let stranded = self.stranded();
-        let stranded = stranded.iter().map(|account| account.outstanding());
-        outstanding.saturating_sub(stranded.sum())
-    }
-
-    fn stranded(&self) -> MutexGuard<'_, Vec<Arc<Account>>> {
-        // No code that can panic runs under this lock.
-        self.stranded.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until at most `most` ADUs are under way, not counting those on broken paths.
-    pub(crate) async fn settled(&self, most: u64) {
+    /// Waits until `is_met` holds; it is checked after each outcome and each notification.
+    pub(crate) async fn wait(&self, is_met: impl Fn() -> bool) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // Register before the check, so that a notification in between is not missed.
             changed.as_mut().enable();
-            if self.outstanding() <= most || self.awaited() <= most {
+            if is_met() {
                 return;
             }
             changed.await;

@@ -1,6 +1,6 @@
 //! The counter rows of streams: created on first use, and kept for a while after their last use.
 //!
-//! *The idea.* A row is in use while its stream is announced, a route or a publisher holds it, or
+//! *The idea.* A row is in use while its stream is announced, a lane with plans or a publisher holds it, or
 //! ADUs of it are under way. A monitor that polls the counters must still see the final ones, so a
 //! row is kept for [`KEPT`] after that, with the source's final ledger. On a node with many short
 //! streams, such as files, the last [`OVER_MAX`] ended streams are kept.
@@ -51,8 +51,10 @@ pub(crate) struct StreamRow {
 }
 
 impl Row {
-    fn is_held(&self) -> bool {
-        Arc::strong_count(&self.counts) > 1 || self.counts.outstanding() > 0
+    /// Returns whether it is in use; the lane of a resting stream only holds it.
+    fn is_held(&self, is_resting: bool) -> bool {
+        let holders = Arc::strong_count(&self.counts) - usize::from(is_resting);
+        holders > 1 || self.counts.outstanding() > 0
     }
 }
 
@@ -94,8 +96,14 @@ impl Rows {
     /// `announced` is called only if some row is not held.
     ///
     /// Cost    O(rows)
-    pub(super) fn sweep(&self, now: Instant, announced: impl FnOnce() -> BTreeSet<StreamId>) {
-        if read(&self.0).values().all(Row::is_held) {
+    pub(super) fn sweep(
+        &self,
+        now: Instant,
+        resting: &BTreeSet<StreamId>,
+        announced: impl FnOnce() -> BTreeSet<StreamId>,
+    ) {
+        let is_held = |(id, row): (&StreamId, &Row)| row.is_held(resting.contains(id));
+        if read(&self.0).iter().all(is_held) {
             return;
         }
         let announced = announced();
@@ -103,7 +111,7 @@ impl Rows {
         rows.retain(|id, row| {
             // New holders get a row through this table only, which is locked, so no row is taken
             // into use meanwhile.
-            row.over = if row.is_held() || announced.contains(id) {
+            row.over = if row.is_held(resting.contains(id)) || announced.contains(id) {
                 None
             } else {
                 row.over.or(Some(now))

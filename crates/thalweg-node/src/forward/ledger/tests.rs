@@ -19,7 +19,7 @@ fn at(seconds: u64) -> Instant {
 
 /// Sweeps while no stream is announced.
 fn sweep(ledger: &Ledger, now: Instant) {
-    ledger.sweep(now, BTreeSet::new);
+    ledger.sweep(now, &BTreeSet::new(), BTreeSet::new);
 }
 
 fn over(ledger: &Ledger) -> Vec<u64> {
@@ -68,11 +68,21 @@ fn returning_stream_keeps_counting() {
 }
 
 #[test]
+fn resting_lane_holds_no_row() {
+    let ledger = Ledger::default();
+    let _lane = ledger.row(StreamId(1), &name("a"));
+    sweep(&ledger, at(0));
+    assert!(over(&ledger).is_empty());
+    ledger.sweep(at(1), &[StreamId(1)].into(), BTreeSet::new);
+    assert_eq!(over(&ledger), [1]);
+}
+
+#[test]
 fn announced_stream_is_not_over() {
     let ledger = Ledger::default();
     ledger.row(StreamId(1), &name("a")).received();
     for seconds in [0, 1_000] {
-        ledger.sweep(at(seconds), || [StreamId(1)].into());
+        ledger.sweep(at(seconds), &BTreeSet::new(), || [StreamId(1)].into());
         assert!(over(&ledger).is_empty());
     }
     sweep(&ledger, at(2_000));

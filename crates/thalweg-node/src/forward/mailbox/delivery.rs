@@ -7,6 +7,7 @@
 //!
 //! *What it does not do.* It drops nothing.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -16,18 +17,22 @@ use thalweg_base::time::{Duration, Instant};
 use thalweg_dataplane::mailbox::{Coming, Refusal};
 
 use super::memory::{Held, SharedMemory};
-use crate::forward::{Account, Route, StreamCounts};
 
 /// An ADU that may wait longer than this for a subscriber is counted as soon as it is in the
 /// mailboxes. A source that gets no counts for 5 s suspects a node of the path of withholding ADUs.
 const COUNT_AFTER_MAX: Duration = Duration::from_secs(3);
 
+/// Learns what became of the ADUs that were put into mailboxes.
+pub(crate) trait Delivered: fmt::Debug + Send + Sync {
+    /// Handles that an ADU was delivered, or dropped for this cause. A mailbox's lock may be held.
+    fn handle_delivered(&self, header: &Header, ended: Result<(), DropCause>);
+}
+
 /// One ADU in the mailboxes of its stream.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     header: Header,
-    counts: Arc<StreamCounts>,
-    account: Arc<Account>,
+    by: Arc<dyn Delivered>,
     worst: AtomicU8,
     is_counted: AtomicBool,
     /// What its payload takes while it is in a mailbox, once for all of them.
@@ -89,24 +94,11 @@ impl From<Refusal> for MailboxOutcome {
 }
 
 impl Delivery {
-    pub(crate) fn new(route: &Route, header: Header) -> Arc<Self> {
-        Self::counted(
-            header,
-            Arc::clone(&route.counts),
-            Arc::clone(&route.account),
-        )
-    }
-
-    /// Returns a delivery that counts in the given counters.
-    pub(crate) fn counted(
-        header: Header,
-        counts: Arc<StreamCounts>,
-        account: Arc<Account>,
-    ) -> Arc<Self> {
+    /// Returns a delivery that reports its end.
+    pub(crate) fn new(header: Header, by: Arc<dyn Delivered>) -> Arc<Self> {
         Arc::new(Self {
             header,
-            counts,
-            account,
+            by,
             worst: AtomicU8::new(MailboxOutcome::Unwanted as u8),
             is_counted: AtomicBool::new(false),
             held: OnceLock::new(),
@@ -135,16 +127,8 @@ impl Delivery {
         if self.is_counted.swap(true, Relaxed) {
             return;
         }
-        match MailboxOutcome::ALL[usize::from(self.worst.load(Relaxed))].result() {
-            Ok(()) => {
-                self.counts.delivered();
-                self.account.delivered(&self.header);
-            }
-            Err(cause) => {
-                self.counts.dropped(cause);
-                self.account.dropped(&self.header, cause);
-            }
-        }
+        let worst = MailboxOutcome::ALL[usize::from(self.worst.load(Relaxed))];
+        self.by.handle_delivered(&self.header, worst.result());
     }
 }
 

@@ -25,7 +25,7 @@ use thalweg_net::Clock;
 
 use super::{Table, read, write};
 
-pub(crate) use delivery::Delivery;
+pub(crate) use delivery::{Delivered, Delivery};
 pub(crate) use inbox::{Inbox, Mail, Mailbox, Reading};
 use memory::SharedMemory;
 

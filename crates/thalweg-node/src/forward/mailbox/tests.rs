@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use thalweg_base::adu::Header;
+use thalweg_base::event::DropCause;
 use thalweg_base::id::Sequence;
 use thalweg_base::limits::{
     MAILBOX_ADUS_MAX, MAILBOX_BYTES_MAX, MAILBOX_SHARE_BYTES, MAILBOXES_BYTES_MAX,
@@ -11,11 +12,20 @@ use thalweg_dataplane::mailbox::{PATIENCE_ONCE, START_PATIENCE, TAKE_GRACE};
 
 use super::memory::ENTRY_BYTES;
 use super::*;
-use crate::forward::{Account, StreamCounts};
+use crate::forward::StreamCounts;
 
 const STREAM: StreamId = StreamId(7);
 
 const SOURCE: NodeId = NodeId([7; 32]);
+
+impl Delivered for StreamCounts {
+    fn handle_delivered(&self, _: &Header, ended: Result<(), DropCause>) {
+        match ended {
+            Ok(()) => self.delivered(),
+            Err(cause) => self.dropped(cause),
+        }
+    }
+}
 
 /// Mailboxes of one stream, and its counters.
 struct Rig {
@@ -51,8 +61,8 @@ impl Rig {
         let mut header = Header::new(STREAM, Sequence(sequence));
         header.deadline = deadline;
         let payload = Bytes::from(vec![0; bytes]);
-        let account: Arc<Account> = Arc::default();
-        let delivery = Delivery::counted(header, Arc::clone(&self.counts), account);
+        let counts = Arc::clone(&self.counts);
+        let delivery = Delivery::new(header, counts);
         self.mailboxes
             .post(&Adu { header, payload }, &delivery, reliability, now);
     }
@@ -289,7 +299,7 @@ fn mailboxes_share_bounded_memory() {
             let mut header = Header::new(StreamId(stream), Sequence(sequence));
             header.deadline = millis(500);
             let payload = Bytes::from(vec![0; LARGE_BYTES]);
-            let delivery = Delivery::counted(header, Arc::clone(&rig.counts), Arc::default());
+            let delivery = Delivery::new(header, rig.counts.clone());
             let adu = Adu { header, payload };
             let reliability = Reliability::UntilDeadline;
             rig.mailboxes
