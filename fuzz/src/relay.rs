@@ -19,7 +19,8 @@ use thalweg_base::needs::{Order, Reliability, WEIGHT_USUAL};
 use thalweg_base::part::{Installation, Secrets};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_dataplane::packet::Pool;
-use thalweg_dataplane::relay::{Action, Relay, SendNumber};
+use thalweg_dataplane::relay::lag::Lag;
+use thalweg_dataplane::relay::{Action, Begun, Relay, SendNumber};
 use thalweg_dataplane::route::Route;
 
 use super::numbers::Numbers;
@@ -39,6 +40,7 @@ const GIVEN: usize = 64;
 /// A machine, and what its driver was asked to do and has not done yet.
 struct Run {
     machine: Relay<u8>,
+    lag: Lag,
     sendings: BTreeSet<SendNumber>,
     /// Numbers whose outcome was reported.
     ended: Vec<SendNumber>,
@@ -54,6 +56,7 @@ pub fn run(bytes: &[u8]) {
     let mut numbers = Numbers::new(bytes);
     let mut run = Run {
         machine: Relay::default(),
+        lag: Lag::default(),
         sendings: BTreeSet::new(),
         ended: Vec::new(),
         last: None,
@@ -143,24 +146,37 @@ impl Run {
                 // The driver names each reception once at a time.
                 if machine.reception(recv).is_none() {
                     self.held.remove(&recv);
-                    machine.handle_adu(node(numbers.below(3)), recv, header, bytes, now);
+                    let adu = Begun {
+                        header,
+                        payload_bytes: bytes,
+                        is_whole: bytes == 1,
+                    };
+                    let from = node(numbers.below(3));
+                    machine.handle_adu(from, recv, adu, &mut self.lag, now);
                 }
             }
             4..=5 => {
                 let recv = numbers.below(RECEPTIONS);
                 machine.handle_chunk(recv, &Bytes::from_static(b"a"));
             }
-            6..=7 => {
+            way @ 6..=7 => {
                 let recv = numbers.below(RECEPTIONS);
                 if !self.held.contains(&recv) {
-                    machine.handle_whole(recv, now);
+                    match way {
+                        6 => machine.handle_whole(recv, now),
+                        _ => machine.handle_gathered(recv, Bytes::from_static(b"gathered"), now),
+                    }
                 }
             }
             8 => {
                 let cause = DropCause::ALL[usize::from(numbers.byte()) % DropCause::ALL.len()];
                 let recv = numbers.below(RECEPTIONS);
                 self.held.remove(&recv);
-                machine.handle_failed(recv, cause, now);
+                if cause == DropCause::Cancelled {
+                    machine.handle_let_go(recv, now);
+                } else {
+                    machine.handle_failed(recv, cause, now);
+                }
             }
             9..=11 => self.end_one(numbers),
             12 => {
@@ -185,7 +201,7 @@ impl Run {
             }
             _ => match numbers.below(4) {
                 0 => machine.recall(plan(numbers), now),
-                1 => machine.handle_round(now),
+                1 => self.lag.handle_end(now),
                 2 => {
                     let _ = machine.take_news(plan(numbers).0, numbers.below(2) == 0);
                 }

@@ -13,6 +13,7 @@
 //! *Sources.* docs/concepts/ledger.md.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use thalweg_base::adu::{Flags, Header, Mark};
 use thalweg_base::count::{Band, Counts};
@@ -34,6 +35,8 @@ pub struct Account {
     counts: Counts,
     /// The mark that arrived last.
     mark: Mark,
+    /// Payload bytes handed to the next link.
+    bytes: u64,
     has_changed: bool,
 }
 
@@ -48,6 +51,11 @@ impl Account {
     /// Returns the counts.
     pub const fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Returns the payload bytes that were handed to the next link.
+    pub const fn sent_bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Returns whether the counts have changed since they were last taken.
@@ -68,6 +76,13 @@ impl Account {
             self.has_changed = true;
         }
         is_adu
+    }
+
+    /// Counts an ADU that is handed to the next link, with the mark in its header.
+    pub fn handle_sent(&mut self, header: &Header, payload_bytes: usize) -> bool {
+        self.bytes += payload_bytes as u64;
+        let mark = header.mark();
+        self.count(header, |counts, band| counts.send(mark, band))
     }
 
     /// Adds to the counts of a band.
@@ -171,6 +186,14 @@ impl Accounts {
         }
     }
 
+    /// Counts an ADU that is handed to the next link.
+    pub fn handle_sent(&mut self, header: &Header, payload_bytes: usize, now: Instant) {
+        let account = self.of((header.stream, header.epoch));
+        if account.handle_sent(header, payload_bytes) {
+            self.wake(now + REPORT_TICK);
+        }
+    }
+
     /// Counts an ADU that is refused here, or that no plan carries.
     pub fn handle_refused(&mut self, header: &Header, cause: DropCause, now: Instant) {
         self.handle_arrived(header.mark(), header, now);
@@ -225,6 +248,27 @@ impl Accounts {
         self.report_at = Instant::NEVER;
         let plans = self.plans.iter_mut();
         plans.filter_map(|(plan, account)| Some((*plan, account.take_changed()?)))
+    }
+
+    /// Returns the plans whose counts have changed. Nothing is due then: whoever calls this takes
+    /// the counts of each by [`Accounts::take_counts`].
+    ///
+    /// Cost    O(plans)
+    pub fn take_due(&mut self) -> Vec<Plan> {
+        self.report_at = Instant::NEVER;
+        let plans = self.plans.iter();
+        let changed = plans.filter(|(_, account)| account.has_changed());
+        changed.map(|(plan, _)| *plan).collect()
+    }
+
+    /// Returns the counts of a plan if they have changed since they were last taken.
+    pub fn take_counts(&mut self, plan: Plan) -> Option<&Counts> {
+        self.plans.get_mut(&plan)?.take_changed()
+    }
+
+    /// Returns the account of a plan, if anything was counted.
+    pub fn get(&self, plan: Plan) -> Option<&Account> {
+        self.plans.get(&plan)
     }
 
     /// Forgets a plan; if it is installed again, it counts from zero.

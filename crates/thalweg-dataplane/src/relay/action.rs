@@ -14,6 +14,18 @@ use crate::route::Carriage;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SendNumber(pub(super) u64);
 
+impl SendNumber {
+    /// Returns the number as a driver hands it through a link.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the number that a driver was given back by a link.
+    pub const fn from_u64(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// How an ADU goes to the next node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dispatch {

@@ -9,21 +9,31 @@ use thalweg_base::time::Instant;
 
 use super::action::{Action, Place, Refusal};
 use super::intake::Intake;
+use super::lag::Lag;
 use super::{Branches, Relay};
 use crate::route::{self, Way};
 
+/// An ADU that begins to arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// Its header.
+    pub header: Header,
+    /// The length of its payload.
+    pub payload_bytes: usize,
+    /// All of it is here in one piece, so there is nothing to pass on while it arrives.
+    pub is_whole: bool,
+}
+
 impl<R: Copy + Ord> Relay<R> {
-    /// Handles an ADU that begins to arrive from a neighbour.
-    pub fn handle_adu(
-        &mut self,
-        from: NodeId,
-        recv: R,
-        header: Header,
-        payload_bytes: usize,
-        now: Instant,
-    ) {
+    /// Handles an ADU that begins to arrive from a neighbour; `lag` is the node's.
+    pub fn handle_adu(&mut self, from: NodeId, recv: R, adu: Begun, lag: &mut Lag, now: Instant) {
+        let Begun {
+            header,
+            payload_bytes,
+            is_whole,
+        } = adu;
         let branches = self.casts.of((header.stream, header.epoch));
-        let way = match self.admit(from, &header, &branches, now) {
+        let way = match self.admit(from, &header, &branches, lag, now) {
             Ok(way) => way,
             Err(refusal) => return self.refuse(recv, header, refusal, now),
         };
@@ -31,7 +41,8 @@ impl<R: Copy + Ord> Relay<R> {
         let mut intake = Intake::new(header, payload_bytes, branches, is_kept);
         let plan = (header.stream, header.epoch);
         let next = self.parts[&plan].next();
-        let passes = way == Way::Through && payload_bytes > 0 && !self.parts[&plan].is_busy();
+        let is_to_pass = way == Way::Through && payload_bytes > 0 && !is_whole;
+        let passes = is_to_pass && !self.parts[&plan].is_busy();
         let Some(next) = next.filter(|_| passes) else {
             intake.gather();
             self.intakes.insert(recv, intake);
@@ -56,6 +67,7 @@ impl<R: Copy + Ord> Relay<R> {
         from: NodeId,
         header: &Header,
         branches: &Branches,
+        lag: &mut Lag,
         now: Instant,
     ) -> Result<Way, Refusal> {
         let part = self.parts.get(&(header.stream, header.epoch));
@@ -68,7 +80,7 @@ impl<R: Copy + Ord> Relay<R> {
         })?;
         let copies = branches.having(header.sequence).count();
         let copies = copies + usize::from(part.next().is_some());
-        if !self.lag.admits(header, copies, now) {
+        if !lag.admits(header, copies, now) {
             return Err(Refusal::Dropped(DropCause::Expired));
         }
         Ok(way)
@@ -118,12 +130,31 @@ impl<R: Copy + Ord> Relay<R> {
         let Some(mut intake) = self.intakes.remove(&recv) else {
             return;
         };
+        let payload = intake.take_payload();
+        self.take(intake, payload, now);
+    }
+
+    /// Handles the end of an arriving ADU of which the driver has collected the payload: it was asked
+    /// to, or the ADU is passed on and kept here.
+    pub fn handle_gathered(&mut self, recv: R, payload: Bytes, now: Instant) {
+        if let Some(intake) = self.intakes.remove(&recv) {
+            self.take(intake, payload, now);
+        }
+    }
+
+    /// Handles an ADU of which this node wants no more although more would come, since the next link
+    /// has given it up: this node accounts for it.
+    pub fn handle_let_go(&mut self, recv: R, now: Instant) {
+        if let Some(intake) = self.intakes.remove(&recv) {
+            self.own(&intake, now);
+        }
+    }
+
+    /// Takes an ADU that is here whole.
+    fn take(&mut self, intake: Intake, payload: Bytes, now: Instant) {
         let header = intake.header;
         self.own(&intake, now);
-        let adu = Adu {
-            header,
-            payload: intake.take_payload(),
-        };
+        let adu = Adu { header, payload };
         if intake.is_kept {
             self.replay
                 .handle_whole((header.stream, header.epoch), &adu, now);

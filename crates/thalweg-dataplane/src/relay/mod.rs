@@ -43,7 +43,7 @@ use thalweg_base::time::Instant;
 
 use crate::lift::Lift;
 use crate::mailbox::Received;
-use crate::replay::{Plan, Replay};
+use crate::replay::{Budget, Plan, Replay};
 use crate::route::Route;
 
 mod account;
@@ -59,11 +59,11 @@ mod tests;
 
 pub use account::{Account, Accounts, Ended, REPORT_TICK};
 pub use action::{Action, Dispatch, Place, Refusal, SendNumber};
+pub use arrive::Begun;
 pub use cast::{Branch, Branches, Casts};
 pub use part::{Part, Turn};
 
 use intake::{Intake, Sending};
-use lag::Lag;
 
 /// A node's data path; `R` is the driver's name of a reception.
 #[derive(Debug)]
@@ -75,14 +75,13 @@ pub struct Relay<R> {
     intakes: BTreeMap<R, Intake>,
     sendings: BTreeMap<SendNumber, Sending<R>>,
     next_number: SendNumber,
-    /// How many ADUs of each stream were handed to links and have no outcome yet.
-    outstanding: BTreeMap<StreamId, u64>,
+    /// How many ADUs of each plan were handed to links and have no outcome yet.
+    outstanding: BTreeMap<Plan, u64>,
     accounts: Accounts,
     /// What has come of each stream that ends here.
     arrivals: BTreeMap<StreamId, Received>,
     /// The neighbours with a link.
     links: BTreeSet<NodeId>,
-    lag: Lag,
     actions: VecDeque<Action<R>>,
 }
 
@@ -99,13 +98,21 @@ impl<R> Default for Relay<R> {
             accounts: Accounts::default(),
             arrivals: BTreeMap::new(),
             links: BTreeSet::new(),
-            lag: Lag::default(),
             actions: VecDeque::new(),
         }
     }
 }
 
 impl<R: Copy + Ord> Relay<R> {
+    /// Returns a machine for some of a node's streams: what it keeps for late sinks shares a bound
+    /// with the others'.
+    pub fn within(budget: Budget) -> Self {
+        Self {
+            replay: Replay::within(budget),
+            ..Self::default()
+        }
+    }
+
     /// Handles a link to a neighbour that has come up or gone. What was sent over a lost one still
     /// gets an outcome.
     pub fn handle_link(&mut self, peer: NodeId, is_up: bool) {
@@ -122,6 +129,10 @@ impl<R: Copy + Ord> Relay<R> {
         let installation = route.installation();
         let plan = (installation.stream, installation.epoch);
         self.discard(plan);
+        if installation.next.is_none() {
+            // What is said of its subscribers from now on concerns it, also before its first ADU.
+            self.arrivals.entry(plan.0).or_default();
+        }
         self.parts.insert(plan, Part::new(route, lift));
     }
 
@@ -186,11 +197,6 @@ impl<R: Copy + Ord> Relay<R> {
         self.actions.extend(cancel);
     }
 
-    /// Handles the end of a round in which receptions were handed on: see [`Lag`].
-    pub fn handle_round(&mut self, now: Instant) {
-        self.lag.handle_end(now);
-    }
-
     /// Keeps an ADU of a producer here for sinks that join late; its plan counts as [`Epoch`] 0.
     pub fn keep_given(&mut self, adu: &Adu, now: Instant) {
         let plan = (adu.header.stream, Epoch(0));
@@ -242,6 +248,27 @@ impl<R: Copy + Ord> Relay<R> {
     /// Returns the counts that have changed since the last call, by plan. Nothing is due then.
     pub fn take_changed(&mut self) -> impl Iterator<Item = (Plan, &Counts)> {
         self.accounts.take_changed()
+    }
+
+    /// Returns the plans whose counts have changed; the driver takes each by [`Relay::take_counts`].
+    /// Nothing is due then.
+    pub fn take_due(&mut self) -> Vec<Plan> {
+        self.accounts.take_due()
+    }
+
+    /// Returns the counts of a plan if they have changed since they were last taken.
+    pub fn take_counts(&mut self, plan: Plan) -> Option<&Counts> {
+        self.accounts.take_counts(plan)
+    }
+
+    /// Returns the account of a plan, if anything was counted.
+    pub fn account(&self, plan: Plan) -> Option<&Account> {
+        self.accounts.get(plan)
+    }
+
+    /// Forgets the counts of a stream's ADUs that no plan carried.
+    pub fn forget_unplanned(&mut self, stream: StreamId) {
+        self.accounts.forget((stream, Epoch(0)));
     }
 
     /// Returns what has come of a stream, and how soon to report it, if that has changed. While a
@@ -302,6 +329,18 @@ impl<R: Copy + Ord> Relay<R> {
         self.intakes.get(&recv).map(|intake| &intake.header)
     }
 
+    /// Returns whether a reception is kept for sinks that join late; one that passes is collected for
+    /// that, and is then reported by [`Relay::handle_gathered`].
+    pub fn keeps(&self, recv: R) -> bool {
+        self.intakes.get(&recv).is_some_and(|intake| intake.is_kept)
+    }
+
+    /// Returns whether an ADU that is given under a plan would be sent, or be sent later.
+    pub fn takes(&self, plan: Plan, header: &Header, payload_bytes: usize) -> bool {
+        let part = self.parts.get(&plan);
+        part.is_none_or(|part| part.has_room(header, payload_bytes))
+    }
+
     /// Returns whether a plan gets copies here.
     pub fn is_cast(&self, plan: Plan) -> bool {
         self.casts.base_of(plan).is_some()
@@ -309,7 +348,13 @@ impl<R: Copy + Ord> Relay<R> {
 
     /// Returns how many ADUs of a stream were handed to links and have no outcome yet.
     pub fn outstanding(&self, stream: StreamId) -> u64 {
-        self.outstanding.get(&stream).copied().unwrap_or(0)
+        let plans = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
+        self.outstanding.range(plans).map(|(_, count)| count).sum()
+    }
+
+    /// Returns how many ADUs of a plan were handed to links and have no outcome yet.
+    pub fn outstanding_of(&self, plan: Plan) -> u64 {
+        self.outstanding.get(&plan).copied().unwrap_or(0)
     }
 
     /// Returns how many ADUs arrive, and how many have no outcome yet.

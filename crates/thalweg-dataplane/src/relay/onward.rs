@@ -90,10 +90,9 @@ impl<R: Copy + Ord> Relay<R> {
         let came = header.mark();
         let is_acknowledged = carriage != Carriage::Datagram;
         header.set_mark(self.accounts.outgoing_mark(&header, is_acknowledged));
-        let mark = header.mark();
-        self.accounts
-            .count(&header, now, |counts, band| counts.send(mark, band));
-        *self.outstanding.entry(header.stream).or_default() += 1;
+        self.accounts.handle_sent(&header, payload_bytes, now);
+        let plan = (header.stream, header.epoch);
+        *self.outstanding.entry(plan).or_default() += 1;
         let number = self.next_number;
         self.next_number = SendNumber(number.0 + 1);
         let sending = Sending {
@@ -121,15 +120,15 @@ impl<R: Copy + Ord> Relay<R> {
             return false;
         };
         self.settle(number, &sending, ended, now);
-        let stream = sending.header.stream;
-        if let Some(outstanding) = self.outstanding.get_mut(&stream) {
+        let plan = (sending.header.stream, sending.header.epoch);
+        if let Some(outstanding) = self.outstanding.get_mut(&plan) {
             *outstanding -= 1;
             if *outstanding == 0 {
-                self.outstanding.remove(&stream);
+                self.outstanding.remove(&plan);
             }
         }
         if sending.is_ordered {
-            self.send_next((stream, sending.header.epoch), now);
+            self.send_next(plan, now);
         }
         true
     }

@@ -13,13 +13,17 @@
 //!
 //! A group with a hole is worthless, so evictions take whole groups. A plan without key ADUs has no group.
 //!
+//! What a node keeps of all its streams is bounded by one [`Budget`], which their `Replay`s share.
+//!
 //! *What it does not do.* It sends nothing, and does not know which sinks join. The end of a stream
 //! is not kept.
 //!
 //! *Sources.* docs/concepts/recast.md §6.
 
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use thalweg_base::adu::{Adu, Flags, Header, Mark};
 use thalweg_base::id::{Epoch, StreamId};
@@ -38,11 +42,22 @@ pub use thalweg_base::limits::OPENING_MAX;
 /// A stream and the plan that brings its ADUs; at the source, where they come under none, [`Epoch`] 0.
 pub type Plan = (StreamId, Epoch);
 
-/// The groups of all plans on a node.
+/// The groups of the plans of a node, or of one of its streams.
 #[derive(Debug, Default)]
 pub struct Replay {
     groups: BTreeMap<Plan, Group>,
     bytes: u64,
+    budget: Budget,
+}
+
+/// What the groups of several [`Replay`]s take together, within the bounds of a node.
+#[derive(Clone, Debug, Default)]
+pub struct Budget(Arc<Used>);
+
+#[derive(Debug, Default)]
+struct Used {
+    bytes: AtomicU64,
+    groups: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -65,7 +80,41 @@ struct Newest {
     mark: Mark,
 }
 
+impl Budget {
+    /// Takes room for one more group; returns whether there was some.
+    fn take_group(&self) -> bool {
+        let groups = &self.0.groups;
+        if groups.fetch_add(1, Relaxed) < REPLAY_GROUPS_MAX {
+            return true;
+        }
+        groups.fetch_sub(1, Relaxed);
+        false
+    }
+
+    /// Handles a group that took `before` bytes and takes `after` now.
+    fn handle_resized(&self, before: u64, after: u64) {
+        if after > before {
+            self.0.bytes.fetch_add(after - before, Relaxed);
+        } else {
+            self.0.bytes.fetch_sub(before - after, Relaxed);
+        }
+    }
+
+    fn is_exceeded(&self) -> bool {
+        self.0.bytes.load(Relaxed) > REPLAY_TOTAL_BYTES_MAX.as_bytes()
+    }
+}
+
 impl Replay {
+    /// Returns an empty one whose groups share a bound with others.
+    pub const fn within(budget: Budget) -> Self {
+        Self {
+            groups: BTreeMap::new(),
+            bytes: 0,
+            budget,
+        }
+    }
+
     /// Handles the start of an ADU; returns whether to call [`Replay::handle_whole`] when it is complete.
     ///
     /// Cost    O(log groups)
@@ -78,7 +127,7 @@ impl Replay {
             let group = self.groups.get(&plan);
             return group.is_some_and(|group| sequence > group.start());
         }
-        if !self.groups.contains_key(&plan) && self.groups.len() >= REPLAY_GROUPS_MAX {
+        if !self.groups.contains_key(&plan) && !self.budget.take_group() {
             return false;
         }
         let group = self.groups.entry(plan).or_insert_with(|| Group {
@@ -107,12 +156,13 @@ impl Replay {
         let is_too_long =
             group.adus.len() > REPLAY_ADUS_MAX || group.bytes > REPLAY_BYTES_MAX.as_bytes();
         self.bytes = self.bytes - before + group.bytes;
+        self.budget.handle_resized(before, group.bytes);
         // A group with a hole is worthless: one that is too long waits for the next key ADU.
         if is_too_long {
             self.forget(plan);
         }
-        // Beyond the bound of all groups together, the longest goes first.
-        while self.bytes > REPLAY_TOTAL_BYTES_MAX.as_bytes() {
+        // Beyond the bound of all groups together, the longest here goes first.
+        while self.budget.is_exceeded() {
             let longest = self.groups.iter().max_by_key(|(_, group)| group.bytes);
             let Some((longest, _)) = longest else {
                 return;
@@ -125,6 +175,8 @@ impl Replay {
     pub fn forget(&mut self, plan: Plan) {
         if let Some(group) = self.groups.remove(&plan) {
             self.bytes -= group.bytes;
+            self.budget.handle_resized(group.bytes, 0);
+            self.budget.0.groups.fetch_sub(1, Relaxed);
         }
     }
 
@@ -158,6 +210,13 @@ impl Replay {
     pub fn size(&self) -> (usize, u64) {
         let adus = self.groups.values().map(|group| group.adus.len());
         (adus.sum(), self.bytes)
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        self.budget.handle_resized(self.bytes, 0);
+        self.budget.0.groups.fetch_sub(self.groups.len(), Relaxed);
     }
 }
 

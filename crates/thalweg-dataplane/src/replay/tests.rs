@@ -13,7 +13,7 @@ use thalweg_base::limits::{
 };
 use thalweg_base::time::{Duration, Instant};
 
-use super::{Plan, Replay};
+use super::{Budget, Plan, Replay};
 
 const NOW: Instant = Instant::from_nanos(5_000_000_000);
 
@@ -161,6 +161,29 @@ fn number_of_groups_is_bounded() {
         assert_eq!(is_kept, (epoch as usize) < REPLAY_GROUPS_MAX);
     }
     assert_eq!(replay.size().0, REPLAY_GROUPS_MAX);
+}
+
+#[test]
+fn shared_budget_bounds_all() {
+    let budget = Budget::default();
+    let [mut one, mut other] = [(), ()].map(|()| Replay::within(budget.clone()));
+    let most = REPLAY_BYTES_MAX.as_bytes() as usize;
+    let room = (REPLAY_TOTAL_BYTES_MAX.as_bytes() / most as u64) as u32;
+    for epoch in 1..room {
+        give(&mut one, plan(epoch), &adu(0, Flags::KEY, most));
+    }
+    give(&mut other, plan(1), &adu(0, Flags::KEY, most));
+    // It makes room among its own, and leaves the other's.
+    give(&mut other, plan(2), &adu(0, Flags::KEY, 100));
+    assert_eq!(
+        (one.size().0 as u32, group(&other, plan(1)).len()),
+        (room - 1, 0)
+    );
+    drop(one);
+    for epoch in 3..2 + room {
+        give(&mut other, plan(epoch), &adu(0, Flags::KEY, most));
+    }
+    assert_eq!(other.size().0 as u32, room, "what is gone takes no room");
 }
 
 proptest! {

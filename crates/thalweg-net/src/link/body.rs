@@ -8,6 +8,7 @@
 //! *What it does not do.* It never allocates by a length that a peer claims, only for bytes that
 //! have arrived.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
@@ -54,6 +55,32 @@ pub struct Body {
     return_to: Option<oneshot::Sender<(Reader, usize)>>,
     rest: Option<Rest>,
     twin: Option<Box<CopyBuffer>>,
+    watch: Option<Box<Watch>>,
+}
+
+/// Learns how bodies end.
+pub trait BodyEnd: Send + Sync {
+    /// Handles the end of a body, under the number with which it is [watched](Body::watch): before
+    /// the next ADU of its ordered stream begins.
+    fn handle_end(&self, number: u64, end: End);
+}
+
+/// How the reading of a body ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was read to its end; with the payload if a copy was asked for.
+    Whole(Option<Bytes>),
+    /// The rest failed to arrive.
+    Failed(BodyError),
+    /// Its reader wanted no more of it.
+    LetGo,
+}
+
+/// Who learns of a body's end, and the copy that it is to get.
+struct Watch {
+    by: Arc<dyn BodyEnd>,
+    number: u64,
+    copy: Option<Vec<u8>>,
 }
 
 /// A copy of a payload for a second reader, beside the body's own.
@@ -114,6 +141,7 @@ impl Body {
             return_to: None,
             rest: None,
             twin: None,
+            watch: None,
         }
     }
 
@@ -128,6 +156,7 @@ impl Body {
             return_to: None,
             rest: None,
             twin: None,
+            watch: None,
         }
     }
 
@@ -152,6 +181,7 @@ impl Body {
             return_to: None,
             rest: None,
             twin: None,
+            watch: None,
         };
         // Buffers what came with the header, so that a small ADU is whole from the start.
         body.reader.fill_now();
@@ -175,6 +205,7 @@ impl Body {
             return_to: Some(return_to),
             rest: None,
             twin: None,
+            watch: None,
         };
         body.gathering = (!body.is_whole()).then(|| gathering.clone());
         (body, back)
@@ -201,6 +232,31 @@ impl Body {
             to,
         }));
         Twin(twin)
+    }
+
+    /// Reports the end of this body under a number, with a copy of the payload if that is asked for;
+    /// call it before the first read.
+    ///
+    /// Cost    with a copy, one of each chunk when it is read
+    pub fn watch(&mut self, by: Arc<dyn BodyEnd>, number: u64, with_copy: bool) {
+        let copy = with_copy.then(Vec::new);
+        self.watch = Some(Box::new(Watch { by, number, copy }));
+    }
+
+    /// Returns whether the whole payload has arrived, and in one piece.
+    pub fn is_one_piece(&self) -> bool {
+        self.remaining == 0 || self.reader.first_bytes() >= self.remaining
+    }
+
+    /// Takes the whole payload if it is here in one piece.
+    pub fn take_piece(&mut self) -> Option<Bytes> {
+        if self.failed.is_some() || !self.is_one_piece() {
+            return None;
+        }
+        Some(match self.remaining {
+            0 => Bytes::new(),
+            _ => self.take(),
+        })
     }
 
     /// Returns whether the whole payload has arrived, so that reading it never waits.
@@ -234,6 +290,9 @@ impl Body {
         self.remaining -= chunk.len();
         if let Some(twin) = &mut self.twin {
             twin.bytes.extend_from_slice(&chunk);
+        }
+        if let Some(copy) = self.watch.as_mut().and_then(|watch| watch.copy.as_mut()) {
+            copy.extend_from_slice(&chunk);
         }
         chunk
     }
@@ -336,8 +395,24 @@ impl Deadline {
     }
 }
 
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Drop for Body {
     fn drop(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            let end = match self.failed {
+                Some(error) => End::Failed(error),
+                None if self.remaining == 0 => End::Whole(watch.copy.map(Bytes::from)),
+                None => End::LetGo,
+            };
+            watch.by.handle_end(watch.number, end);
+        }
         if let Some(rest) = &self.rest {
             // Set nowhere else, and a body is dropped once.
             let _ = rest.0.set(self.failed.is_some());

@@ -68,7 +68,7 @@ use thalweg_link::outbox::census::OutboxReading;
 use thalweg_link::pulse::Sign;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-pub use body::{Arriving, Body, Rest, Twin};
+pub use body::{Arriving, Body, BodyEnd, End, Rest, Twin};
 pub(crate) use connection::NewConnection;
 pub use counters::LinkCounters;
 pub(crate) use memory::Memories;

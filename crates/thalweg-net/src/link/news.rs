@@ -32,8 +32,8 @@ pub(super) struct Reply {
 }
 
 pub(super) enum To {
-    /// The link's [`Receiver`](super::Receiver).
-    Receiver,
+    /// The link's [`Receiver`](super::Receiver), with the number that the caller gave.
+    Receiver(u64),
     /// The caller that awaits the outcome.
     Caller(oneshot::Sender<Outcome>),
 }

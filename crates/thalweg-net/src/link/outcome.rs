@@ -7,6 +7,10 @@ use super::body::Body;
 
 /// The payload of an ADU to send.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a body in a box would cost each ADU an allocation to save one move"
+)]
 pub enum Payload {
     /// The whole payload; handed to the transport without a copy.
     Whole(Bytes),

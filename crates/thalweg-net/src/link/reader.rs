@@ -88,6 +88,11 @@ impl Reader {
         self.buffered.is_empty()
     }
 
+    /// Returns the length of the next buffered chunk.
+    pub(crate) fn first_bytes(&self) -> usize {
+        self.buffered.first().len()
+    }
+
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered.bytes()
     }

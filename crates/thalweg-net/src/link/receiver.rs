@@ -31,9 +31,9 @@ pub trait Receiver: Send + Sync + 'static {
     /// Handles a change of a neighbour's state.
     fn handle_link(&self, event: LinkEvent);
 
-    /// Handles the outcome of an ADU that was [detached](super::Sending::detach).
-    fn handle_outcome(&self, link: &Link, header: &Header, outcome: Outcome) {
-        let _ = (link, header, outcome);
+    /// Handles the outcome of an ADU that was [detached](super::Sending::detach) with this token.
+    fn handle_outcome(&self, link: &Link, header: &Header, token: u64, outcome: Outcome) {
+        let _ = (link, header, token, outcome);
     }
 
     /// Handles the samples of all links, four times a second: the input of a
@@ -89,7 +89,7 @@ pub(crate) trait DynReceiver: Send + Sync {
     fn adu(self: Arc<Self>, link: Link, adu: Arriving) -> Handling;
     fn control(self: Arc<Self>, link: Link, frame: Bytes) -> Handling;
     fn link(&self, event: LinkEvent);
-    fn outcome(&self, link: &Link, header: &Header, outcome: Outcome);
+    fn outcome(&self, link: &Link, header: &Header, token: u64, outcome: Outcome);
     fn measured(&self, samples: Samples);
     fn given(&self, link: &Link);
 }
@@ -107,8 +107,8 @@ impl<R: Receiver> DynReceiver for R {
         self.handle_link(event);
     }
 
-    fn outcome(&self, link: &Link, header: &Header, outcome: Outcome) {
-        self.handle_outcome(link, header, outcome);
+    fn outcome(&self, link: &Link, header: &Header, token: u64, outcome: Outcome) {
+        self.handle_outcome(link, header, token, outcome);
     }
 
     fn measured(&self, samples: Samples) {

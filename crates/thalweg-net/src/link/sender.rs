@@ -375,7 +375,10 @@ impl Link {
         );
         drop(reply.room);
         match reply.to {
-            To::Receiver => self.0.context.receiver.outcome(self, header, outcome),
+            To::Receiver(token) => {
+                let receiver = &self.0.context.receiver;
+                receiver.outcome(self, header, token, outcome);
+            }
             To::Caller(caller) => {
                 let _ = caller.send(outcome);
             }

@@ -18,7 +18,7 @@ use thalweg_base::time::Instant;
 use thalweg_base::trace::Trace;
 use thalweg_link::hop::sender::room::{may_wait, room_kib};
 use thalweg_link::hop::sender::{Arrived, Ticket};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, TryAcquireError, oneshot};
 
 use super::Link;
 use super::body::Body;
@@ -82,11 +82,12 @@ impl Sending {
 
     /// Sends without waiting for the acknowledgement.
     ///
-    /// The outcome goes to [`Receiver::handle_outcome`](super::Receiver::handle_outcome). An
-    /// ordered ADU should be awaited instead: that is its backpressure.
+    /// The outcome goes to [`Receiver::handle_outcome`](super::Receiver::handle_outcome) with the
+    /// token, by which the caller knows the ADU again. The next ADU of an ordered sequence should be
+    /// sent after the outcome of the one before: that is its backpressure.
     ///
     /// Fails   panics outside a tokio run-time (a caller's bug)
-    pub fn detach(mut self) {
+    pub fn detach(mut self, token: u64) {
         let State::Unsent(payload, options) = std::mem::replace(&mut self.state, State::Done)
         else {
             return;
@@ -98,7 +99,7 @@ impl Sending {
             Ready::Now(mut arrived, room) => {
                 arrived.trace = trace;
                 let reply = Reply {
-                    to: To::Receiver,
+                    to: To::Receiver(token),
                     is_patient: is_patient && room.is_none(),
                     room,
                 };
@@ -107,7 +108,7 @@ impl Sending {
             Ready::Feed(mut arrived, body) => {
                 arrived.trace = trace;
                 let reply = Reply {
-                    to: To::Receiver,
+                    to: To::Receiver(token),
                     is_patient,
                     room: None,
                 };
@@ -116,25 +117,17 @@ impl Sending {
                 }
             }
             Ready::Later(payload) => {
-                let bytes = room_kib(payload.bytes());
-                let Ok(waiting) = Arc::clone(&link.0.waiting).try_acquire_many_owned(bytes) else {
-                    link.0.counters.count(Outcome::Overflow);
-                    return link
-                        .0
-                        .context
-                        .receiver
-                        .outcome(&link, &header, Outcome::Overflow);
+                let Ok(waiting) = wait_outside(&link, &payload, &options) else {
+                    return end_unsent(&link, &header, token, Outcome::Overflow);
                 };
                 tokio::spawn(task::alone(async move {
                     let _waiting = waiting;
                     let outcome = send(link.clone(), header, trace, payload, options).await;
-                    link.0.context.receiver.outcome(&link, &header, outcome);
+                    let receiver = &link.0.context.receiver;
+                    receiver.outcome(&link, &header, token, outcome);
                 }));
             }
-            Ready::Never(outcome) => {
-                link.0.counters.count(outcome);
-                link.0.context.receiver.outcome(&link, &header, outcome);
-            }
+            Ready::Never(outcome) => end_unsent(&link, &header, token, outcome),
         }
     }
 }
@@ -155,6 +148,30 @@ impl Future for Sending {
             State::Unsent(..) | State::Done => Poll::Ready(Outcome::Cancelled),
         }
     }
+}
+
+/// Reports the outcome of a detached ADU that never entered the outbox, which counts all others.
+fn end_unsent(link: &Link, header: &Header, token: u64, outcome: Outcome) {
+    link.0.counters.count(outcome);
+    let receiver = &link.0.context.receiver;
+    receiver.outcome(link, header, token, outcome);
+}
+
+/// Returns the permit with which a detached ADU waits outside the outbox. An ordered one needs none:
+/// it is the only one of its sequence.
+///
+/// Fails   if too much waits
+fn wait_outside(
+    link: &Link,
+    payload: &Payload,
+    options: &SendOptions,
+) -> Result<Option<OwnedSemaphorePermit>, TryAcquireError> {
+    if matches!(options.carriage, Carriage::Ordered(_)) {
+        return Ok(None);
+    }
+    let waiting = Arc::clone(&link.0.waiting);
+    let permit = waiting.try_acquire_many_owned(room_kib(payload.bytes()));
+    permit.map(Some)
 }
 
 /// How an ADU can enter the outbox.

@@ -2,8 +2,8 @@
 //! past, and a link's driver is woken no more than necessary.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use thalweg_base::units::{Bitrate, DataSize, Ratio};
 
 use super::Outcome;
 use super::bells::StreamWakers;
-use super::body::Body;
+use super::body::{Body, BodyEnd, End};
 use super::silence::Silence;
 use super::stats::{Meter, Totals};
 use crate::alarm::Alarm;
@@ -48,6 +48,54 @@ fn whole_payload_is_not_copied() {
     assert_eq!(chunk.as_ptr(), payload.as_ptr());
     assert_eq!(chunk.len(), 1000);
     assert_eq!(ready(body.chunk()), Ok(None));
+}
+
+#[derive(Default)]
+struct Ends(Mutex<Vec<(u64, End)>>);
+
+impl BodyEnd for Ends {
+    fn handle_end(&self, number: u64, end: End) {
+        self.0.lock().expect("no test panics").push((number, end));
+    }
+}
+
+#[test]
+fn watcher_learns_how_body_ends() {
+    let ends = Arc::new(Ends::default());
+    let watched = |number, with_copy| {
+        let mut pieces = thalweg_link::hop::Pieces::default();
+        for piece in ["ab", "cd"] {
+            pieces.push(Bytes::from_static(piece.as_bytes()));
+        }
+        let mut body = Body::of_chunks(pieces);
+        body.watch(ends.clone(), number, with_copy);
+        body
+    };
+    assert_eq!(watched(1, false).take_piece(), None, "it has two");
+    assert!(ready(watched(2, true).collect()).is_ok());
+    assert!(ready(watched(3, false).collect()).is_ok());
+    let mut begun = watched(4, true);
+    assert!(begun.chunk_now().is_some());
+    drop(begun);
+    let ends = ends.0.lock().expect("no test panics");
+    let copied = End::Whole(Some(Bytes::from_static(b"abcd")));
+    let expected = [
+        (1, End::LetGo),
+        (2, copied),
+        (3, End::Whole(None)),
+        (4, End::LetGo),
+    ];
+    assert_eq!(*ends, expected);
+}
+
+#[test]
+fn single_piece_is_taken_at_once() {
+    let payload = Bytes::from(vec![7; 1000]);
+    let mut body = Body::whole(payload.clone());
+    assert!(body.is_one_piece());
+    let taken = body.take_piece().expect("it is in one piece");
+    assert_eq!(taken.as_ptr(), payload.as_ptr());
+    assert_eq!(body.take_piece(), Some(Bytes::new()), "nothing is left");
 }
 
 #[test]

@@ -108,7 +108,7 @@ async fn header_carries_remaining_deadline() {
         sent.flags = Flags::KEY.with(Flags::SEALED);
         sent.deadline = a.endpoint.clock().now() + Duration::from_secs(3600);
         link.send_adu(sent, pattern(10), by(Carriage::Stream))
-            .detach();
+            .detach(0);
         let (mut received, _) = b.next_adu().await;
         let left = received.deadline.saturating_since(b.endpoint.clock().now());
         assert!(left <= Duration::from_secs(3600), "{left}");
@@ -124,7 +124,7 @@ async fn detached_outcome_reaches_receiver() {
         let (a, _b, link) = pair_over(over).await;
         for sequence in 0..1000 {
             link.send_adu(header(sequence), pattern(100), by(Carriage::Stream))
-                .detach();
+                .detach(0);
         }
         acknowledged(&a, 1000).await;
     }
@@ -153,7 +153,7 @@ async fn patient_outcome_wakes_nothing() {
             let mut sent = header(sequence);
             sent.deadline = a.endpoint.clock().now() + Duration::from_secs(60);
             let sending = link.send_adu(sent, pattern(100), by(Carriage::Stream));
-            sending.patient().detach();
+            sending.patient().detach(0);
             // Long enough for most ADUs to be acknowledged before the next is sent.
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
@@ -174,7 +174,7 @@ async fn awaited_outcome_is_not_delayed() {
         let mut sent = header(0);
         sent.deadline = a.endpoint.clock().now() + Duration::from_secs(60);
         let sending = link.send_adu(sent, pattern(100), by(Carriage::Stream));
-        sending.patient().detach();
+        sending.patient().detach(0);
         // An awaited outcome is reported at once, together with earlier patient ones.
         for sequence in 1..20 {
             let sending = link.send_adu(header(sequence), pattern(100), by(Carriage::Stream));
@@ -321,7 +321,7 @@ async fn given_notifies_once_per_request() {
 async fn pending_adu_keeps_link_busy() {
     let (_a, b, link, _shaper) = pair_through(Bitrate::from_kbps(200)).await;
     let sending = link.send_adu(header(0), pattern(64 << 10), by(Carriage::Stream));
-    sending.detach();
+    sending.detach(0);
     assert!(!link.has_all_gone());
     b.next_adu().await.1.expect("whole");
 }

@@ -160,7 +160,7 @@ fn send_on(link: Link) {
                 return;
             }
             let adu = link.send_adu(header(sequence), pattern(1_500), by(Carriage::Stream));
-            adu.detach();
+            adu.detach(0);
         }
     });
 }

@@ -65,7 +65,7 @@ impl Receiver for Recorder {
         self.write(Seen::Link(event));
     }
 
-    fn handle_outcome(&self, _link: &Link, _header: &Header, outcome: Outcome) {
+    fn handle_outcome(&self, _link: &Link, _header: &Header, _token: u64, outcome: Outcome) {
         self.write(Seen::Outcome(outcome));
     }
 

@@ -132,10 +132,10 @@ async fn important_adu_overtakes_queue() {
     shaper.set(Direction::AToB, way);
     for sequence in 0..20 {
         link.send_adu(header(sequence), pattern(20_000), by(Carriage::Stream))
-            .detach();
+            .detach(0);
     }
     link.send_adu(urgent(99), pattern(2_000), by(Carriage::Stream))
-        .detach();
+        .detach(0);
     let mut order = Vec::new();
     while order.len() < 21 {
         let sequence = b
@@ -173,9 +173,9 @@ async fn important_adu_overtakes_begun_one() {
     slow(&shaper);
     // Four seconds' worth, sent at once.
     link.send_adu(header(0), pattern(500_000), by(Carriage::Stream))
-        .detach();
+        .detach(0);
     link.send_adu(urgent(99), pattern(2_000), by(Carriage::Stream))
-        .detach();
+        .detach(0);
     let first = b
         .next(|seen| match seen {
             Seen::Adu(header, Ok(_)) => Some(header.sequence.0),

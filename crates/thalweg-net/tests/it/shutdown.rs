@@ -17,7 +17,7 @@ async fn shutdown_delivers_sent_adus() {
     });
     for sequence in 0..20 {
         link.send_adu(header(sequence), pattern(10_000), by(Carriage::Stream))
-            .detach();
+            .detach(0);
         let ordered = link.send_adu(header(100 + sequence), pattern(1_000), by(lane));
         assert_eq!(bounded(ordered).await, Outcome::Departed);
     }

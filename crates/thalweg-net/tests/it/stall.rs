@@ -143,7 +143,7 @@ async fn jitter_keeps_quic() {
         shaper.set(Direction::AToB, slow);
         for adu in 0..10 {
             let sent = link.send_adu(header(10 * round + adu), pattern(500), by(Carriage::Stream));
-            sent.detach();
+            sent.detach(0);
             sleep(Duration::from_millis(30)).await;
         }
     }

@@ -320,9 +320,9 @@ impl Forwarder {
             route.account.ended(&header, outcome);
             route.counts.ended(outcome);
         } else if route.counts.is_published() {
-            sending.detach();
+            sending.detach(0);
         } else {
-            sending.patient().detach();
+            sending.patient().detach(0);
         }
     }
 

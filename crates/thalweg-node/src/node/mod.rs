@@ -450,7 +450,7 @@ impl Receiver for NetworkReceiver {
         let _ = self.events.send(event);
     }
 
-    fn handle_outcome(&self, _link: &Link, header: &Header, outcome: Outcome) {
+    fn handle_outcome(&self, _link: &Link, header: &Header, _token: u64, outcome: Outcome) {
         self.forwarder.handle_outcome(header, outcome);
     }
 

@@ -22,7 +22,8 @@ use thalweg_base::units::Ratio;
 use thalweg_control::control::{Installation, Secrets};
 use thalweg_dataplane::lift::SpecError;
 use thalweg_dataplane::packet::{POOL_BYTES_DEFAULT, Pool};
-use thalweg_dataplane::relay::{Action, Dispatch, Place, Refusal, Relay, SendNumber};
+use thalweg_dataplane::relay::lag::Lag;
+use thalweg_dataplane::relay::{Action, Begun, Dispatch, Place, Refusal, Relay, SendNumber};
 use thalweg_dataplane::route::{Carriage as Carried, Route};
 use thalweg_link::hop::{self, BodyError, OrderedId, Outcome, SendOptions, StreamCode};
 
@@ -43,6 +44,8 @@ pub(super) type Reception = (usize, RecvId);
 pub(super) struct Carriage {
     place: usize,
     relay: Relay<Reception>,
+    /// Forwarding takes no virtual time, so no round is ever measured.
+    lag: Lag,
     /// ADUs that arrive, as the observer knows them.
     arriving: BTreeMap<Reception, Option<Copy>>,
     /// ADUs that ports have, by the machine's number and by the port's.
@@ -66,6 +69,7 @@ impl Carriage {
         Self {
             place,
             relay: Relay::default(),
+            lag: Lag::default(),
             arriving: BTreeMap::new(),
             sends: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -167,8 +171,13 @@ impl Carriage {
             return scene.watch.dropped(self.place, copy, DropCause::PathLost);
         }
         self.see_links(scene.ports);
+        let adu = Begun {
+            header,
+            payload_bytes,
+            is_whole: false,
+        };
         self.relay
-            .handle_adu(from, (peer, recv), header, payload_bytes, scene.now);
+            .handle_adu(from, (peer, recv), adu, &mut self.lag, scene.now);
         if self.relay.reception((peer, recv)).is_some() {
             self.arriving.insert((peer, recv), copy);
         }

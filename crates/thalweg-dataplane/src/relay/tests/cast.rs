@@ -145,7 +145,7 @@ fn repaired_branch_drops_alone() {
     };
     let bring = |machine: &mut Machine, recv: u32| {
         let adu = large(u64::from(recv));
-        machine.handle_adu(BEFORE, recv, adu.header, adu.payload.len(), NOW);
+        begin_from(machine, BEFORE, recv, adu.header, adu.payload.len());
         machine.handle_chunk(recv, &adu.payload);
         machine.handle_whole(recv, NOW);
         let actions = core::iter::from_fn(|| machine.poll_action());
@@ -160,7 +160,7 @@ fn repaired_branch_drops_alone() {
     };
     assert_eq!(bring(&mut machine, 0), 2, "both are sent");
     assert_eq!(bring(&mut machine, 1), 0, "both wait");
-    machine.handle_adu(BEFORE, 2, header(1, 2), 1_000_000, NOW);
+    begin_from(&mut machine, BEFORE, 2, header(1, 2), 1_000_000);
     assert_eq!(words(&mut machine), ["gather 2", "hold 2"]);
     // The first branch has room again: what is held back goes on, and the other drops it.
     assert!(machine.handle_outcome(SendNumber(1), Ok(()), NOW));

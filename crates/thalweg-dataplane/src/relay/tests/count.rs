@@ -97,7 +97,7 @@ fn stream_end_is_not_counted() {
 fn copied_end_is_reported_at_once() {
     let mut machine = machine([part(1, Reliability::UntilDeadline), graft(2, Some(SIDE))]);
     machine.handle_cast((STREAM, Epoch(2)), thalweg_base::feed::Feed::Live, NOW);
-    machine.handle_adu(BEFORE, 5, end(1, 9), 0, NOW);
+    begin_from(&mut machine, BEFORE, 5, end(1, 9), 0);
     machine.handle_whole(5, NOW);
     assert_eq!(machine.poll_timeout(), NOW);
     let counts = changed(&mut machine, 2).expect("it has changed");

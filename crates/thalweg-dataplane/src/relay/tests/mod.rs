@@ -21,7 +21,8 @@ use thalweg_base::needs::{Order, Reliability, WEIGHT_USUAL};
 use thalweg_base::part::{Installation, Secrets};
 use thalweg_base::time::{Duration, Instant};
 
-use super::{Action, Relay, SendNumber};
+use super::lag::Lag;
+use super::{Action, Begun, Relay, SendNumber};
 use crate::packet::Pool;
 use crate::route::{Carriage, Route};
 
@@ -103,9 +104,22 @@ fn adu(header: Header, payload: &'static [u8]) -> Adu {
     }
 }
 
+const fn begun(header: Header, payload_bytes: usize) -> Begun {
+    Begun {
+        header,
+        payload_bytes,
+        is_whole: false,
+    }
+}
+
+/// Begins an ADU from a neighbour, on a node that forwards in no time.
+fn begin_from(machine: &mut Machine, from: NodeId, recv: u32, header: Header, bytes: usize) {
+    machine.handle_adu(from, recv, begun(header, bytes), &mut Lag::default(), NOW);
+}
+
 /// Begins an ADU of four bytes from [`BEFORE`].
 fn begin(machine: &mut Machine, recv: u32, header: Header) -> Vec<String> {
-    machine.handle_adu(BEFORE, recv, header, 4, NOW);
+    begin_from(machine, BEFORE, recv, header, 4);
     words(machine)
 }
 
@@ -195,4 +209,24 @@ fn report_is_due_with_counts() {
     assert!(changed(&mut machine, 1).is_some());
     assert!(machine.poll_timeout().is_never());
     assert!(changed(&mut machine, 1).is_none(), "told once");
+}
+
+#[test]
+fn due_counts_are_taken_by_plan() {
+    let mut machine = machine([1, 2, 3].map(|epoch| part(epoch, Reliability::UntilDeadline)));
+    for epoch in [1, 3] {
+        machine.give(adu(header(epoch, 0), b"all"), NOW);
+    }
+    let plan = |epoch| (STREAM, Epoch(epoch));
+    assert_eq!(machine.take_due(), [plan(1), plan(3)]);
+    assert!(machine.poll_timeout().is_never());
+    assert!(machine.take_counts(plan(3)).is_some());
+    assert!(machine.take_counts(plan(3)).is_none(), "told once");
+    assert_eq!(machine.take_due(), [plan(1)]);
+    let account = machine.account(plan(1)).expect("it was given one");
+    assert_eq!(account.sent_bytes(), 3);
+    assert_eq!(
+        (machine.outstanding_of(plan(1)), machine.outstanding(STREAM)),
+        (1, 2)
+    );
 }

@@ -84,7 +84,7 @@ impl Driver {
                     flags,
                     ..header(epoch, u64::from(self.next))
                 };
-                machine.handle_adu(BEFORE, self.next, header, 4, NOW);
+                begin_from(machine, BEFORE, self.next, header, 4);
                 if machine.reception(self.next).is_some() {
                     self.receptions.push(self.next);
                 }

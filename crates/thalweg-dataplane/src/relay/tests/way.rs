@@ -1,5 +1,7 @@
 //! Proves which way an ADU takes: refused, passed while it arrives, gathered, held back, delivered.
 
+use thalweg_base::feed::Feed;
+
 use super::*;
 
 #[test]
@@ -21,7 +23,7 @@ fn untouched_adu_passes_while_it_arrives() {
 fn strange_adu_is_refused_uncounted() {
     let mut machine = machine([part(1, Reliability::UntilDeadline)]);
     assert_eq!(begin(&mut machine, 5, header(2, 0)), ["refuse 5 Unknown"]);
-    machine.handle_adu(SIDE, 6, header(1, 0), 4, NOW);
+    begin_from(&mut machine, SIDE, 6, header(1, 0), 4);
     assert_eq!(words(&mut machine), ["refuse 6 Stranger"]);
     assert_eq!(changed(&mut machine, 1), None);
     assert_eq!(machine.in_flight(), (0, 0));
@@ -82,7 +84,7 @@ fn layer_beyond_keep_is_filtered() {
 #[test]
 fn empty_adu_is_gathered() {
     let mut machine = machine([part(1, Reliability::UntilDeadline)]);
-    machine.handle_adu(BEFORE, 5, end(1, 3), 0, NOW);
+    begin_from(&mut machine, BEFORE, 5, end(1, 3), 0);
     machine.handle_whole(5, NOW);
     assert_eq!(words(&mut machine), ["gather 5", "send e1 3 to next "]);
 }
@@ -135,7 +137,7 @@ fn receipt_waits_for_blocked_stream_but_end() {
     let (held, _) = machine.take_news(STREAM, false).expect("it has come");
     assert!(held.has(Sequence(0)) && !held.has(Sequence(1)));
     assert!(machine.take_news(STREAM, false).is_none(), "told once");
-    machine.handle_adu(BEFORE, 6, end(1, 1), 0, NOW);
+    begin_from(&mut machine, BEFORE, 6, end(1, 1), 0);
     machine.handle_whole(6, NOW);
     assert_eq!(machine.poll_timeout(), NOW, "the end is reported at once");
     assert!(machine.take_news(STREAM, true).is_some());
@@ -236,16 +238,18 @@ fn late_adu_is_refused_before_copying() {
         deadline: NOW + Duration::from_millis(millis),
         ..header(1, sequence)
     };
+    let mut lag = Lag::default();
     // Three rounds of one copy each, of 10 ms.
     for round in 0..3 {
         let began = NOW + Duration::from_millis(20 * round);
-        machine.handle_adu(BEFORE, round as u32, due(round, 5_000), 4, began);
-        machine.handle_round(began + Duration::from_millis(10));
+        let adu = begun(due(round, 5_000), 4);
+        machine.handle_adu(BEFORE, round as u32, adu, &mut lag, began);
+        lag.handle_end(began + Duration::from_millis(10));
     }
     words(&mut machine);
     let now = NOW + Duration::from_millis(60);
     let mut at = |recv, header| {
-        machine.handle_adu(BEFORE, recv, header, 4, now);
+        machine.handle_adu(BEFORE, recv, begun(header, 4), &mut lag, now);
         words(&mut machine)
     };
     assert_eq!(at(10, due(10, 61)), ["refuse 10 Dropped(Expired)"]);
@@ -257,4 +261,54 @@ fn late_adu_is_refused_before_copying() {
     };
     assert_eq!(at(12, last), ["pass 12 to next"]);
     assert_eq!(at(13, header(1, 13)), ["pass 13 to next"]);
+}
+
+#[test]
+fn whole_adu_is_not_passed() {
+    let mut machine = machine([part(1, Reliability::UntilDeadline)]);
+    let whole = Begun {
+        is_whole: true,
+        ..begun(header(1, 0), 4)
+    };
+    machine.handle_adu(BEFORE, 5, whole, &mut Lag::default(), NOW);
+    assert_eq!(words(&mut machine), ["gather 5"]);
+    machine.handle_gathered(5, Bytes::from_static(b"abcd"), NOW);
+    assert_eq!(words(&mut machine), ["send e1 0 to next abcd"]);
+    machine.handle_gathered(5, Bytes::from_static(b"abcd"), NOW);
+    assert!(words(&mut machine).is_empty(), "it is here once");
+}
+
+#[test]
+fn gathered_twin_is_kept() {
+    let mut machine = machine([part(1, Reliability::UntilDeadline), graft(2, Some(SIDE))]);
+    let key = Header {
+        flags: Flags::KEY,
+        ..header(1, 0)
+    };
+    assert_eq!(begin(&mut machine, 5, key), ["pass 5 to next"]);
+    assert!(machine.keeps(5));
+    // The plan that is cast meanwhile gets it, since it was not in the group yet.
+    machine.handle_cast((STREAM, Epoch(2)), Feed::Replay, NOW);
+    machine.handle_gathered(5, Bytes::from_static(b"abcd"), NOW);
+    assert_eq!(words(&mut machine), ["send e2 0 to side abcd"]);
+}
+
+#[test]
+fn adu_let_go_is_neither_kept_nor_copied() {
+    let mut machine = machine([part(1, Reliability::UntilDeadline), graft(2, Some(SIDE))]);
+    let key = Header {
+        flags: Flags::KEY,
+        ..header(1, 0)
+    };
+    begin(&mut machine, 5, key);
+    failed(&mut machine, 0, DropCause::Expired);
+    machine.handle_let_go(5, NOW);
+    machine.handle_cast((STREAM, Epoch(2)), Feed::Replay, NOW);
+    assert!(words(&mut machine).is_empty());
+    let counts = changed(&mut machine, 1).expect("this node accounts for it");
+    let mut expected = Counts::default();
+    expected.send(Mark::NONE, band());
+    expected.arrive(Mark::NONE, band());
+    expected.fail(Mark::NONE, band(), DropCause::Expired);
+    assert_eq!(counts, expected);
 }

@@ -85,7 +85,7 @@ async fn control_overtakes_queued_adus() {
         let (_a, b, link, _proxy) = through_proxy(pacing, Way::Slow(1_000)).await;
         for sequence in 0..4 {
             link.send_adu(header(sequence), pattern(1, 400_000), by(Carriage::Stream))
-                .detach();
+                .detach(0);
         }
         bounded(link.send_control(pattern(2, 2_000)))
             .await
@@ -282,7 +282,7 @@ async fn shutdown_drains_link() {
         let (a, b, link, _proxy) = through_proxy(pacing, Way::Slow(1_000)).await;
         for sequence in 0..20 {
             link.send_adu(header(sequence), pattern(0, 10_000), by(Carriage::Stream))
-                .detach();
+                .detach(0);
             let datagram = link.send_adu(
                 header(40 + sequence),
                 pattern(0, 100),

@@ -84,7 +84,7 @@ impl Receiver for OutcomeCounter {
 
     fn handle_link(&self, _event: LinkEvent) {}
 
-    fn handle_outcome(&self, _link: &Link, _header: &Header, _outcome: Outcome) {
+    fn handle_outcome(&self, _link: &Link, _header: &Header, _token: u64, _outcome: Outcome) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -140,7 +140,7 @@ impl Side for Thalweg {
             let header = header(due, clock.now() + outlet.budget);
             let options = SendOptions::new(Carriage::Stream);
             let payload = Bytes::from(due.payload(number));
-            link.send_adu(header, payload, options).detach();
+            link.send_adu(header, payload, options).detach(0);
             sent += 1;
             Ok(())
         })?;
