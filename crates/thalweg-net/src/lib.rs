@@ -62,6 +62,7 @@ pub use endpoint::{
     Addresses, Endpoint, Host, NoPlace, NoRelay, Options, PeerState, Place, Reach, Relay,
     TcpOptions, check_relay_ca,
 };
+pub use engine::EngineCounters;
 pub use error::{BindError, BodyError, ControlError, IdentityError, Unreachable};
 pub use identity::Identity;
 pub use link::{

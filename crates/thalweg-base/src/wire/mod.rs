@@ -13,6 +13,7 @@ pub mod account;
 pub mod admission;
 pub mod adu;
 pub mod control;
+pub mod port;
 pub mod receipt;
 pub mod record;
 pub mod summary;

@@ -15,7 +15,7 @@ use thalweg_link::hop::settings::GREETING_WAIT;
 use tokio::time::timeout;
 
 use super::registry::Verdict;
-use super::{Endpoint, narrow};
+use super::{Endpoint, direct, narrow};
 use crate::address::Addresses;
 use crate::admission::refusal;
 use crate::close::{CloseCode, ToVarInt as _};
@@ -157,6 +157,7 @@ pub(crate) async fn establish(
     };
     let kept = settle(endpoint, &link);
     link.start(control);
+    direct::watch(endpoint, &link);
     if link.transport() == Transport::Quic {
         let narrow = narrow::watch(endpoint.clone(), link.clone());
         endpoint
@@ -188,6 +189,9 @@ fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
     let (loser, kept) = match registry.offer(endpoint.id(), link) {
         Verdict::Kept { replaced } => {
             if let Some(old) = replaced.clone() {
+                if direct::stands_by(&old, link) {
+                    link.follow(&old);
+                }
                 endpoint.emit(LinkEvent::Down {
                     link: old,
                     cause: DownCause::Replaced,
@@ -201,6 +205,7 @@ fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
         Verdict::Duplicate { kept } => (Some(link.clone()), kept),
     };
     drop(announcing);
+    let loser = loser.filter(|loser| !direct::keep(endpoint, loser, link));
     if let Some(loser) = loser {
         // A peer that moves from QUIC to TCP most likely found the path dark, and cannot say so over it.
         let may_be_dark = !loser.is_same(link)
@@ -230,7 +235,12 @@ async fn watch(endpoint: Endpoint, link: Link) {
         .unwrap_or_else(PoisonError::into_inner);
     if registry.remove(&link) {
         tracing::info!(peer = %link.peer().short(), %cause, "link down");
+        let peer = link.peer();
+        let down = cause.clone();
         endpoint.emit(LinkEvent::Down { link, cause });
+        direct::take_over(&endpoint, peer, &down);
+    } else {
+        direct::forget(&endpoint, &link);
     }
 }
 

@@ -88,6 +88,11 @@ impl Engine {
         self.counters.read()
     }
 
+    /// Ends the thread at once; peers are told nothing.
+    pub(crate) fn abort(&self) {
+        self.inbox.push(Request::Abort);
+    }
+
     /// Closes all connections and waits until the thread has ended.
     pub async fn shutdown(&self) {
         self.inbox.push(Request::Stop);

@@ -34,6 +34,8 @@ pub(super) enum Request {
     },
     /// Close every connection, and end.
     Stop,
+    /// End, and send nothing.
+    Abort,
 }
 
 impl Inbox {

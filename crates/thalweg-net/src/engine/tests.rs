@@ -199,7 +199,7 @@ async fn shutdown_closes_and_ends_the_thread() {
     let ConnectionError::ApplicationClosed(close) = bounded(pair.a.closed()).await else {
         panic!("closed with a code");
     };
-    assert_eq!(close.error_code.into_inner(), CloseCode::Shutdown.number());
+    assert_eq!(close.error_code.into_inner(), CloseCode::Fault.number());
     assert!(bounded(there.accept()).await.is_none());
     let dialled = bounded(there.dial(pair.a.peer(), here.listening())).await;
     assert!(matches!(dialled, Err(DialError::Stopped)), "{dialled:?}");

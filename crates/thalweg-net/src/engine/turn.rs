@@ -119,6 +119,7 @@ impl Turn {
                         reply,
                     } => self.dial(now, (peer, address), reply),
                     Request::Stop => is_stopped = true,
+                    Request::Abort => return,
                 }
             }
             self.begin_pending(now);
@@ -364,7 +365,7 @@ impl Turn {
                 continue;
             };
             match &slot.stage {
-                Stage::Up(shared) => shared.close(CloseCode::Shutdown, "the node shuts down"),
+                Stage::Up(shared) => shared.close(CloseCode::Fault, "the engine has ended"),
                 Stage::Shaking(..) => {
                     self.end_handshake(handle, now, &ConnectionError::LocallyClosed);
                 }

@@ -29,6 +29,7 @@ mod body;
 mod connection;
 mod control;
 mod counters;
+mod direct;
 mod gathering;
 mod memory;
 mod news;
@@ -40,6 +41,7 @@ mod receiver;
 mod sender;
 mod sending;
 mod silence;
+mod standby;
 mod stats;
 mod stream;
 mod tcp;
@@ -48,7 +50,7 @@ mod tests;
 mod wire;
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -114,6 +116,8 @@ pub enum Transport {
     Quic,
     /// Several TCP connections, where UDP is blocked: docs/concepts/tcp.md.
     Tcp,
+    /// QUIC over the engine's UDP port, between peers that reach each other directly.
+    Engine,
 }
 
 /// State shared by all links of an endpoint.
@@ -151,6 +155,10 @@ struct Inner {
     passage: watch::Sender<Passage>,
     /// Whether this end closed the link because they do not.
     is_narrow: AtomicBool,
+    /// The port of the peer's engine, once it has told it.
+    engine_port: watch::Sender<Option<u16>>,
+    /// The link that this one replaces, until that has ended its ordered sequences.
+    predecessor: Mutex<Option<Link>>,
 }
 
 /// Why a connection did not become a link.
@@ -201,6 +209,8 @@ impl Link {
             silence: watch::Sender::default(),
             passage: watch::Sender::default(),
             is_narrow: AtomicBool::new(false),
+            engine_port: watch::Sender::default(),
+            predecessor: Mutex::default(),
         }));
         link.measure();
         Ok((link, incoming))
@@ -242,6 +252,11 @@ impl Link {
     /// Returns this node's address that the path in use is bound to, if any.
     pub(crate) fn source(&self) -> Option<IpAddr> {
         self.0.connection.source()
+    }
+
+    /// Returns the peer's UDP address on the path in use, if that leads there without a relay.
+    pub(crate) fn remote(&self) -> Option<SocketAddr> {
+        self.0.connection.remote()
     }
 
     /// Returns the smoothed round-trip time of the path in use.

@@ -7,6 +7,7 @@ mod carriage;
 mod confined;
 mod cut_through;
 mod dialling;
+mod direct;
 mod door;
 mod hostile;
 mod lan;

@@ -7,6 +7,7 @@ mod admission;
 mod chain;
 mod contention;
 mod continuity;
+mod direct;
 mod fabric;
 mod files;
 mod given;
