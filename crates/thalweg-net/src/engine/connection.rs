@@ -97,6 +97,13 @@ impl Connection {
         }
     }
 
+    /// Has the loop run the driver of the link's sender, until it ends by itself.
+    ///
+    /// Fails   panics outside a tokio run-time if the engine has ended (a caller's bug)
+    pub(crate) fn drive(&self, driver: impl Future<Output = ()> + Send + 'static) {
+        self.shared().drive(Box::pin(driver));
+    }
+
     /// Closes the connection for this reason and drops unsent bytes.
     pub fn close(&self, code: CloseCode, reason: &str) {
         self.shared().close(code, reason);

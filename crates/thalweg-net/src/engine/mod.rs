@@ -20,6 +20,7 @@
 //! | `socket` | batches of datagrams: GSO, GRO, `recvmmsg` |
 //! | `inbox`, `marks` | what other threads ask; connections with something to send, and the `eventfd` |
 //! | `shared` | one connection behind its lock |
+//! | `driver` | the driver of the link's sender, run by the loop |
 //! | `connection`, `stream`, `sending` | that connection as a link holds, reads and writes it |
 //! | `config`, `counters` | QUIC's settings and TLS by raw keys; what was refused or ended |
 //!
@@ -33,6 +34,7 @@ mod config;
 mod connection;
 mod counters;
 mod dial;
+mod driver;
 mod handle;
 mod inbox;
 mod marks;

@@ -25,6 +25,7 @@ use thalweg_link::hop::{CloseCode, StreamCode};
 use thalweg_quic::Watch;
 use tokio::sync::{Notify, watch};
 
+use super::driver::{Driven, Driver, DriverSeat, DriverWaker};
 use super::marks::Marks;
 use crate::close::ToVarInt as _;
 
@@ -34,7 +35,14 @@ pub(super) struct Shared {
     pub(super) remote: SocketAddr,
     handle: ConnectionHandle,
     marks: Arc<Marks>,
+    /// Whether something is to be done for the connection.
     is_marked: AtomicBool,
+    /// Whether the loop is at it, and looks for marks afterwards.
+    is_settling: AtomicBool,
+    /// The driver of the link's sender.
+    pub(super) driver: DriverSeat,
+    /// Whether it is to be polled.
+    is_woken: AtomicBool,
     state: Mutex<State>,
     /// Why the connection has ended, once it has.
     pub(super) over: watch::Sender<Option<ConnectionError>>,
@@ -91,6 +99,9 @@ impl Shared {
             handle,
             marks,
             is_marked: AtomicBool::new(false),
+            is_settling: AtomicBool::new(false),
+            driver: DriverSeat::default(),
+            is_woken: AtomicBool::new(false),
             state: Mutex::new(State {
                 quic,
                 watch,
@@ -121,14 +132,34 @@ impl Shared {
 
     /// Has the loop settle this connection.
     pub(super) fn mark(&self) {
-        if !self.is_marked.swap(true, Ordering::SeqCst) {
+        let was_marked = self.is_marked.swap(true, Ordering::SeqCst);
+        if !was_marked && !self.is_settling.load(Ordering::SeqCst) {
             self.marks.mark(self.handle);
         }
     }
 
     /// Records that the loop settles this connection now.
-    pub(super) fn handle_settled(&self) {
+    pub(super) fn begin_settling(&self) {
+        self.is_settling.store(true, Ordering::SeqCst);
         self.is_marked.store(false, Ordering::SeqCst);
+    }
+
+    /// Records that it has; returns whether the connection was marked meanwhile.
+    pub(super) fn end_settling(&self) -> bool {
+        self.is_settling.store(false, Ordering::SeqCst);
+        self.is_marked.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether the driver was woken since the last call.
+    pub(super) fn take_woken(&self) -> bool {
+        self.is_woken.swap(false, Ordering::SeqCst)
+    }
+
+    /// Gives the driver of the link's sender to the loop.
+    pub(super) fn drive(self: &Arc<Self>, driver: Driver) {
+        let waker = Arc::new(DriverWaker(Arc::downgrade(self)));
+        self.driver.take(driver, Waker::from(waker));
+        self.handle_woken();
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -191,6 +222,13 @@ impl Shared {
             state.heard = (heard, now);
         }
         now.saturating_duration_since(state.heard.1).into()
+    }
+}
+
+impl Driven for Shared {
+    fn handle_woken(&self) {
+        self.is_woken.store(true, Ordering::SeqCst);
+        self.mark();
     }
 }
 

@@ -218,7 +218,12 @@ impl Link {
 
     /// Starts the link's tasks, which receive and send.
     pub(crate) fn start(&self, control: Reader) {
-        self.spawn(sender::drive(self.clone()));
+        let driving = sender::drive(self.clone());
+        match &self.0.connection {
+            // Its loop saves the driver a task.
+            Connection::Engine { connection, .. } => connection.drive(self.guard(driving)),
+            Connection::Quic { .. } | Connection::Tcp(_) => self.spawn(driving),
+        }
         self.spawn(receive::control(self.clone(), control));
         self.spawn(receive::streams(self.clone()));
         self.spawn(receive::datagrams(self.clone()));
@@ -227,11 +232,19 @@ impl Link {
     /// Starts a task that the link cannot run without; its panic closes the link, which is then
     /// redialled.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(self.guard(task));
+    }
+
+    /// Wraps such a task.
+    fn guard<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        task: F,
+    ) -> impl Future<Output = ()> + use<F> {
         let link = self.clone();
-        tokio::spawn(task::alone_or(task, move || {
+        task::alone_or(task, move || {
             tracing::error!(peer = %link.0.peer.short(), "a task of the link has panicked; the link ends");
             link.close(CloseCode::Fault, FAULT);
-        }));
+        })
     }
 
     /// Returns the neighbour's key.

@@ -2,7 +2,9 @@
 //!
 //! *The idea.* Whatever has happened to a connection marks it: datagrams, a timer, a task. A turn
 //! takes all there is, then settles each marked connection once: reports go to the tasks, packets
-//! to the socket. Nothing in the thread waits but one `ppoll` on the socket and the bell.
+//! to the socket (`settle`). Nothing in the thread waits but one `ppoll` on the socket and the bell.
+
+mod settle;
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -10,16 +12,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use noq_proto::{
-    Connection as Quic, ConnectionError, ConnectionHandle, DatagramEvent, Endpoint, Event,
-    Incoming, Transmit,
-};
+use noq_proto::{ConnectionError, ConnectionHandle, DatagramEvent, Endpoint, Incoming, Transmit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use thalweg_base::id::NodeId;
 use thalweg_base::time::Duration as Span;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use super::accept::{self, BEGUN_PER_TURN, Pending, Refusal, Shares, Verdict};
+use super::accept::{BEGUN_PER_TURN, Pending, Shares, Verdict};
 use super::config::{self, Config, Options};
 use super::connection::Connection;
 use super::counters::Counters;
@@ -27,8 +27,7 @@ use super::dial::{self, DialError};
 use super::inbox::{Inbox, Request};
 use super::marks::Marks;
 use super::peers::{BegunBy, Handshake, Peers, Stage};
-use super::shared::Shared;
-use super::socket::{Datagram, Sent, Socket};
+use super::socket::{Datagram, Socket};
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::lobby::Host;
 
@@ -37,6 +36,9 @@ const BATCHES_PER_TURN: usize = 8;
 
 /// Buffers that one connection sends in one turn.
 const BUFFERS_PER_TURN: usize = 64;
+
+/// How often one turn polls a driver that its own writes have woken.
+const POLLS_PER_TURN: usize = 4;
 
 /// Interval at which pending handshakes and silent peers are looked for.
 const SWEEP_EVERY: Duration = Duration::from_millis(250);
@@ -61,6 +63,8 @@ pub(super) struct Turn {
     inbox: Arc<Inbox>,
     counters: Arc<Counters>,
     accepted: mpsc::UnboundedSender<Connection>,
+    /// The host's run-time, for the drivers.
+    runtime: Option<Handle>,
 }
 
 /// What is about to be sent.
@@ -100,11 +104,15 @@ impl Turn {
             inbox,
             counters,
             accepted,
+            runtime: Handle::try_current().ok(),
         }
     }
 
     /// Turns until it is told to stop.
     pub(super) fn run(mut self) {
+        // Drivers set timers and start tasks.
+        let runtime = self.runtime.clone();
+        let _entered = runtime.as_ref().map(Handle::enter);
         loop {
             self.wait();
             self.counters.turns.add_one();
@@ -374,197 +382,6 @@ impl Turn {
             self.peers.mark(handle);
         }
     }
-
-    /// Settles each marked connection once.
-    fn settle_marked(&mut self, now: Instant) {
-        if let Some((transmit, contents)) = self.outgoing.blocked.take()
-            && self.socket.send(&transmit, &contents) == Sent::Full
-        {
-            self.outgoing.blocked = Some((transmit, contents));
-            return;
-        }
-        for handle in self.peers.take_marked() {
-            self.settle(handle, now);
-        }
-        for handle in std::mem::take(&mut self.unfinished) {
-            self.peers.mark(handle);
-        }
-    }
-
-    fn settle(&mut self, handle: ConnectionHandle, now: Instant) {
-        match self.peers.get(handle).map(|slot| &slot.stage) {
-            Some(Stage::Up(shared)) => {
-                let shared = shared.clone();
-                self.settle_up(handle, &shared, now);
-            }
-            Some(_) => self.settle_other(handle, now),
-            None => {}
-        }
-    }
-
-    /// Settles a connection that a link holds.
-    fn settle_up(&mut self, handle: ConnectionHandle, shared: &Shared, now: Instant) {
-        shared.handle_settled();
-        let at = self.options.clock.at(now);
-        let mut state = shared.lock();
-        let is_drained = self.drive(handle, &mut state.quic, now);
-        let end = shared.take_reports(&mut state, at);
-        let timeout = state.quic.poll_timeout();
-        drop(state);
-        self.peers.wake_at(handle, timeout);
-        if let Some(end) = end {
-            shared.end(end, |_| {});
-        }
-        if is_drained || (shared.is_over() && self.outgoing.blocked.is_none()) {
-            shared
-                .gone
-                .send_if_modified(|gone| !std::mem::replace(gone, true));
-        }
-        if is_drained {
-            // The library drains a connection only after its end.
-            shared.end(ConnectionError::LocallyClosed, |_| {});
-            self.shares.leave(shared.peer);
-            self.peers.remove(handle);
-        }
-    }
-
-    /// Settles a handshake or a closing connection.
-    fn settle_other(&mut self, handle: ConnectionHandle, now: Instant) {
-        let Some(mut slot) = self.peers.remove(handle) else {
-            return;
-        };
-        let was_shaking = matches!(slot.stage, Stage::Shaking(..));
-        let is_drained = match slot.stage {
-            Stage::Shaking(mut quic, handshake) => {
-                let is_drained = self.drive(handle, &mut quic, now);
-                slot.stage = self.advance(handle, quic, handshake, now);
-                is_drained
-            }
-            Stage::Closing(mut quic) => {
-                let is_drained = self.drive(handle, &mut quic, now);
-                while quic.poll().is_some() {}
-                slot.stage = Stage::Closing(quic);
-                is_drained
-            }
-            Stage::Up(_) => false,
-        };
-        if is_drained {
-            if let Stage::Shaking(_, handshake) = slot.stage {
-                self.leave(handshake.begun_by, &ConnectionError::TimedOut);
-            }
-            return;
-        }
-        // The next settling takes what the handshake has left, or sends the refusal.
-        let has_advanced = was_shaking && !matches!(slot.stage, Stage::Shaking(..));
-        let timeout = match &slot.stage {
-            Stage::Shaking(quic, _) | Stage::Closing(quic) => quic.poll_timeout(),
-            Stage::Up(_) => None,
-        };
-        self.peers.put(handle, slot);
-        self.peers.wake_at(handle, timeout);
-        if has_advanced {
-            self.peers.mark(handle);
-        }
-    }
-
-    /// Takes what a handshake reports; returns its next stage.
-    fn advance(
-        &mut self,
-        handle: ConnectionHandle,
-        mut quic: Box<Quic>,
-        handshake: Handshake,
-        now: Instant,
-    ) -> Stage {
-        loop {
-            match quic.poll() {
-                Some(Event::Connected) => break,
-                Some(Event::ConnectionLost { reason }) => {
-                    self.counters.unfinished.add_one();
-                    self.leave(handshake.begun_by, &reason);
-                    return Stage::Closing(quic);
-                }
-                Some(_) => {}
-                None => return Stage::Shaking(quic, handshake),
-            }
-        }
-        let own = self.options.identity.id();
-        let proved = accept::peer(&quic).filter(|peer| handshake.begun_by.expects(*peer));
-        let Some(peer) = proved else {
-            // The handshake itself has checked the key already.
-            quic.close(now, CloseCode::Protocol.varint(), Bytes::new());
-            self.leave(handshake.begun_by, &ConnectionError::LocallyClosed);
-            return Stage::Closing(quic);
-        };
-        if let Err(refusal) = self.shares.judge(own, peer, &self.options.admission) {
-            match refusal {
-                Refusal::NotAdmitted(_) => self.counters.not_admitted.add_one(),
-                Refusal::Overload => self.counters.overload.add_one(),
-            }
-            let (code, reason) = refusal.parts();
-            quic.close(
-                now,
-                code.varint(),
-                Bytes::copy_from_slice(reason.as_bytes()),
-            );
-            self.leave(handshake.begun_by, &ConnectionError::LocallyClosed);
-            return Stage::Closing(quic);
-        }
-        self.shares.join(peer);
-        let ends = (peer, handshake.remote);
-        let shared = Shared::new(*quic, ends, handle, self.marks.clone());
-        let connection = Connection::new(shared.clone());
-        // A connection that nobody takes closes itself.
-        match handshake.begun_by {
-            BegunBy::Peer(host) => {
-                self.pending.leave(host);
-                let _ = self.accepted.send(connection);
-            }
-            BegunBy::Here(_, reply) => {
-                let _ = reply.send(Ok(connection));
-            }
-        }
-        Stage::Up(shared)
-    }
-
-    /// Exchanges events with the endpoint and sends what there is; returns whether the connection is
-    /// drained.
-    fn drive(&mut self, handle: ConnectionHandle, quic: &mut Quic, now: Instant) -> bool {
-        let mut is_drained = false;
-        while let Some(event) = quic.poll_endpoint_events() {
-            is_drained |= event.is_drained();
-            if let Some(event) = self.endpoint.handle_event(handle, event) {
-                quic.handle_event(event);
-            }
-        }
-        if is_drained {
-            return true;
-        }
-        let segments = self.socket.segments();
-        let mut buffers = 0;
-        let has_more = loop {
-            if buffers == BUFFERS_PER_TURN || self.outgoing.blocked.is_some() {
-                break true;
-            }
-            buffers += 1;
-            self.outgoing.arena.clear();
-            let arena = &mut self.outgoing.arena;
-            let Some(transmit) = quic.poll_transmit(now, segments, arena) else {
-                break false;
-            };
-            match self.socket.send(&transmit, &self.outgoing.arena) {
-                Sent::Yes => {}
-                Sent::Lost => self.counters.unsent.add_one(),
-                Sent::Full => {
-                    let contents = self.outgoing.arena.clone();
-                    self.outgoing.blocked = Some((transmit, contents));
-                }
-            }
-        };
-        if has_more {
-            self.unfinished.push(handle);
-        }
-        false
-    }
 }
 
 impl Drop for Turn {
@@ -573,8 +390,10 @@ impl Drop for Turn {
         self.inbox.close();
         for handle in self.peers.handles() {
             if let Some(Stage::Up(shared)) = self.peers.get(handle).map(|slot| &slot.stage) {
+                let shared = shared.clone();
                 shared.end(ConnectionError::LocallyClosed, |_| {});
                 shared.gone.send_replace(true);
+                shared.driver.close(self.runtime.as_ref());
             }
         }
     }
