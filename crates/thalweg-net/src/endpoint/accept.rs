@@ -157,7 +157,6 @@ pub(crate) async fn establish(
     };
     let kept = settle(endpoint, &link);
     link.start(control);
-    direct::watch(endpoint, &link);
     if link.transport() == Transport::Quic {
         let narrow = narrow::watch(endpoint.clone(), link.clone());
         endpoint
@@ -190,7 +189,7 @@ fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
         Verdict::Kept { replaced } => {
             if let Some(old) = replaced.clone() {
                 if direct::stands_by(&old, link) {
-                    link.follow(&old);
+                    link.moves().follow(&old);
                 }
                 endpoint.emit(LinkEvent::Down {
                     link: old,

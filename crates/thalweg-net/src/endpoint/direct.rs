@@ -1,10 +1,8 @@
-//! Links over the engine: with peers that iroh reaches directly.
+//! The engine of an endpoint, and the links over iroh that stand by for it.
 //!
-//! *The idea.* A link over iroh comes first. Over it each end tells the other its engine's port, and
-//! the node with the smaller id dials that port at the address that the link uses, if no relay is
-//! between. The new link replaces the old one, as any better link does; but the old connection
-//! stays: it *stands by*, without ADUs, until the engine's link fails, and then takes over without a
-//! handshake.
+//! *The idea.* A link over the engine replaces one over iroh, as any better link does (`engage`);
+//! but the old connection stays: it *stands by*, without ADUs, until the engine's link fails, and
+//! then takes over without a handshake.
 //!
 //! ```text
 //! link over iroh ── both ports told ── direct path? ──► dial ──► link over the engine
@@ -19,35 +17,19 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_base::id::NodeId;
-use thalweg_base::time::Duration;
-use thalweg_base::wire::port;
-use tokio::time::sleep;
 
+use super::Endpoint;
+use super::options::Options;
 use super::registry::Verdict;
-use super::{Endpoint, Options, accept};
-use crate::address::Addresses;
 use crate::clock::Clock;
 use crate::close::CloseCode;
-use crate::engine::{self, DialError, Engine};
-use crate::error::{BindError, Unreachable};
-use crate::link::{DownCause, Link, LinkEvent, NewConnection, Transport};
-use crate::reason;
-use crate::task::{self, Vital};
-
-/// Interval between attempts after one that failed: behind a NAT the port is mostly closed.
-const RETRY: std::time::Duration = std::time::Duration::from_mins(1);
-
-/// Interval at which a link that goes through a relay is looked at: a direct path is found within
-/// seconds, or not at all.
-const PATH_LOOK: std::time::Duration = std::time::Duration::from_secs(2);
-
-/// How long nothing may be heard over the engine while something is in flight.
-const SILENT: Duration = Duration::from_millis(500);
+use crate::engine::{self, Engine};
+use crate::error::BindError;
+use crate::link::{DownCause, Link, LinkEvent, Transport};
+use crate::task;
 
 /// The engine, if there is one, and the links that stand by.
 #[derive(Default)]
@@ -55,8 +37,6 @@ pub(super) struct Direct {
     engine: Option<Arc<Engine>>,
     standbys: Mutex<BTreeMap<NodeId, Link>>,
 }
-
-type Watching = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Direct {
     /// Starts the engine, if the options ask for one.
@@ -97,118 +77,17 @@ impl Direct {
         }
     }
 
+    /// Returns whether a link stands by for a peer.
+    pub(super) fn has_standby(&self, peer: NodeId) -> bool {
+        let standbys = self.standbys();
+        standbys
+            .get(&peer)
+            .is_some_and(|standby| !standby.is_over())
+    }
+
     fn standbys(&self) -> MutexGuard<'_, BTreeMap<NodeId, Link>> {
         // No code that can panic runs under this lock.
         self.standbys.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Starts the task that accepts links over the engine.
-pub(super) fn spawn_tasks(endpoint: &Endpoint, vital: &Vital) {
-    if let Some(engine) = endpoint.0.direct.engine() {
-        let accepting = run(endpoint.clone(), engine.clone());
-        vital.spawn_finite("the task that accepts links over the engine", accepting);
-    }
-}
-
-async fn run(endpoint: Endpoint, engine: Arc<Engine>) {
-    loop {
-        let accepted = tokio::select! {
-            accepted = engine.accept() => accepted,
-            () = endpoint.shutting_down() => return,
-        };
-        let Some(connection) = accepted else {
-            tracing::error!("the engine has ended; links go on over iroh");
-            return;
-        };
-        let endpoint = endpoint.clone();
-        tokio::spawn(task::alone(async move {
-            let fresh = NewConnection::Engine(connection);
-            if let Err(reason) = accept::establish(&endpoint, fresh, false).await {
-                tracing::debug!(%reason, "link over the engine not accepted");
-            }
-        }));
-    }
-}
-
-/// Starts what a new link needs: over iroh, a task that tries the engine; over the engine, one that
-/// leaves it when it is silent.
-pub(super) fn watch(endpoint: &Endpoint, link: &Link) {
-    if endpoint.0.direct.engine().is_none() {
-        return;
-    }
-    let (endpoint, link) = (endpoint.clone(), link.clone());
-    // Boxed: a task that dials starts tasks of this kind.
-    let watching: Watching = match link.transport() {
-        Transport::Quic => Box::pin(async move {
-            let closed = link.clone();
-            tokio::select! {
-                _ = closed.closed() => {}
-                () = try_engine(&endpoint, &link) => {}
-            }
-        }),
-        Transport::Engine => Box::pin(async move {
-            let closed = link.clone();
-            tokio::select! {
-                _ = closed.closed() => {}
-                () = leave_when_silent(&endpoint, &link) => {}
-            }
-        }),
-        Transport::Tcp => return,
-    };
-    tokio::spawn(task::alone(watching));
-}
-
-/// Tells the peer this engine's port, and dials the peer's if that is this end's part.
-async fn try_engine(endpoint: &Endpoint, link: &Link) {
-    let Some(engine) = endpoint.0.direct.engine() else {
-        return;
-    };
-    let frame = port::encode(engine.listening().port());
-    if link.send_control(frame.into()).await.is_err() || endpoint.id() > link.peer() {
-        return;
-    }
-    loop {
-        let port = link.wait_engine_port().await;
-        let remote = link.remote().filter(|_| endpoint.is_present(link));
-        let Some(remote) = remote else {
-            sleep(PATH_LOOK).await;
-            continue;
-        };
-        let address = SocketAddr::new(remote.ip(), port);
-        if let Err(reason) = dial(endpoint, engine, link.peer(), address).await {
-            tracing::debug!(peer = %link.peer().short(), %reason, "no link over the engine");
-        }
-        sleep(RETRY).await;
-    }
-}
-
-async fn dial(
-    endpoint: &Endpoint,
-    engine: &Engine,
-    peer: NodeId,
-    address: SocketAddr,
-) -> Result<(), Unreachable> {
-    let dialled = engine.dial(peer, address).await;
-    let connection = dialled.map_err(|error| match error {
-        DialError::Lost(error) => reason::of_end(error, peer, &Addresses::from(&[address][..])),
-        DialError::NotAdmittedHere(peer) => Unreachable::NotAdmittedHere(peer),
-        DialError::Stopped => Unreachable::ShuttingDown,
-        error => Unreachable::Other {
-            peer,
-            reason: error.to_string(),
-        },
-    })?;
-    let fresh = NewConnection::Engine(connection);
-    accept::establish(endpoint, fresh, true).await.map(drop)
-}
-
-/// Closes a link over the engine when nothing is heard over it, if another stands by.
-async fn leave_when_silent(endpoint: &Endpoint, link: &Link) {
-    link.wait_silent(SILENT).await;
-    let standby = endpoint.0.direct.standbys().get(&link.peer()).cloned();
-    if standby.is_some_and(|standby| !standby.is_over()) {
-        link.close(CloseCode::Duplicate, "nothing arrives over this connection");
     }
 }
 
@@ -235,7 +114,7 @@ pub(super) fn keep(endpoint: &Endpoint, loser: &Link, new: &Link) -> bool {
         let (resting, new) = (loser.clone(), new.clone());
         tokio::spawn(task::alone(async move {
             resting.rest().await;
-            new.forget_predecessor();
+            new.moves().forget_predecessor();
         }));
     }
     is_kept

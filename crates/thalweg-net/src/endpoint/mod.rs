@@ -19,6 +19,7 @@ mod builder;
 mod dial;
 mod direct;
 mod discovery;
+mod engage;
 mod gate;
 mod introduce;
 mod keep;
@@ -176,7 +177,7 @@ impl Endpoint {
         }));
         let vital = &options.vital;
         accept::spawn_tasks(&endpoint, listener, vital);
-        direct::spawn_tasks(&endpoint, vital);
+        engage::spawn_tasks(&endpoint, vital);
         if let Some(mdns) = mdns {
             // Allowed to end: mDNS stops on a network without multicast, and the node goes on
             // without it.

@@ -68,7 +68,7 @@ pub(super) struct Shares {
     count: usize,
 }
 
-/// Why a peer whose handshake is complete gets no connection.
+/// Why a peer gets no connection although its handshake is complete.
 pub(super) enum Refusal {
     NotAdmitted(String),
     Overload,

@@ -1,7 +1,7 @@
 //! The connections by handle, and their timers.
 //!
 //! *The idea.* A slot is in one of three stages: its handshake, a connection that a link holds, or
-//! a closing one whose last packets go. The loop owns the slots; only the middle stage is shared.
+//! a closing one that sends its last packets. The loop owns the slots; only the middle stage is shared.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

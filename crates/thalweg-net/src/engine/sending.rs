@@ -23,7 +23,7 @@ use super::connection::Connection;
 use super::shared::{Owned, Shared, State};
 use crate::close::ToVarInt as _;
 
-/// A connection whose streams a sender opens.
+/// A connection on which a sender opens streams.
 #[derive(Debug)]
 pub struct Sending {
     connection: Connection,

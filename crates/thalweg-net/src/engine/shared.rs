@@ -29,7 +29,7 @@ use super::driver::{Driven, Driver, DriverSeat, DriverWaker};
 use super::marks::Marks;
 use crate::close::ToVarInt as _;
 
-/// A connection whose peer has proved its key and is admitted.
+/// A connection with a peer that has proved its key and is admitted.
 pub(super) struct Shared {
     pub(super) peer: NodeId,
     pub(super) remote: SocketAddr,

@@ -329,7 +329,7 @@ impl Rogue {
     }
 }
 
-/// Returns a socket whose reads wait a little.
+/// Returns a socket on which a read waits a little.
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let wait = std::time::Duration::from_millis(2);

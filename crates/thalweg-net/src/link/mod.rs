@@ -87,6 +87,7 @@ use self::gathering::Gathering;
 use self::reader::Reader;
 use self::sender::Outgoing;
 use self::silence::Silence;
+use self::standby::Moves;
 use self::stats::Meter;
 use crate::clock::Clock;
 use crate::close::CloseCode;
@@ -155,10 +156,7 @@ struct Inner {
     passage: watch::Sender<Passage>,
     /// Whether this end closed the link because they do not.
     is_narrow: AtomicBool,
-    /// The port of the peer's engine, once it has told it.
-    engine_port: watch::Sender<Option<u16>>,
-    /// The link that this one replaces, until that has ended its ordered sequences.
-    predecessor: Mutex<Option<Link>>,
+    moves: Moves,
 }
 
 /// Why a connection did not become a link.
@@ -209,8 +207,7 @@ impl Link {
             silence: watch::Sender::default(),
             passage: watch::Sender::default(),
             is_narrow: AtomicBool::new(false),
-            engine_port: watch::Sender::default(),
-            predecessor: Mutex::default(),
+            moves: Moves::default(),
         }));
         link.measure();
         Ok((link, incoming))
@@ -221,7 +218,7 @@ impl Link {
         let driving = sender::drive(self.clone());
         match &self.0.connection {
             // Its loop saves the driver a task.
-            Connection::Engine { connection, .. } => connection.drive(self.guard(driving)),
+            Connection::Engine { connection, .. } => connection.drive(guard(self.clone(), driving)),
             Connection::Quic { .. } | Connection::Tcp(_) => self.spawn(driving),
         }
         self.spawn(receive::control(self.clone(), control));
@@ -232,19 +229,7 @@ impl Link {
     /// Starts a task that the link cannot run without; its panic closes the link, which is then
     /// redialled.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        tokio::spawn(self.guard(task));
-    }
-
-    /// Wraps such a task.
-    fn guard<F: Future<Output = ()> + Send + 'static>(
-        &self,
-        task: F,
-    ) -> impl Future<Output = ()> + use<F> {
-        let link = self.clone();
-        task::alone_or(task, move || {
-            tracing::error!(peer = %link.0.peer.short(), "a task of the link has panicked; the link ends");
-            link.close(CloseCode::Fault, FAULT);
-        })
+        tokio::spawn(guard(self.clone(), task));
     }
 
     /// Returns the neighbour's key.
@@ -461,6 +446,29 @@ impl Link {
         let _ = tokio::time::timeout(CLOSE_WAIT, self.0.connection.gone()).await;
     }
 
+    /// Accepts no more ADUs and waits until all have their outcome; the connection stays.
+    pub(crate) async fn rest(&self) {
+        self.end();
+        // As in a drain: all room is back once no ADU waits for it.
+        let _ = self.0.room.acquire_many(ROOM_KIB).await;
+        self.settle().await;
+    }
+
+    /// Accepts ADUs again.
+    pub(crate) fn resume(&self) {
+        self.0.ended.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns whether the connection has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.connection.is_over()
+    }
+
+    /// Returns the link's moves to the engine and back.
+    pub(crate) fn moves(&self) -> &Moves {
+        &self.0.moves
+    }
+
     /// Like [`Link::is_closed`], without taking QUIC's lock; may lag a little.
     fn is_ended(&self) -> bool {
         self.0.ended.load(Ordering::Relaxed)
@@ -498,6 +506,15 @@ impl OpenError {
             _ => Self::Protocol,
         }
     }
+}
+
+/// Wraps a task that the link cannot run without; its panic closes the link.
+async fn guard(link: Link, task: impl Future<Output = ()>) {
+    let fail = || {
+        tracing::error!(peer = %link.0.peer.short(), "a task of the link has panicked; the link ends");
+        link.close(CloseCode::Fault, FAULT);
+    };
+    task::alone_or(task, fail).await;
 }
 
 /// Returns a peer's text, cut to a printable length and without control characters.

@@ -48,7 +48,7 @@ pub(crate) async fn control(link: Link, mut reader: Reader) {
         match control::read(&mut reader).await {
             Ok(frame) => {
                 if let Some(port) = port::decode(&frame) {
-                    link.handle_engine_port(port);
+                    link.0.moves.handle_port(port);
                     continue;
                 }
                 let receiver = link.0.context.receiver.clone();

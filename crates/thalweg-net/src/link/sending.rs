@@ -219,7 +219,9 @@ fn admit(link: &Link, header: &Header, options: &SendOptions, arrived: Arrived) 
     let room = Arc::clone(&link.0.room).try_acquire_many_owned(room_kib(arrived.payload_bytes));
     let is_ordered = matches!(options.carriage, Carriage::Ordered(_));
     match room {
-        Ok(room) if !(is_ordered && link.has_predecessor()) => Ready::Now(arrived, Some(room)),
+        Ok(room) if !(is_ordered && link.0.moves.has_predecessor()) => {
+            Ready::Now(arrived, Some(room))
+        }
         _ => Ready::Later(Payload::Arriving(Body::of_chunks(arrived.chunks))),
     }
 }
@@ -291,7 +293,7 @@ async fn try_send(
         Payload::Arriving(body) => (Arrived::default(), Some(body)),
     };
     if let Carriage::Ordered(id) = options.carriage {
-        link.wait_predecessor(id).await;
+        link.0.moves.wait_predecessor(id).await;
     }
     let mut room = None;
     if may_wait(&header, &options) {

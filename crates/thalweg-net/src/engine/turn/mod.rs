@@ -303,7 +303,7 @@ impl Turn {
         }
     }
 
-    /// Ends handshakes that take too long, and connections whose peer acknowledges nothing.
+    /// Ends handshakes that take too long, and connections on which nothing is acknowledged.
     fn sweep(&mut self, now: Instant) {
         if now.saturating_duration_since(self.swept) < SWEEP_EVERY {
             return;
