@@ -16,7 +16,9 @@
 //! | [`door`] | where a node that is not admitted yet shows a grant or redeems a ticket |
 //! | `doorkeeper` | the places at this node's door, and who answers there |
 //! | `transport`, `confined` | QUIC's settings, and its sockets for a node that searches for no path |
+//! | `raw_key` | a node's key in TLS, over TCP and QUIC |
 //! | `reason` | errors of QUIC and TLS, as sentences |
+//! | [`engine`] | connections between peers that reach each other directly, in one thread's loop |
 //! | [`endpoint`] | binding, dialling, redialling, one link per neighbour |
 //! | [`link`] | control frames and ADUs on one connection |
 //! | [`task`] | what happens to the node when a task fails |
@@ -38,12 +40,14 @@ mod confined;
 pub mod door;
 mod doorkeeper;
 pub mod endpoint;
+pub mod engine;
 pub mod error;
 pub mod file;
 mod host;
 pub mod identity;
 pub mod link;
 mod lobby;
+mod raw_key;
 mod reason;
 pub mod shaper;
 pub mod task;
@@ -58,6 +62,7 @@ pub use endpoint::{
     Addresses, Endpoint, Host, NoPlace, NoRelay, Options, PeerState, Place, Reach, Relay,
     TcpOptions, check_relay_ca,
 };
+pub use engine::EngineCounters;
 pub use error::{BindError, BodyError, ControlError, IdentityError, Unreachable};
 pub use identity::Identity;
 pub use link::{

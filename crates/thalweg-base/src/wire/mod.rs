@@ -14,6 +14,7 @@ pub mod admission;
 pub mod adu;
 pub mod control;
 pub mod description;
+pub mod port;
 pub mod receipt;
 pub mod record;
 pub mod summary;

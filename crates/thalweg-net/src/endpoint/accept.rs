@@ -15,7 +15,7 @@ use thalweg_link::hop::settings::GREETING_WAIT;
 use tokio::time::timeout;
 
 use super::registry::Verdict;
-use super::{Endpoint, narrow};
+use super::{Endpoint, direct, narrow};
 use crate::address::Addresses;
 use crate::admission::refusal;
 use crate::close::{CloseCode, ToVarInt as _};
@@ -194,6 +194,9 @@ fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
     let (loser, kept) = match registry.offer(endpoint.id(), link) {
         Verdict::Kept { replaced } => {
             if let Some(old) = replaced.clone() {
+                if direct::stands_by(&old, link) {
+                    link.moves().follow(&old);
+                }
                 endpoint.emit(LinkEvent::Down {
                     link: old,
                     cause: DownCause::Replaced,
@@ -207,6 +210,7 @@ fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
         Verdict::Duplicate { kept } => (Some(link.clone()), kept),
     };
     drop(announcing);
+    let loser = loser.filter(|loser| !direct::keep(endpoint, loser, link));
     if let Some(loser) = loser {
         // A peer that moves from QUIC to TCP most likely found the path dark, and cannot say so over it.
         let may_be_dark = !loser.is_same(link)
@@ -236,7 +240,12 @@ async fn watch(endpoint: Endpoint, link: Link) {
         .unwrap_or_else(PoisonError::into_inner);
     if registry.remove(&link) {
         tracing::info!(peer = %link.peer().short(), %cause, "link down");
+        let peer = link.peer();
+        let down = cause.clone();
         endpoint.emit(LinkEvent::Down { link, cause });
+        direct::take_over(&endpoint, peer, &down);
+    } else {
+        direct::forget(&endpoint, &link);
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) async fn once(
     let udp = over_quic(endpoint, peer, addresses, head_start);
     let tcp = over_tcp(endpoint, peer, &addresses.tcp);
     let (udp, tcp) = match first {
-        Transport::Quic => match udp.await {
+        Transport::Quic | Transport::Engine => match udp.await {
             Err(udp) if !udp.is_answer() => (udp, tcp.await),
             done => return done,
         },

@@ -51,6 +51,10 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
                 first = link.transport();
                 let dialled = found.as_deref().unwrap_or(&addresses);
                 watch_link(&endpoint, &link, dialled, seed).await;
+                if link.transport() == Transport::Engine {
+                    // The link that stands by has taken over then.
+                    wait_announced(&endpoint, &link).await;
+                }
                 if link.is_narrow() && endpoint.link(peer).is_none() {
                     endpoint.0.small_paths.insert(peer);
                     wait_announced(&endpoint, &link).await;
@@ -122,7 +126,9 @@ pub(super) async fn pause_dialling(
 ///
 /// The replaced link is drained, or closed if nothing arrives over it any more.
 async fn watch_link(endpoint: &Endpoint, link: &Link, addresses: &Addresses, seed: u64) {
-    let may_try = endpoint.may_try_quic(addresses);
+    // A link over the engine is left for the one that stands by.
+    let is_direct = link.transport() == Transport::Engine;
+    let may_try = endpoint.may_try_quic(addresses) && !is_direct;
     let may_better = link.transport() == Transport::Tcp && may_try;
     let pause: Duration = endpoint.0.tcp.retry.into();
     let mut changes = endpoint.0.network.changes();
@@ -135,7 +141,7 @@ async fn watch_link(endpoint: &Endpoint, link: &Link, addresses: &Addresses, see
             () = silence::redial_when_silent(endpoint, link, addresses, seed), if may_try => return,
             () = stall::leave_when_stalled(endpoint, link, addresses), if may_leave => return,
             () = tokio::time::sleep(pause), if may_better => false,
-            () = changes.moved(source, &addresses.udp) => true,
+            () = changes.moved(source, &addresses.udp), if !is_direct => true,
         };
         let head_start = endpoint.0.tcp.head_start.into();
         match dial::over_quic(endpoint, link.peer(), addresses, head_start).await {

@@ -15,12 +15,16 @@
 
 mod accept;
 mod backoff;
+mod builder;
 mod dial;
+mod direct;
 mod discovery;
+mod engage;
 mod gate;
 mod introduce;
 mod keep;
 mod narrow;
+mod options;
 mod registry;
 mod roaming;
 mod silence;
@@ -28,114 +32,37 @@ mod stall;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iroh::TransportAddr;
-use iroh::endpoint::{BindOpts, Builder, NetReportConfig, PortmapperConfig, presets};
 use thalweg_base::id::NodeId;
 use thalweg_base::time::Duration;
-use thalweg_link::congestion::Algorithm;
-use thalweg_link::hop::settings;
-use thalweg_link::tcp_mux::Pacing;
-use thalweg_link::tcp_mux::settings::STANDBYS;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
+use self::builder::builder;
+use self::direct::Direct;
 use self::narrow::{Prober, SmallPaths};
 use self::registry::Registry;
 use self::roaming::Network;
-use crate::address::{self, Udp};
+use crate::address::Udp;
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::close::CloseCode;
 use crate::confined::{self, Confined};
-use crate::doorkeeper::{DOOR_ALPN, Door, Doorkeeper};
+use crate::doorkeeper::Door;
+use crate::engine::EngineCounters;
 use crate::error::{BindError, Unreachable};
-use crate::identity::Identity;
 use crate::link::{Context, Link, LinkEvent, Receiver, Transport};
 use crate::task::Vital;
 use crate::tcp;
-use crate::transport::{self, HEAD_START};
 
+pub use self::options::{Options, Reach, TcpOptions};
 pub use crate::address::{Addresses, NoRelay, Relay, TCP_PREFIX, check_relay_ca};
 pub use crate::host::{Host, NoPlace, Place};
 pub use crate::link::ALPN;
-
-/// Interval of retries over QUIC: a few packets a minute cost little, and networks change no faster
-/// than people move.
-const RETRY: Duration = Duration::from_secs(60);
-
-/// The options of an endpoint.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The node's key.
-    pub identity: Identity,
-    /// UDP addresses to listen on; port 0 takes a free one. None: any address, any port.
-    ///
-    /// The first of a family is the one from which peers are dialled.
-    pub listen: Vec<SocketAddr>,
-    /// The keys that may connect.
-    pub admission: Admission,
-    /// Handles the requests of nodes that may not connect yet; `None`: the door is closed.
-    pub doorkeeper: Option<Doorkeeper>,
-    /// Where packets may go.
-    pub reach: Reach,
-    /// Whether to announce this node by mDNS and to find kept peers that way.
-    pub mdns: bool,
-    /// The relays through which this node can be reached and may reach others; none by default.
-    pub relays: Vec<Relay>,
-    /// A PEM file of certificate authorities for the relays, besides the usual web roots.
-    pub relay_ca: Option<PathBuf>,
-    /// A peer that sends nothing for this long is considered dead.
-    pub idle_timeout: Duration,
-    /// The congestion control of QUIC connections.
-    pub congestion: Algorithm,
-    /// How TCP is used for peers that QUIC does not reach.
-    pub tcp: TcpOptions,
-    /// Starts the tasks that the endpoint cannot run without, and reports their failures.
-    pub vital: Vital,
-}
-
-/// How an endpoint uses TCP: docs/concepts/tcp.md.
-#[derive(Clone, Debug)]
-pub struct TcpOptions {
-    /// Addresses to listen on; port 0 takes a free one. None: peers cannot dial this node over TCP.
-    pub listen: Vec<SocketAddr>,
-    /// The source of credit for a connection.
-    pub pacing: Pacing,
-    /// The kernel's congestion control, `cubic` or `bbr`; `None` for the system's default.
-    pub congestion: Option<String>,
-    /// Number of standby connections; the dialling node decides.
-    pub standbys: usize,
-    /// Peers with which everything after the handshake is sent unencrypted, if they are configured
-    /// alike.
-    pub plain: BTreeSet<NodeId>,
-    /// How long a peer with addresses of both transports is tried over QUIC alone.
-    pub head_start: Duration,
-    /// Interval at which a peer linked over TCP is retried over QUIC.
-    pub retry: Duration,
-}
-
-/// Where an endpoint's packets may go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
-    /// Anywhere: iroh searches for better paths by itself, through NATs too.
-    #[default]
-    Anywhere,
-    /// Only to addresses that are dialled, and back to the sources of packets.
-    ///
-    /// iroh searches for no other path, and sends the peer no address.
-    Configured,
-    /// Only to the IP address that the endpoint itself listens on.
-    ///
-    /// For several nodes on one machine: each listens on a loopback address of its own (127.0.0.1,
-    /// 127.0.0.2 …) and reaches the others only through a [`Shaper`](crate::shaper::Shaper), which
-    /// has a port on both. With another reach, iroh would find its way around the shaper.
-    OwnAddress,
-}
 
 /// The state of a kept peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,6 +97,7 @@ struct Shared {
     small_paths: SmallPaths,
     kept: Mutex<HashMap<NodeId, Kept>>,
     tcp: dial::Tcp,
+    direct: Direct,
     relays: Vec<Relay>,
     /// Whether peers can be found without an address.
     has_lookup: bool,
@@ -179,55 +107,6 @@ struct Shared {
 struct Kept {
     state: PeerState,
     task: AbortHandle,
-}
-
-impl Options {
-    /// Returns options that listen on any port, with no lookup, no relay and no multicast.
-    pub fn new(identity: Identity, admission: Admission) -> Self {
-        Self {
-            identity,
-            listen: Vec::new(),
-            admission,
-            doorkeeper: None,
-            reach: Reach::Anywhere,
-            mdns: false,
-            relays: Vec::new(),
-            relay_ca: None,
-            idle_timeout: settings::IDLE_TIMEOUT,
-            congestion: Algorithm::default(),
-            tcp: TcpOptions::default(),
-            vital: Vital::default(),
-        }
-    }
-}
-
-impl Default for TcpOptions {
-    fn default() -> Self {
-        Self {
-            listen: Vec::new(),
-            pacing: Pacing::default(),
-            congestion: None,
-            standbys: STANDBYS,
-            plain: BTreeSet::new(),
-            head_start: HEAD_START,
-            retry: RETRY,
-        }
-    }
-}
-
-impl TcpOptions {
-    /// Returns the options of a session over TCP.
-    fn session(&self, identity: &Identity, clock: Clock) -> tcp::Options {
-        tcp::Options {
-            identity: identity.clone(),
-            pacing: self.pacing,
-            congestion: self.congestion.clone(),
-            standbys: self.standbys,
-            plain: self.plain.clone(),
-            segments: tcp::Segments::Path,
-            clock,
-        }
-    }
 }
 
 impl Endpoint {
@@ -245,6 +124,7 @@ impl Endpoint {
         };
         let mut builder = builder(&options, confined.as_ref())?;
         let session = options.tcp.session(&options.identity, clock);
+        let direct = Direct::start(&options, clock)?;
         let door = options.doorkeeper.map(|keeper| Arc::new(Door::new(keeper)));
         let listener = match options.tcp.listen.as_slice() {
             [] => None,
@@ -290,12 +170,14 @@ impl Endpoint {
                 head_start: options.tcp.head_start,
                 retry: options.tcp.retry,
             },
+            direct,
             relays: options.relays,
             has_lookup: options.mdns,
             shutting_down: watch::Sender::new(false),
         }));
         let vital = &options.vital;
         accept::spawn_tasks(&endpoint, listener, vital);
+        engage::spawn_tasks(&endpoint, vital);
         if let Some(mdns) = mdns {
             // Allowed to end: mDNS stops on a network without multicast, and the node goes on
             // without it.
@@ -323,6 +205,25 @@ impl Endpoint {
     /// Returns the TCP addresses that peers can dial.
     pub fn listening_tcp(&self) -> &[SocketAddr] {
         &self.0.tcp.listening
+    }
+
+    /// Returns the address that the engine's UDP port is bound to, if there is an engine.
+    pub fn listening_engine(&self) -> Option<SocketAddr> {
+        Some(self.0.direct.engine()?.listening())
+    }
+
+    /// Returns the engine's counters, if there is an engine.
+    pub fn engine_counters(&self) -> Option<EngineCounters> {
+        Some(self.0.direct.engine()?.counters())
+    }
+
+    /// Ends the engine's thread without telling its peers, as if its port were cut off; links go on
+    /// over iroh.
+    #[doc(hidden)]
+    pub fn cut_engine(&self) {
+        if let Some(engine) = self.0.direct.engine() {
+            engine.abort();
+        }
     }
 
     /// Returns the UDP addresses at which others may reach this node: the bound ones, and for an
@@ -465,6 +366,7 @@ impl Endpoint {
             });
         }
         draining.join_all().await;
+        self.0.direct.shutdown().await;
         self.0.iroh.close().await;
         tracing::info!(id = %self.id().short(), "network closed");
     }
@@ -524,77 +426,4 @@ impl Endpoint {
             .wait_for(|shutting_down| *shutting_down)
             .await;
     }
-}
-
-fn builder(options: &Options, confined: Option<&Confined>) -> Result<Builder, BindError> {
-    let door = options.doorkeeper.as_ref().map(|_| DOOR_ALPN);
-    let alpns = [ALPN].into_iter().chain(door);
-    let mut builder = iroh::Endpoint::builder(presets::Minimal)
-        .secret_key(options.identity.secret())
-        .alpns(alpns.map(|alpn| alpn.as_bytes().to_vec()).collect())
-        .transport_config(transport::config(options.idle_timeout, options.congestion))
-        .hooks(gate::Gate::new(
-            options.admission.clone(),
-            options.identity.id(),
-        ))
-        .portmapper_config(PortmapperConfig::Disabled)
-        .net_report_config(net_report(&options.relays))
-        .relay_mode(address::relay_mode(&options.relays));
-    if let Some(path) = &options.relay_ca {
-        builder = builder.ca_tls_config(address::relay_trust(path)?);
-    }
-    if let Some(confined) = confined {
-        return Ok(builder
-            .clear_ip_transports()
-            .add_custom_transport(Arc::new(confined.clone())));
-    }
-    if options.listen.is_empty() {
-        if options.reach == Reach::OwnAddress {
-            let any = (Ipv4Addr::UNSPECIFIED, 0).into();
-            return Err(BindError::Unconfined(any));
-        }
-        return Ok(builder);
-    }
-    builder = builder.clear_ip_transports();
-    for (address, opts) in routes(&options.listen, options.reach)? {
-        builder = builder
-            .bind_addr_with_opts(address, opts)
-            .map_err(|error| BindError::Endpoint(error.to_string()))?;
-    }
-    Ok(builder)
-}
-
-/// Returns which network checks iroh may make: none, or latency probes of the relays over HTTPS,
-/// which need no UDP.
-///
-/// Without probes a node never picks its home relay, unless a relay speaks QUIC too.
-fn net_report(relays: &[Relay]) -> NetReportConfig {
-    let mut config = NetReportConfig::minimal();
-    config.https_probes = !relays.is_empty();
-    config
-}
-
-/// Assigns destinations to sockets; the default route of each family comes last, as iroh demands.
-fn routes(listen: &[SocketAddr], reach: Reach) -> Result<Vec<(SocketAddr, BindOpts)>, BindError> {
-    let mut routes: Vec<_> = listen
-        .iter()
-        .enumerate()
-        .map(|(place, address)| {
-            let first = !listen[..place]
-                .iter()
-                .any(|before| before.is_ipv4() == address.is_ipv4());
-            let own = if address.is_ipv4() { 32 } else { 128 };
-            match reach {
-                Reach::OwnAddress if address.ip().is_unspecified() => {
-                    Err(BindError::Unconfined(*address))
-                }
-                Reach::Anywhere if first => Ok((*address, BindOpts::default())),
-                // A prefix as long as the address matches that address alone. Without a default
-                // route, iroh drops packets to all other destinations.
-                _ => Ok((*address, BindOpts::default().set_prefix_len(own))),
-            }
-        })
-        .collect::<Result<_, _>>()?;
-    routes.sort_by_key(|(_, opts)| opts.is_default_route());
-    Ok(routes)
 }

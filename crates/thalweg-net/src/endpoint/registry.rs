@@ -30,6 +30,8 @@ pub(crate) struct Registry {
     pub(crate) announcing: Mutex<()>,
     /// The peers that someone waits for.
     changes: Mutex<HashMap<NodeId, watch::Sender<()>>>,
+    /// Changes of any link, for the one task that moves links to the engine.
+    any_change: watch::Sender<()>,
 }
 
 /// The decision about a new connection.
@@ -129,7 +131,13 @@ impl Registry {
         changes.entry(peer).or_default().subscribe()
     }
 
+    /// Returns the changes of all links, for a task that looks at each.
+    pub(crate) fn all_changes(&self) -> watch::Receiver<()> {
+        self.any_change.subscribe()
+    }
+
     fn notify(&self, peer: NodeId) {
+        self.any_change.send_replace(());
         let mut changes = self.lock_changes();
         let Some(change) = changes.get(&peer) else {
             return;

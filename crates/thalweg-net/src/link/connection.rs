@@ -1,12 +1,12 @@
-//! The connection under a link: QUIC, or TCP where UDP is blocked.
+//! The connection under a link: QUIC, TCP where UDP is blocked, or the engine's QUIC.
 //!
-//! *The idea.* Both carry unidirectional streams and datagrams, and end with a code and a reason.
+//! *The idea.* All carry unidirectional streams and datagrams, and end with a code and a reason.
 //! Their differences are handled here once, so that the rest of a link is independent of the
 //! transport.
 //!
 //! *What it does not do.* It sends no ADU: `wire` does.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
@@ -17,12 +17,12 @@ use thalweg_base::units::DataSize;
 use thalweg_link::hop::settings::LINK_WINDOW_BYTES;
 
 use super::receiver::DownCause;
-use super::stats::{self, Measured, Totals};
+use super::stats::{self, Measured, Remote, Totals};
 use super::stream::{Inbound, Outbound};
 use super::{OpenError, Transport, text};
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::confined::unwrapped;
-use crate::tcp;
+use crate::{engine, tcp};
 
 /// Polling interval for the end of queued datagrams while a link drains; neither transport notifies
 /// of it.
@@ -37,12 +37,18 @@ pub(crate) enum Connection {
         datagram_room: usize,
     },
     Tcp(tcp::Connection),
+    Engine {
+        connection: engine::Connection,
+        /// As above.
+        datagram_room: usize,
+    },
 }
 
 /// A connection that is not a link yet.
 pub(crate) enum NewConnection {
     Quic(endpoint::Connection),
     Tcp(tcp::Connection, tcp::Events),
+    Engine(engine::Connection),
 }
 
 impl NewConnection {
@@ -53,6 +59,10 @@ impl NewConnection {
                 datagram_room: connection.datagram_send_buffer_space(),
             },
             Self::Tcp(connection, _) => Connection::Tcp(connection.clone()),
+            Self::Engine(connection) => Connection::Engine {
+                connection: connection.clone(),
+                datagram_room: connection.datagram_room(),
+            },
         }
     }
 }
@@ -63,6 +73,7 @@ impl Connection {
         match self {
             Self::Quic { connection, .. } => NodeId(*connection.remote_id().as_bytes()),
             Self::Tcp(connection) => connection.peer(),
+            Self::Engine { connection, .. } => connection.peer(),
         }
     }
 
@@ -70,6 +81,7 @@ impl Connection {
         match self {
             Self::Quic { .. } => Transport::Quic,
             Self::Tcp(_) => Transport::Tcp,
+            Self::Engine { .. } => Transport::Engine,
         }
     }
 
@@ -90,11 +102,24 @@ impl Connection {
         }
     }
 
+    /// Returns the peer's address on the path in use, if that leads there without a relay.
+    pub(crate) fn remote(&self) -> Option<SocketAddr> {
+        let measured = match self {
+            Self::Quic { connection, .. } => stats::of_quic(connection),
+            Self::Tcp(_) | Self::Engine { .. } => return None,
+        };
+        match measured.paths.first()?.remote {
+            Remote::Address(address) => Some(address),
+            _ => None,
+        }
+    }
+
     /// Returns whether it has ended.
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Quic { connection, .. } => connection.close_reason().is_some(),
             Self::Tcp(connection) => connection.is_over(),
+            Self::Engine { connection, .. } => connection.is_over(),
         }
     }
 
@@ -103,6 +128,7 @@ impl Connection {
         match self {
             Self::Quic { connection, .. } => connection.close_reason().map(OpenError::Quic),
             Self::Tcp(connection) => connection.end().map(OpenError::Tcp),
+            Self::Engine { connection, .. } => connection.end().map(OpenError::Quic),
         }
     }
 
@@ -111,6 +137,7 @@ impl Connection {
         match self {
             Self::Quic { connection, .. } => connection.close(code.varint(), reason.as_bytes()),
             Self::Tcp(connection) => connection.close(code, reason),
+            Self::Engine { connection, .. } => connection.close(code, reason),
         }
     }
 
@@ -119,14 +146,17 @@ impl Connection {
         match self {
             Self::Quic { connection, .. } => down_cause(connection.closed().await),
             Self::Tcp(connection) => connection.closed().await,
+            Self::Engine { connection, .. } => down_cause(connection.closed().await),
         }
     }
 
     /// Waits until the close code of a closed connection may have reached the peer; QUIC's endpoint
     /// does that itself.
     pub(crate) async fn gone(&self) {
-        if let Self::Tcp(connection) = self {
-            connection.gone().await;
+        match self {
+            Self::Quic { .. } => {}
+            Self::Tcp(connection) => connection.gone().await,
+            Self::Engine { connection, .. } => connection.gone().await,
         }
     }
 
@@ -145,6 +175,11 @@ impl Connection {
                 // can refuse it.
                 None => Err(OpenError::Tcp(connection.closed().await)),
             },
+            Self::Engine { connection, .. } => match connection.open_writer(rank) {
+                Some(writer) => Ok(Outbound::Engine(writer)),
+                // As over TCP.
+                None => Err(OpenError::Quic(connection.closed().await)),
+            },
         }
     }
 
@@ -156,6 +191,10 @@ impl Connection {
                 Some(stream) => Ok(Inbound::Tcp(stream)),
                 None => Err(OpenError::Tcp(connection.closed().await)),
             },
+            Self::Engine { connection, .. } => match connection.accept().await {
+                Some(stream) => Ok(Inbound::Engine(stream)),
+                None => Err(OpenError::Quic(connection.closed().await)),
+            },
         }
     }
 
@@ -164,6 +203,7 @@ impl Connection {
         match self {
             Self::Quic { connection, .. } => connection.read_datagram().await.ok(),
             Self::Tcp(connection) => connection.datagram().await,
+            Self::Engine { connection, .. } => connection.datagram().await,
         }
     }
 
@@ -175,6 +215,10 @@ impl Connection {
                 datagram_room,
             } => connection.datagram_send_buffer_space() >= *datagram_room,
             Self::Tcp(connection) => connection.is_settled(),
+            Self::Engine {
+                connection,
+                datagram_room,
+            } => connection.datagram_room() >= *datagram_room,
         };
         while !has_gone() {
             tokio::time::sleep(LOOK).await;
@@ -184,9 +228,13 @@ impl Connection {
     /// Makes the peer acknowledge something: QUIC resends its receive window, one byte larger and
     /// then back. Does nothing over TCP.
     pub(crate) fn ping(&self) {
-        if let Self::Quic { connection, .. } = self {
-            connection.set_receive_window((LINK_WINDOW_BYTES + 1).into());
-            connection.set_receive_window(LINK_WINDOW_BYTES.into());
+        match self {
+            Self::Quic { connection, .. } => {
+                connection.set_receive_window((LINK_WINDOW_BYTES + 1).into());
+                connection.set_receive_window(LINK_WINDOW_BYTES.into());
+            }
+            Self::Tcp(_) => {}
+            Self::Engine { connection, .. } => connection.ping(),
         }
     }
 
@@ -195,6 +243,10 @@ impl Connection {
         match self {
             Self::Quic { connection, .. } => DataSize::from_bytes(connection.stats().udp_rx.bytes),
             Self::Tcp(connection) => connection.traffic().received,
+            Self::Engine { connection, .. } => {
+                let (totals, _) = connection.stats();
+                DataSize::from_bytes(totals.udp_rx.bytes)
+            }
         }
     }
 
@@ -203,6 +255,7 @@ impl Connection {
         match self {
             Self::Quic { connection, .. } => stats::rtt_of_quic(connection),
             Self::Tcp(connection) => connection.traffic().rtt,
+            Self::Engine { connection, .. } => connection.stats().1.rtt.into(),
         }
     }
 
@@ -212,6 +265,7 @@ impl Connection {
         match self {
             Self::Quic { connection, .. } => stats::totals_of_quic(connection, rtt),
             Self::Tcp(connection) => stats::totals_of_tcp(&connection.traffic()),
+            Self::Engine { connection, .. } => stats::of_engine(connection).totals,
         }
     }
 
@@ -220,6 +274,7 @@ impl Connection {
         match self {
             Self::Quic { connection, .. } => stats::of_quic(connection),
             Self::Tcp(connection) => stats::of_tcp(connection),
+            Self::Engine { connection, .. } => stats::of_engine(connection),
         }
     }
 }

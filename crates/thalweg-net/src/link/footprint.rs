@@ -31,7 +31,8 @@ impl Footprint {
         let reading = link.0.outgoing.reading();
         Self {
             rest: match link.transport() {
-                Transport::Quic => LINK_REST_QUIC_BYTES,
+                // Over the engine the iroh connection stands by.
+                Transport::Quic | Transport::Engine => LINK_REST_QUIC_BYTES,
                 Transport::Tcp => LINK_REST_TCP_BYTES,
             },
             queued: link.waiting(),

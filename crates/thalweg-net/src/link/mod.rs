@@ -29,6 +29,7 @@ mod body;
 mod connection;
 mod control;
 mod counters;
+mod direct;
 mod footprint;
 mod gathering;
 mod memory;
@@ -41,6 +42,7 @@ mod receiver;
 mod sender;
 mod sending;
 mod silence;
+mod standby;
 mod stats;
 mod stream;
 mod tcp;
@@ -49,7 +51,7 @@ mod tests;
 mod wire;
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -87,6 +89,7 @@ use self::gathering::Gathering;
 use self::reader::Reader;
 use self::sender::Outgoing;
 use self::silence::Silence;
+use self::standby::Moves;
 use self::stats::Meter;
 use crate::clock::Clock;
 use crate::close::CloseCode;
@@ -116,6 +119,8 @@ pub enum Transport {
     Quic,
     /// Several TCP connections, where UDP is blocked: docs/concepts/tcp.md.
     Tcp,
+    /// QUIC over the engine's UDP port, between peers that reach each other directly.
+    Engine,
 }
 
 /// State shared by all links of an endpoint.
@@ -153,6 +158,7 @@ struct Inner {
     passage: watch::Sender<Passage>,
     /// Whether this end closed the link because they do not.
     is_narrow: AtomicBool,
+    moves: Moves,
 }
 
 /// Why a connection did not become a link.
@@ -203,6 +209,7 @@ impl Link {
             silence: watch::Sender::default(),
             passage: watch::Sender::default(),
             is_narrow: AtomicBool::new(false),
+            moves: Moves::default(),
         }));
         link.measure();
         Ok((link, incoming))
@@ -210,7 +217,12 @@ impl Link {
 
     /// Starts the link's tasks, which receive and send.
     pub(crate) fn start(&self, control: Reader) {
-        self.spawn(sender::drive(self.clone()));
+        let driving = sender::drive(self.clone());
+        match &self.0.connection {
+            // Its loop saves the driver a task.
+            Connection::Engine { connection, .. } => connection.drive(guard(self.clone(), driving)),
+            Connection::Quic { .. } | Connection::Tcp(_) => self.spawn(driving),
+        }
         self.spawn(receive::control(self.clone(), control));
         self.spawn(receive::streams(self.clone()));
         self.spawn(receive::datagrams(self.clone()));
@@ -219,11 +231,7 @@ impl Link {
     /// Starts a task that the link cannot run without; its panic closes the link, which is then
     /// redialled.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let link = self.clone();
-        tokio::spawn(task::alone_or(task, move || {
-            tracing::error!(peer = %link.0.peer.short(), "a task of the link has panicked; the link ends");
-            link.close(CloseCode::Fault, FAULT);
-        }));
+        tokio::spawn(guard(self.clone(), task));
     }
 
     /// Returns the neighbour's key.
@@ -244,6 +252,11 @@ impl Link {
     /// Returns this node's address that the path in use is bound to, if any.
     pub(crate) fn source(&self) -> Option<IpAddr> {
         self.0.connection.source()
+    }
+
+    /// Returns the peer's UDP address on the path in use, if that leads there without a relay.
+    pub(crate) fn remote(&self) -> Option<SocketAddr> {
+        self.0.connection.remote()
     }
 
     /// Returns the smoothed round-trip time of the path in use.
@@ -435,6 +448,29 @@ impl Link {
         let _ = tokio::time::timeout(CLOSE_WAIT, self.0.connection.gone()).await;
     }
 
+    /// Accepts no more ADUs and waits until all have their outcome; the connection stays.
+    pub(crate) async fn rest(&self) {
+        self.end();
+        // As in a drain: all room is back once no ADU waits for it.
+        let _ = self.0.room.acquire_many(ROOM_KIB).await;
+        self.settle().await;
+    }
+
+    /// Accepts ADUs again.
+    pub(crate) fn resume(&self) {
+        self.0.ended.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns whether the connection has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.connection.is_over()
+    }
+
+    /// Returns the link's moves to the engine and back.
+    pub(crate) fn moves(&self) -> &Moves {
+        &self.0.moves
+    }
+
     /// Like [`Link::is_closed`], without taking QUIC's lock; may lag a little.
     fn is_ended(&self) -> bool {
         self.0.ended.load(Ordering::Relaxed)
@@ -472,6 +508,15 @@ impl OpenError {
             _ => Self::Protocol,
         }
     }
+}
+
+/// Wraps a task that the link cannot run without; its panic closes the link.
+async fn guard(link: Link, task: impl Future<Output = ()>) {
+    let fail = || {
+        tracing::error!(peer = %link.0.peer.short(), "a task of the link has panicked; the link ends");
+        link.close(CloseCode::Fault, FAULT);
+    };
+    task::alone_or(task, fail).await;
 }
 
 /// Returns a peer's text, cut to a printable length and without control characters.

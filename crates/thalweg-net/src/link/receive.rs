@@ -15,6 +15,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use thalweg_base::time::Instant;
 use thalweg_base::wire::adu::decode_header;
+use thalweg_base::wire::port;
 use thalweg_link::hop::{KIND_ADU, KIND_ORDERED};
 
 use super::Link;
@@ -46,6 +47,10 @@ pub(crate) async fn control(link: Link, mut reader: Reader) {
     loop {
         match control::read(&mut reader).await {
             Ok(frame) => {
+                if let Some(port) = port::decode(&frame) {
+                    link.0.moves.handle_port(port);
+                    continue;
+                }
                 let receiver = link.0.context.receiver.clone();
                 receiver.control(link.clone(), frame).await;
             }

@@ -217,9 +217,12 @@ fn admit(link: &Link, header: &Header, options: &SendOptions, arrived: Arrived) 
         return Ready::Now(arrived, None);
     }
     let room = Arc::clone(&link.0.room).try_acquire_many_owned(room_kib(arrived.payload_bytes));
+    let is_ordered = matches!(options.carriage, Carriage::Ordered(_));
     match room {
-        Ok(room) => Ready::Now(arrived, Some(room)),
-        Err(_) => Ready::Later(Payload::Arriving(Body::of_chunks(arrived.chunks))),
+        Ok(room) if !(is_ordered && link.0.moves.has_predecessor()) => {
+            Ready::Now(arrived, Some(room))
+        }
+        _ => Ready::Later(Payload::Arriving(Body::of_chunks(arrived.chunks))),
     }
 }
 
@@ -289,6 +292,9 @@ async fn try_send(
         }
         Payload::Arriving(body) => (Arrived::default(), Some(body)),
     };
+    if let Carriage::Ordered(id) = options.carriage {
+        link.0.moves.wait_predecessor(id).await;
+    }
     let mut room = None;
     if may_wait(&header, &options) {
         let permit = Arc::clone(&link.0.room).acquire_many_owned(room_kib(payload_bytes));

@@ -20,7 +20,7 @@ use thalweg_link::pulse::{LOOK, Sign};
 use super::footprint::Footprint;
 use super::{Link, Transport};
 use crate::confined::unwrapped;
-use crate::tcp;
+use crate::{engine, tcp};
 
 /// Number of samples kept: ten seconds, so that one loss in a thousand packets shows on a slow
 /// link.
@@ -93,6 +93,8 @@ pub enum Remote {
     Address(SocketAddr),
     /// A TCP address.
     Tcp(SocketAddr),
+    /// The UDP address of the peer's engine.
+    Engine(SocketAddr),
     /// A relay, by its URL.
     Relay(String),
     /// Any other address of iroh's.
@@ -273,6 +275,31 @@ pub(crate) fn of_tcp(connection: &tcp::Connection) -> Measured {
         congestion_window: traffic.window,
         paths,
         failovers: connection.carried().failovers,
+    }
+}
+
+/// Reads all measurements of a connection of the engine's, which has one path.
+pub(crate) fn of_engine(connection: &engine::Connection) -> Measured {
+    let (all, path) = connection.stats();
+    let rtt = path.rtt.into();
+    Measured {
+        totals: Totals {
+            packets_sent: all.sent_packets,
+            packets_lost: all.lost_packets,
+            probes_lost: path.lost_plpmtud_probes,
+            bytes_sent: all.udp_tx.bytes,
+            bytes_received: all.udp_rx.bytes,
+            rtt,
+        },
+        congestion_window: DataSize::from_bytes(path.cwnd),
+        paths: vec![PathStats {
+            remote: Remote::Engine(connection.remote()),
+            is_selected: true,
+            rtt,
+            sent: DataSize::from_bytes(path.udp_tx.bytes),
+            received: DataSize::from_bytes(path.udp_rx.bytes),
+        }],
+        failovers: 0,
     }
 }
 

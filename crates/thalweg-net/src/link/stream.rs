@@ -1,4 +1,4 @@
-//! Streams of either transport, with calls that wait.
+//! Streams of any transport, with calls that wait.
 //!
 //! *The idea.* They serve reading and the control stream; streams of outgoing ADUs are written
 //! without waiting (`wire`).
@@ -14,6 +14,7 @@ use iroh::endpoint::{ReadError, RecvStream, SendStream};
 use thalweg_base::time::Instant;
 
 use crate::close::{StreamCode, ToVarInt as _};
+use crate::engine;
 use crate::error::BodyError;
 use crate::tcp::{Arriving, WriteEnded, Writer};
 
@@ -22,6 +23,7 @@ use crate::tcp::{Arriving, WriteEnded, Writer};
 pub(crate) enum Inbound {
     Quic(RecvStream),
     Tcp(Arriving),
+    Engine(engine::Arriving),
 }
 
 /// An outgoing stream.
@@ -29,6 +31,7 @@ pub(crate) enum Inbound {
 pub(crate) enum Outbound {
     Quic(SendStream),
     Tcp(Writer),
+    Engine(engine::Writer),
 }
 
 impl Inbound {
@@ -36,7 +39,7 @@ impl Inbound {
     /// after.
     pub(crate) const fn since(&self) -> Option<Instant> {
         match self {
-            Self::Quic(_) => None,
+            Self::Quic(_) | Self::Engine(_) => None,
             Self::Tcp(stream) => Some(stream.since()),
         }
     }
@@ -62,6 +65,7 @@ impl Inbound {
                 read.await.map_err(|error| lost(&error))
             }
             Self::Tcp(stream) => stream.chunks(N, sink).await,
+            Self::Engine(stream) => stream.chunks(N, sink).await,
         }
     }
 
@@ -73,6 +77,7 @@ impl Inbound {
                 let _ = stream.stop(code.varint());
             }
             Self::Tcp(stream) => stream.stop_now(code),
+            Self::Engine(stream) => stream.stop(code),
         }
     }
 }
@@ -86,6 +91,10 @@ impl Outbound {
                 written.map_err(|_| WriteEnded)
             }
             Self::Tcp(writer) => writer.write_all(pieces).await,
+            Self::Engine(writer) => {
+                let written = writer.write_all(pieces).await;
+                written.map_err(|_| WriteEnded)
+            }
         }
     }
 
@@ -98,6 +107,7 @@ impl Outbound {
                 }
             }
             Self::Tcp(writer) => writer.finish().await,
+            Self::Engine(writer) => writer.finish().await,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The transport that a link's sender writes to: QUIC, or TCP where UDP is blocked.
+//! The transport that a link's sender writes to: QUIC, TCP where UDP is blocked, or the engine's.
 //!
 //! *The idea.* One enum that forwards each call, so that the sender knows one transport and neither
 //! transport knows the other.
@@ -13,25 +13,28 @@ use thalweg_base::units::DataSize;
 use thalweg_link::hop::StreamCode;
 use thalweg_link::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
 use thalweg_link::tcp_mux::StreamNumber;
-use thalweg_quic::Reading;
+use thalweg_quic::{Reading, Watch};
 
 use super::Events;
 use super::connection::NewConnection;
+use super::direct::Direct;
 use super::memory::PeerMemory;
 use super::quic::Quic;
 use super::tcp::Tcp;
-use crate::tcp;
+use crate::{engine, tcp};
 
 pub(super) enum Wire {
     Quic(Quic),
     Tcp(Tcp),
+    Engine(Direct),
 }
 
-/// The transport during one operation of the sender; a TCP session is locked once for all its
-/// calls.
+/// The transport during one operation of the sender; a TCP session and a connection of the engine's
+/// are locked once for all its calls.
 pub(super) enum Held<'a> {
     Quic(&'a mut Quic),
     Tcp(tcp::Held<'a>, &'a Waker),
+    Engine(engine::Held<'a>, &'a Waker),
 }
 
 impl Wire {
@@ -39,6 +42,7 @@ impl Wire {
         match connection {
             NewConnection::Quic(connection) => Self::Quic(Quic::new(now, connection, memory)),
             NewConnection::Tcp(connection, events) => Self::Tcp(Tcp::new(connection, events)),
+            NewConnection::Engine(connection) => Self::Engine(Direct::new(now, connection, memory)),
         }
     }
 
@@ -47,6 +51,7 @@ impl Wire {
         match self {
             Self::Quic(quic) => Held::Quic(quic),
             Self::Tcp(tcp) => Held::Tcp(tcp.sending.hold(now), &tcp.waker),
+            Self::Engine(direct) => Held::Engine(direct.sending.hold(), &direct.waker),
         }
     }
 
@@ -56,6 +61,7 @@ impl Wire {
             Self::Quic(quic) => quic.set_driver(waker),
             Self::Tcp(tcp) if !tcp.waker.will_wake(waker) => tcp.waker.clone_from(waker),
             Self::Tcp(_) => {}
+            Self::Engine(direct) => direct.waker.clone_from(waker),
         }
     }
 
@@ -64,22 +70,25 @@ impl Wire {
         match self {
             Self::Quic(quic) => quic.wake_driver(),
             Self::Tcp(tcp) => tcp.waker.wake_by_ref(),
+            Self::Engine(direct) => direct.waker.wake_by_ref(),
         }
     }
 
-    /// Returns the owners of streams blocked by stream flow control, for the driver to retry; a TCP
-    /// session reports these as events.
+    /// Returns the owners of streams blocked by stream flow control, for the driver to retry; the
+    /// other transports report these as events.
     pub(super) fn take_unread(&mut self) -> Vec<Owner> {
         match self {
             Self::Quic(quic) => quic.take_unread(),
-            Self::Tcp(_) => Vec::new(),
+            Self::Tcp(_) | Self::Engine(_) => Vec::new(),
         }
     }
 
     /// Finds the path in use, and records what it carries.
     pub(super) fn check_path(&mut self, now: Instant, memory: &PeerMemory) {
-        if let Self::Quic(quic) = self {
-            quic.check_path(now, memory);
+        match self {
+            Self::Quic(quic) => quic.check_path(now, memory),
+            Self::Tcp(_) => {}
+            Self::Engine(direct) => direct.keep(now, memory),
         }
     }
 
@@ -89,6 +98,7 @@ impl Wire {
         match self {
             Self::Quic(quic) => quic.reading(),
             Self::Tcp(_) => None,
+            Self::Engine(direct) => direct.sending.watch().map(Watch::reading),
         }
     }
 
@@ -99,6 +109,7 @@ impl Wire {
         match self {
             Self::Quic(quic) => quic.register(),
             Self::Tcp(_) => false,
+            Self::Engine(direct) => direct.register(),
         }
     }
 }
@@ -109,16 +120,18 @@ impl Held<'_> {
         match self {
             Self::Quic(quic) => quic.take_events(now, events),
             Self::Tcp(tcp, _) => events.extend(std::iter::from_fn(|| tcp.next_event())),
+            Self::Engine(direct, _) => events.extend(direct.take_events()),
         }
     }
 
-    /// Wakes the driver for later events; over TCP and with `is_patient`, not for acknowledgements
-    /// alone.
+    /// Wakes the driver for later events; if `is_patient`, not for acknowledgements alone.
     ///
-    /// QUIC always wakes it: that is a small part of the cost of an acknowledgement there.
+    /// QUIC over iroh always wakes it: that is a small part of the cost of an acknowledgement there.
     pub(super) fn listen(&mut self, is_patient: bool) {
-        if let Self::Tcp(tcp, driver) = self {
-            tcp.listen(driver, is_patient);
+        match self {
+            Self::Quic(_) => {}
+            Self::Tcp(tcp, driver) => tcp.listen(driver, is_patient),
+            Self::Engine(direct, driver) => direct.listen(driver, is_patient),
         }
     }
 }
@@ -131,6 +144,7 @@ impl Transport for Held<'_> {
         match self {
             Self::Quic(quic) => quic.open(owner, rank).map(u64::from),
             Self::Tcp(tcp, _) => Some(tcp.open(owner, rank)?.0),
+            Self::Engine(direct, _) => direct.open(owner, rank),
         }
     }
 
@@ -138,6 +152,7 @@ impl Transport for Held<'_> {
         match self {
             Self::Quic(quic) => quic.write(stream as u32, pieces),
             Self::Tcp(tcp, _) => tcp.write(StreamNumber(stream), pieces),
+            Self::Engine(direct, _) => direct.write(stream, pieces),
         }
     }
 
@@ -145,6 +160,7 @@ impl Transport for Held<'_> {
         match self {
             Self::Quic(quic) => quic.finish(stream as u32),
             Self::Tcp(tcp, _) => tcp.finish(StreamNumber(stream)),
+            Self::Engine(direct, _) => direct.finish(stream),
         }
     }
 
@@ -152,6 +168,7 @@ impl Transport for Held<'_> {
         match self {
             Self::Quic(quic) => quic.reset(stream as u32, code),
             Self::Tcp(tcp, _) => tcp.reset(StreamNumber(stream), code),
+            Self::Engine(direct, _) => direct.reset(stream, code),
         }
     }
 
@@ -159,6 +176,7 @@ impl Transport for Held<'_> {
         match self {
             Self::Quic(quic) => quic.forget(stream as u32),
             Self::Tcp(tcp, _) => tcp.forget(StreamNumber(stream)),
+            Self::Engine(direct, _) => direct.forget(stream),
         }
     }
 
@@ -166,6 +184,7 @@ impl Transport for Held<'_> {
         match self {
             Self::Quic(quic) => quic.datagram_bytes_max(),
             Self::Tcp(tcp, _) => tcp.datagram_bytes_max(),
+            Self::Engine(direct, _) => direct.datagram_bytes_max(),
         }
     }
 
@@ -173,6 +192,7 @@ impl Transport for Held<'_> {
         match self {
             Self::Quic(quic) => quic.send_datagram(datagram),
             Self::Tcp(tcp, _) => tcp.send_datagram(datagram),
+            Self::Engine(direct, _) => direct.send_datagram(datagram),
         }
     }
 
@@ -180,6 +200,7 @@ impl Transport for Held<'_> {
         match self {
             Self::Quic(quic) => quic.credit(),
             Self::Tcp(tcp, _) => tcp.credit(),
+            Self::Engine(direct, _) => direct.credit(),
         }
     }
 
@@ -187,6 +208,7 @@ impl Transport for Held<'_> {
         match self {
             Self::Quic(quic) => quic.heard(),
             Self::Tcp(tcp, _) => tcp.heard(),
+            Self::Engine(direct, _) => direct.heard(),
         }
     }
 
@@ -194,6 +216,7 @@ impl Transport for Held<'_> {
         match self {
             Self::Quic(quic) => quic.let_one_through(),
             Self::Tcp(tcp, _) => tcp.let_one_through(),
+            Self::Engine(direct, _) => direct.let_one_through(),
         }
     }
 
@@ -201,6 +224,7 @@ impl Transport for Held<'_> {
         match self {
             Self::Quic(quic) => quic.path_rate(),
             Self::Tcp(tcp, _) => tcp.path_rate(),
+            Self::Engine(direct, _) => direct.path_rate(),
         }
     }
 }

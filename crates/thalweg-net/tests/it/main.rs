@@ -8,6 +8,7 @@ mod confined;
 mod crowd;
 mod cut_through;
 mod dialling;
+mod direct;
 mod door;
 mod hostile;
 mod lan;

@@ -124,8 +124,8 @@ pub(crate) fn relays<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<R
     relays.collect::<Result<_, _>>().map_err(de::Error::custom)
 }
 
-/// Reads a TCP server's address, which must not be a name.
-pub(super) fn tcp_address<'de, D: Deserializer<'de>>(
+/// Reads an own address, which must not be a name.
+pub(super) fn own_address<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<SocketAddr>, D::Error> {
     let text = String::deserialize(deserializer)?;

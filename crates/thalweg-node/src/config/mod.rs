@@ -54,6 +54,8 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Use of TCP, for peers that UDP does not reach.
     pub tcp: Tcp,
+    /// The UDP address of the engine, if links with peers that are reached directly go over one.
+    pub engine: Option<SocketAddr>,
     /// The number of adapters that plans may run here for each stream.
     pub slots: u32,
     /// The congestion controller: it limits the data in flight on a link.
@@ -225,6 +227,7 @@ impl Config {
             key_file,
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             tcp: Tcp::default(),
+            engine: None,
             slots: SLOTS_DEFAULT,
             congestion: Algorithm::default(),
             socket: None,

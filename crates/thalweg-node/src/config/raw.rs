@@ -15,7 +15,7 @@ use thalweg_net::{Relay, identity};
 use thalweg_planner::model::{NodeName, Weights};
 use thalweg_world::text::{self, TextError};
 
-use super::address::{Address, relays, split_by_kind, tcp_address};
+use super::address::{Address, own_address, relays, split_by_kind};
 use super::ends::{self, RawEgress, RawIngest};
 use super::renamed;
 use super::{
@@ -43,6 +43,8 @@ pub(super) struct RawConfig {
     reach: RawReach,
     #[serde(default)]
     tcp: RawTcp,
+    #[serde(default)]
+    engine: RawEngine,
     #[serde(default)]
     fabric: RawFabric,
     #[serde(default)]
@@ -75,6 +77,13 @@ struct RawTcp {
     cleartext_peers: Vec<NodeName>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawEngine {
+    #[serde(deserialize_with = "own_address")]
+    listen: Option<SocketAddr>,
+}
+
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum RawCredit {
@@ -94,7 +103,7 @@ struct RawFabric {
 #[serde(deny_unknown_fields, default)]
 struct RawApi {
     enabled: Option<bool>,
-    #[serde(deserialize_with = "tcp_address")]
+    #[serde(deserialize_with = "own_address")]
     listen: Option<SocketAddr>,
 }
 
@@ -155,6 +164,7 @@ impl RawConfig {
             key_file,
             listen,
             tcp: self.tcp.resolve(tcp, &self.peer),
+            engine: self.engine.listen,
             slots: self.slots.unwrap_or(SLOTS_DEFAULT),
             congestion: self.congestion,
             socket: Some(socket),

@@ -99,7 +99,7 @@ impl Monitor {
             let place = links.binary_search_by_key(peer, Link::peer);
             place.is_ok_and(|at| links[at].is_same(&monitored.link))
         });
-        let of_quic = |link: &&Link| link.transport() == Transport::Quic;
+        let of_quic = |link: &&Link| link.transport() != Transport::Tcp;
         for link in links.iter().filter(of_quic) {
             let monitored = self.links.entry(link.peer());
             monitored.or_insert_with(|| MonitoredLink::new(link.clone(), now));

@@ -295,6 +295,7 @@ fn remote(remote: &Remote) -> String {
     match remote {
         Remote::Address(address) => address.to_string(),
         Remote::Tcp(address) => format!("{TCP_PREFIX}{address}"),
+        Remote::Engine(address) => format!("engine:{address}"),
         Remote::Relay(url) => format!("relay {url}"),
         Remote::Other(text) => text.clone(),
         _ => "unknown".to_string(),

@@ -207,6 +207,12 @@ impl Node {
         self.handle.clone()
     }
 
+    /// Returns the node's endpoint, for tests that cut it off.
+    #[doc(hidden)]
+    pub fn endpoint(&self) -> Endpoint {
+        self.endpoint.clone()
+    }
+
     /// Returns the admin API's address, if it is served.
     pub fn api_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(admin::Server::address)
@@ -345,6 +351,7 @@ fn options(config: &Config, state: &State, rest: Options) -> Options {
         relay_ca: config.reach.relay_ca.clone(),
         congestion: config.congestion,
         tcp: tcp(&config.tcp),
+        engine: config.engine,
         ..rest
     }
 }

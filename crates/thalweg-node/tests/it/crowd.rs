@@ -41,7 +41,10 @@ fn publication() -> Publication {
             deadline: Duration::from_secs(600),
             ..Needs::default()
         },
-        ..Publication::new("truck/cam".parse().expect("a name"), Bitrate::from_kbps(500))
+        ..Publication::new(
+            "truck/cam".parse().expect("a name"),
+            Bitrate::from_kbps(500),
+        )
     }
 }
 

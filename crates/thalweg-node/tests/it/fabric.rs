@@ -7,7 +7,7 @@ use bytes::Bytes;
 use thalweg_base::adu::{Flags, Importance, MediaTime};
 use thalweg_base::needs::Needs;
 use thalweg_base::units::Bitrate;
-use thalweg_net::Identity;
+use thalweg_net::{Endpoint, Identity};
 use thalweg_node::config::{Config, Peer};
 use thalweg_node::{
     Handle, Node, Outgoing, Publication, Publisher, Report, SubscribeOptions, Subscriber,
@@ -23,6 +23,7 @@ pub struct Running {
     pub handle: Handle,
     pub address: SocketAddr,
     pub api: Option<SocketAddr>,
+    pub endpoint: Endpoint,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<Report>,
 }
@@ -95,6 +96,7 @@ pub async fn start_with(
         .expect("it starts");
     let handle = node.handle();
     let api = node.api_address();
+    let endpoint = node.endpoint();
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(async move {
         let shutdown = async {
@@ -108,6 +110,7 @@ pub async fn start_with(
         handle,
         address,
         api,
+        endpoint,
         stop: Some(stop),
         task,
     }

@@ -8,6 +8,7 @@ mod chain;
 mod contention;
 mod continuity;
 mod crowd;
+mod direct;
 mod fabric;
 mod files;
 mod given;

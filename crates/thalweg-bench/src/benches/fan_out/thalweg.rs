@@ -14,7 +14,7 @@ use bytes::Bytes;
 use thalweg_base::adu::{Flags, Importance, MediaTime};
 use thalweg_base::needs::{Needs, Reliability};
 use thalweg_base::units::Bitrate;
-use thalweg_net::Identity;
+use thalweg_net::{Endpoint, Identity, Link, Transport};
 use thalweg_node::config::{Config, Peer};
 use thalweg_node::program::LOG;
 use thalweg_node::{Node, Outgoing, Publication, SubscribeOptions, SubscriberEvent};
@@ -44,11 +44,16 @@ const RATE: Bitrate = Bitrate::from_kbps(1_100);
 /// Buffer size for records on standard output.
 const WRITE_BYTES: usize = 64 << 10;
 
+/// Interval between two checks whether a sink's link goes over the engine.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// The transport of the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     /// QUIC, one stream per ADU.
     Quic,
+    /// The same over the engine.
+    Engine,
     /// TCP with TLS.
     Tcp,
     /// TCP, in the clear after the handshake.
@@ -75,11 +80,12 @@ pub(super) struct Beat {
 }
 
 impl Over {
-    pub(super) const ALL: [Self; 3] = [Self::Quic, Self::Tcp, Self::Plain];
+    pub(super) const ALL: [Self; 4] = [Self::Quic, Self::Engine, Self::Tcp, Self::Plain];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Quic => "thalweg_quic",
+            Self::Engine => "thalweg_engine",
             Self::Tcp => "thalweg_tcp",
             Self::Plain => "thalweg_plain",
         }
@@ -88,6 +94,7 @@ impl Over {
     pub(super) const fn carries(self) -> &'static str {
         match self {
             Self::Quic => "QUIC, encrypted: until-deadline, a stream for each ADU",
+            Self::Engine => "the same over the engine's port",
             Self::Tcp => "TCP, encrypted: until-deadline, chunks by importance",
             Self::Plain => "the same in the clear",
         }
@@ -96,6 +103,7 @@ impl Over {
     const fn word(self) -> &'static str {
         match self {
             Self::Quic => "quic",
+            Self::Engine => "engine",
             Self::Tcp => "tcp",
             Self::Plain => "plain",
         }
@@ -132,7 +140,7 @@ pub(crate) fn relay(over: Over, sinks: u32) -> anyhow::Result<()> {
         let node = node(RELAY_PLACE, over, others, None).await?;
         let handle = node.handle();
         let addresses = match over {
-            Over::Quic => handle.addresses(),
+            Over::Quic | Over::Engine => handle.addresses(),
             Over::Tcp | Over::Plain => handle.tcp_addresses(),
         };
         let address = addresses.first().context("a relay listens")?;
@@ -182,10 +190,14 @@ pub(crate) fn sinks(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
                 name: STREAM.parse()?,
                 in_sequence: false,
             };
-            let mut subscriber = node.handle().subscribe(options).await;
+            let (handle, endpoint) = (node.handle(), node.endpoint());
             tokio::spawn(node.run(std::future::pending()));
             let notes = notes.clone();
             tasks.spawn(async move {
+                while over == Over::Engine && !is_direct(&endpoint) {
+                    sleep(LOOK).await;
+                }
+                let mut subscriber = handle.subscribe(options).await;
                 while let Some(event) = subscriber.recv().await {
                     if let SubscriberEvent::Adu(adu) = event {
                         notes.note(sink, &adu.payload);
@@ -196,6 +208,12 @@ pub(crate) fn sinks(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
         tasks.join_next().await;
         bail!("a sink's stream has ended")
     })
+}
+
+/// Returns whether the node's link goes over the engine.
+fn is_direct(endpoint: &Endpoint) -> bool {
+    let is_direct = |link: &Link| link.transport() == Transport::Engine;
+    endpoint.links().iter().any(is_direct)
 }
 
 /// Returns a runtime with a thread per processor, and sets up logging like the daemon's.
@@ -241,9 +259,11 @@ async fn node(
     // No transport but the measured one.
     config.reach.packets = thalweg_net::Reach::OwnAddress;
     let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    if over != Over::Quic && place == RELAY_PLACE {
+    let is_tcp = matches!(over, Over::Tcp | Over::Plain);
+    if is_tcp && place == RELAY_PLACE {
         config.tcp.listen = vec![loopback(0)];
     }
+    config.engine = (over == Over::Engine).then_some(loopback(0));
     let peer = |other: Place| {
         let is_dialled = other == RELAY_PLACE;
         let dialled: Vec<SocketAddr> = relay_port
@@ -252,7 +272,7 @@ async fn node(
             .into_iter()
             .collect();
         let (addresses, tcp_addresses) = match over {
-            Over::Quic => (dialled, Vec::new()),
+            Over::Quic | Over::Engine => (dialled, Vec::new()),
             Over::Tcp | Over::Plain => (Vec::new(), dialled),
         };
         Ok(Peer {

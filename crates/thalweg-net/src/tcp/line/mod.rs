@@ -32,7 +32,8 @@ use tokio::net::TcpStream;
 pub(super) use self::pipe::ByteCounts;
 use self::pipe::{Pipe, now};
 use self::speech::{Encoding, Encrypted, Input, Plain, READ_BYTES};
-use super::{ALPN, ALPN_DOOR, ALPN_PLAIN, socket, tls};
+use super::{ALPN, ALPN_DOOR, ALPN_PLAIN, socket};
+use crate::raw_key::proved;
 
 /// Size of a TLS record's header, and of the longest record after it (RFC 8446 §5.1, §5.2).
 const HEADER_BYTES: usize = 5;
@@ -101,7 +102,7 @@ impl Line {
             }
         }
         let presented: Option<&[CertificateDer<'_>]> = encrypted.0.peer_certificates();
-        let peer = tls::proved(presented);
+        let peer = proved(presented);
         let chosen = encrypted.0.alpn_protocol();
         let mut known = [ALPN, ALPN_DOOR, ALPN_PLAIN].into_iter();
         let spoken = known.find(|alpn| Some(alpn.as_bytes()) == chosen);

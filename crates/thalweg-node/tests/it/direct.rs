@@ -1,0 +1,130 @@
+//! Proves that nodes with engines carry their streams over them, say so, and go on over iroh when an
+//! engine's port is cut off: no ADU is lost, none is delivered twice.
+
+use std::time::Duration as StdDuration;
+
+use bytes::Bytes;
+use thalweg_base::adu::{Adu, Flags, Importance, MediaTime};
+use thalweg_base::needs::{Needs, Order, Reliability};
+use thalweg_base::time::Duration;
+use thalweg_base::units::Bitrate;
+use thalweg_node::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+use thalweg_planner::model::Layer;
+
+use crate::chain::sequences;
+use crate::fabric::{PATIENCE, Running, start_with, trusted, until};
+
+const COUNT: u64 = 300;
+
+/// Starts two nodes with engines and waits until their link goes over them.
+async fn pair() -> [Running; 2] {
+    let engine = Some(([127, 0, 0, 1], 0).into());
+    let first = start_with("n0", &[trusted("n1", None)], |config| {
+        config.engine = engine;
+    })
+    .await;
+    let known = [trusted("n0", Some(first.address))];
+    let second = start_with("n1", &known, |config| config.engine = engine).await;
+    for node in [&first, &second] {
+        until("a link over the engine", async || {
+            address(node).await.starts_with("engine:")
+        })
+        .await;
+    }
+    [first, second]
+}
+
+/// Returns the address that the node's status shows for its only link, if it is up.
+async fn address(node: &Running) -> String {
+    let status = node.handle.status().await.expect("it runs");
+    let shown = status.links.first().and_then(|link| link.addresses.first());
+    shown.cloned().unwrap_or_default()
+}
+
+/// Streams from one node to the other, and cuts an engine off in the midst.
+async fn crossed([source, sink]: [&Running; 2], needs: Needs, cut: &Running) -> Vec<Adu> {
+    let name = "cam".parse().expect("a name");
+    let in_sequence = needs.order == Order::Sequence;
+    let options = SubscribeOptions { name, in_sequence };
+    let mut subscriber = sink.handle.subscribe(options).await;
+    let publication = Publication {
+        name: "cam".parse().expect("a name"),
+        needs,
+        layers: vec![Layer {
+            rate: Bitrate::from_kbps(500),
+            utility: 1.0,
+        }],
+        pack_ratio: None,
+        planner: None,
+    };
+    let mut publisher = source.handle.publish(publication).await.expect("it is");
+    let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
+    wanted.expect("a plan in time").expect("the node runs");
+    let send = async {
+        for number in 0..COUNT {
+            if number == COUNT / 3 {
+                cut.endpoint.cut_engine();
+            }
+            let outgoing = Outgoing {
+                media_time: MediaTime::from_micros(number * 1_000),
+                importance: Importance(200),
+                layer: 0,
+                flags: Flags::NONE,
+                depends_on: 0,
+                payload: Bytes::from(vec![number as u8; 3000]),
+            };
+            publisher.send(outgoing).await.expect("the node runs");
+            tokio::time::sleep(StdDuration::from_millis(3)).await;
+        }
+        publisher.finish().await
+    };
+    let receive = async {
+        let mut adus = Vec::new();
+        while let Some(event) = subscriber.recv().await {
+            if let SubscriberEvent::Adu(adu) = event {
+                adus.push(adu);
+            }
+        }
+        adus
+    };
+    let both = async { tokio::join!(send, receive) };
+    let (summary, adus) = tokio::time::timeout(PATIENCE, both)
+        .await
+        .expect("the end in time");
+    assert_eq!(summary.produced, COUNT);
+    assert_eq!(summary.counts.outstanding, 0, "{summary:?}");
+    adus
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stream_survives_a_cut_engine() {
+    let until_deadline = Needs {
+        deadline: Duration::from_secs(20),
+        ..Needs::default()
+    };
+    let full = Needs {
+        reliability: Reliability::Full,
+        order: Order::Sequence,
+        ..Needs::default()
+    };
+    for needs in [until_deadline, full] {
+        for is_at_source in [true, false] {
+            let [first, second] = pair().await;
+            let cut = if is_at_source { &first } else { &second };
+            let adus = crossed([&first, &second], needs, cut).await;
+            let mut all = sequences(&adus);
+            if needs.order != Order::Sequence {
+                all.sort_unstable();
+            }
+            assert_eq!(all, (0..COUNT).collect::<Vec<_>>(), "each once");
+            let shown = address(&first).await;
+            assert!(
+                !shown.starts_with("engine:") && !shown.is_empty(),
+                "{shown}"
+            );
+            for node in [first, second] {
+                node.stop().await;
+            }
+        }
+    }
+}
