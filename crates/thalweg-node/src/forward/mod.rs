@@ -222,9 +222,11 @@ impl Forwarder {
     }
 
     fn handle_link(&self, peer: NodeId, is_up: bool) {
-        for lane in read(&self.lanes).values() {
-            lane.handle_link(peer, is_up);
-        }
+        let lanes = read(&self.lanes);
+        lanes
+            .values()
+            .for_each(|lane| lane.handle_link(peer, is_up));
+        drop(lanes);
         self.notify_paths_changed();
     }
 

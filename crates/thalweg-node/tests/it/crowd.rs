@@ -7,7 +7,6 @@ use thalweg_base::needs::{Needs, Reliability};
 use thalweg_base::time::Duration;
 use thalweg_base::units::Bitrate;
 use thalweg_node::{Outgoing, Publication, SubscribeOptions, Subscriber, SubscriberEvent};
-use thalweg_planner::model::Layer;
 
 use crate::fabric::{self, PATIENCE, Running};
 
@@ -41,7 +40,10 @@ fn publication() -> Publication {
             deadline: Duration::from_secs(600),
             ..Needs::default()
         },
-        ..Publication::new("truck/cam".parse().expect("a name"), Bitrate::from_kbps(500))
+        ..Publication::new(
+            "truck/cam".parse().expect("a name"),
+            Bitrate::from_kbps(500),
+        )
     }
 }
 
