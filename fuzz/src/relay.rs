@@ -139,22 +139,7 @@ impl Run {
         let now = self.now;
         let machine = &mut self.machine;
         match numbers.below(18) {
-            0..=3 => {
-                let recv = numbers.below(RECEPTIONS);
-                let header = header(numbers, now);
-                let bytes = usize::from(numbers.below(8));
-                // The driver names each reception once at a time.
-                if machine.reception(recv).is_none() {
-                    self.held.remove(&recv);
-                    let adu = Begun {
-                        header,
-                        payload_bytes: bytes,
-                        is_whole: bytes == 1,
-                    };
-                    let from = node(numbers.below(3));
-                    machine.handle_adu(from, recv, adu, &mut self.lag, now);
-                }
-            }
+            0..=3 => self.begin(numbers),
             4..=5 => {
                 let recv = numbers.below(RECEPTIONS);
                 machine.handle_chunk(recv, &Bytes::from_static(b"a"));
@@ -211,6 +196,25 @@ impl Run {
                         Instant::ZERO + Duration::from_millis(u64::from(numbers.byte()) << 4);
                 }
             },
+        }
+    }
+
+    /// Begins a reception.
+    fn begin(&mut self, numbers: &mut Numbers<'_>) {
+        let recv = numbers.below(RECEPTIONS);
+        let header = header(numbers, self.now);
+        let bytes = usize::from(numbers.below(8));
+        // The driver names each reception once at a time.
+        if self.machine.reception(recv).is_none() {
+            self.held.remove(&recv);
+            let adu = Begun {
+                header,
+                payload_bytes: bytes,
+                is_whole: bytes == 1,
+            };
+            let from = node(numbers.below(3));
+            self.machine
+                .handle_adu(from, recv, adu, &mut self.lag, self.now);
         }
     }
 

@@ -291,8 +291,9 @@ pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
             fan_out::thalweg::source(over.parse()?, sinks, port, pace.parse()?)
         }
         #[cfg(feature = "nodes")]
-        [fan_out::thalweg::SINKS, over, sinks, port] => {
-            fan_out::thalweg::sinks(over.parse()?, sinks.parse()?, port.parse()?)
+        [fan_out::thalweg::SINKS, over, sinks, port, at_once] => {
+            let (sinks, port) = (sinks.parse()?, port.parse()?);
+            fan_out::thalweg::sinks(over.parse()?, sinks, port, at_once.parse()?)
         }
         #[cfg(feature = "nodes")]
         [fan_out::bare::RELAY, bare] => fan_out::bare::relay(bare.parse()?),

@@ -36,8 +36,9 @@ use crate::status::Status;
 pub use crate::input::PublishError;
 pub use thalweg_control::control::Publication;
 
+pub use crate::input::Selection;
 pub use losses::Losses;
-pub use matching::{Matching, Selection};
+pub use matching::Matching;
 pub(crate) use publisher::FINISH_MAX;
 pub use publisher::{Outgoing, PublishSummary, Publisher};
 pub use sendable::Sendable;

@@ -3,6 +3,7 @@
 //! *What it does not do.* It decides nothing; `control` does.
 
 mod answers;
+mod selection;
 mod traces;
 
 use std::net::SocketAddr;
@@ -22,11 +23,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::config::Config;
 use crate::continuity::Heard;
 use crate::forward::Mailbox;
-use crate::handle::Selection;
 use crate::status::{LedgerStatus, Status};
 
 pub(crate) use answers::Published;
 pub use answers::{AdmissionError, PublishError, Reloaded, RouteError};
+pub use selection::Selection;
 pub use traces::{HopCost, TraceError, TraceEvent, TracedAdu};
 
 /// Capacity of the control task's input queue; beyond it, links get backpressure.

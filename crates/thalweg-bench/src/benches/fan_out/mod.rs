@@ -196,7 +196,7 @@ impl Side {
             age_max: AGE_MAX,
         };
         match self {
-            Self::Thalweg(over) => thalweg::grow(*over, &load),
+            Self::Thalweg(over) => thalweg::grow(*over, &load, false),
             Self::Bare(bare) => bare::grow(*bare, &load),
             Self::Peer(ready, fan) => ready.grow(fan, &load),
         }

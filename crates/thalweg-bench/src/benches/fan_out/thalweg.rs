@@ -37,6 +37,9 @@ pub(crate) const SOURCE: &str = "fan-source";
 /// As [`RELAY`], for the sinks.
 pub(crate) const SINKS: &str = "fan-sinks";
 
+/// The sink of the record that says that all sinks begin to dial.
+pub(super) const BEGUN: u32 = u32::MAX;
+
 /// The stream, and its rate: the payload's plus headers.
 const STREAM: &str = "bench/fan";
 const RATE: Bitrate = Bitrate::from_kbps(1_100);
@@ -119,8 +122,9 @@ impl std::str::FromStr for Over {
     }
 }
 
-/// Starts a tree.
-pub(super) fn grow(over: Over, load: &Load) -> anyhow::Result<Tree> {
+/// Starts a tree; with `at_once`, all sinks are assembled before the first dials, and [`BEGUN`] is
+/// recorded then.
+pub(super) fn grow(over: Over, load: &Load, at_once: bool) -> anyhow::Result<Tree> {
     let (over, sinks) = (over.word(), load.sinks);
     let mut relay = Process::start_own(&format!("{RELAY}:{over}:{sinks}"))?;
     let port = relay.first_line()?;
@@ -128,7 +132,7 @@ pub(super) fn grow(over: Over, load: &Load) -> anyhow::Result<Tree> {
     let end = |word: &str| Process::start_own(word);
     Tree::grow(
         relay,
-        || end(&format!("{SINKS}:{over}:{sinks}:{port}")),
+        || end(&format!("{SINKS}:{over}:{sinks}:{port}:{at_once}")),
         || end(&format!("{SOURCE}:{over}:{sinks}:{port}:{pace}")),
     )
 }
@@ -177,33 +181,27 @@ pub(crate) fn source(over: Over, sinks: u32, port: u16, pace_micros: u64) -> any
     })
 }
 
-/// Runs the sinks until the process is killed.
-pub(crate) fn sinks(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
+/// Runs the sinks until the process is killed: each as soon as it is assembled, or all at once.
+pub(crate) fn sinks(over: Over, sinks: u32, port: u16, at_once: bool) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let notes = Notes::begin();
         let mut tasks = tokio::task::JoinSet::new();
+        let mut assembled = Vec::new();
         for sink in 0..sinks {
             let place = Place(SOURCE_PLACE.0 + 1 + sink);
             let known = [RELAY_PLACE, SOURCE_PLACE].into_iter();
             let node = node(place, over, known, Some(port)).await?;
-            let options = SubscribeOptions {
-                name: STREAM.parse()?,
-                in_sequence: false,
-            };
-            let (handle, endpoint) = (node.handle(), node.endpoint());
-            tokio::spawn(node.run(std::future::pending()));
-            let notes = notes.clone();
-            tasks.spawn(async move {
-                while over == Over::Engine && !is_direct(&endpoint) {
-                    sleep(LOOK).await;
-                }
-                let mut subscriber = handle.subscribe(options).await;
-                while let Some(event) = subscriber.recv().await {
-                    if let SubscriberEvent::Adu(adu) = event {
-                        notes.note(sink, &adu.payload);
-                    }
-                }
-            });
+            if at_once {
+                assembled.push((sink, node));
+            } else {
+                tasks.spawn(run(node, over, sink, notes.clone()));
+            }
+        }
+        if at_once {
+            notes.note(BEGUN, &[0; LENGTH_BYTES]);
+        }
+        for (sink, node) in assembled {
+            tasks.spawn(run(node, over, sink, notes.clone()));
         }
         tasks.join_next().await;
         bail!("a sink's stream has ended")
@@ -214,6 +212,25 @@ pub(crate) fn sinks(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
 fn is_direct(endpoint: &Endpoint) -> bool {
     let is_direct = |link: &Link| link.transport() == Transport::Engine;
     endpoint.links().iter().any(is_direct)
+}
+
+/// Runs a sink and records what it receives.
+async fn run(node: Node, over: Over, sink: u32, notes: Notes) {
+    let options = SubscribeOptions {
+        name: STREAM.parse().expect("it is a name"),
+        in_sequence: false,
+    };
+    let (handle, endpoint) = (node.handle(), node.endpoint());
+    tokio::spawn(node.run(std::future::pending()));
+    while over == Over::Engine && !is_direct(&endpoint) {
+        sleep(LOOK).await;
+    }
+    let mut subscriber = handle.subscribe(options).await;
+    while let Some(event) = subscriber.recv().await {
+        if let SubscriberEvent::Adu(adu) = event {
+            notes.note(sink, &adu.payload);
+        }
+    }
 }
 
 /// Returns a runtime with a thread per processor, and sets up logging like the daemon's.
