@@ -230,16 +230,20 @@ impl Session {
         }
     }
 
-    /// Handles a failed planning; another is requested after [`RETRY`].
+    /// Handles a failed planning; another is requested after [`RETRY`]. Returns whether a plan in force
+    /// ends.
     ///
     /// A held stream sends nothing on a path that the map shows broken, and no stream sends with a
     /// former key.
-    pub fn handle_no_plan(&mut self, node: NodeId, now: Instant) {
+    pub fn handle_no_plan(&mut self, node: NodeId, now: Instant) -> bool {
         self.due = None;
         let first = self.rekey.first();
-        if let Some(lost) = self.sinks.handle_no_plan(node, first, now) {
+        let lost = self.sinks.handle_no_plan(node, first, now);
+        let has_ended = lost.is_some();
+        if let Some(lost) = lost {
             self.former.abandon(lost, Fate::IsResent, now);
         }
+        has_ended
     }
 
     /// Handles a report, valid until then, that `to` does not answer `from`: the sinks with this

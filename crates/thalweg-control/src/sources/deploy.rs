@@ -177,11 +177,17 @@ impl Sources {
         let Some(source) = self.sources.get_mut(&stream) else {
             return;
         };
-        source.session.handle_no_plan(sink, turn.now);
+        let has_ended = source.session.handle_no_plan(sink, turn.now);
         let plan = source.sinks.get(&sink);
         let known = plan.and_then(|plan| plan.reason.as_ref());
         let is_news = known != Some(&reason);
-        self.handle_failed(turn, stream, sink, &reason);
+        if has_ended {
+            self.handle_failed(turn, stream, sink, &reason);
+        } else {
+            // With hundreds of sinks without a path, each change of the map comes here for each of them:
+            // what is in force is not computed again.
+            self.handle_unserved(turn, stream, sink, &reason);
+        }
         // The sink of a held stream may be out of reach for hours: the reason is noted once.
         if is_news {
             turn.note(Note::NoPlan { sink, reason });

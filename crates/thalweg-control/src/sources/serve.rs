@@ -233,7 +233,19 @@ impl Sources {
             return;
         };
         report_active(turn, source);
-        let Some(plan) = source.sinks.get_mut(&sink) else {
+        self.handle_unserved(turn, stream, sink, reason);
+    }
+
+    /// The same, if all plans in force still are.
+    pub(super) fn handle_unserved(
+        &mut self,
+        turn: &mut Turn<'_>,
+        stream: StreamId,
+        sink: NodeId,
+        reason: &str,
+    ) {
+        let source = self.sources.get_mut(&stream);
+        let Some(plan) = source.and_then(|source| source.sinks.get_mut(&sink)) else {
             return;
         };
         if plan.reason.as_deref() == Some(reason) {
