@@ -7,7 +7,6 @@ use thalweg_base::needs::{Needs, Reliability};
 use thalweg_base::time::Duration;
 use thalweg_base::units::Bitrate;
 use thalweg_node::{Outgoing, Publication, SubscribeOptions, Subscriber, SubscriberEvent};
-use thalweg_planner::model::Layer;
 
 use crate::fabric::{self, PATIENCE, Running};
 
