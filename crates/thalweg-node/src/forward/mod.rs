@@ -223,7 +223,10 @@ impl Forwarder {
 
     fn handle_link(&self, peer: NodeId, is_up: bool) {
         let lanes = read(&self.lanes);
-        lanes.values().for_each(|lane| lane.handle_link(peer, is_up));
+        lanes
+            .values()
+            .for_each(|lane| lane.handle_link(peer, is_up));
+        drop(lanes);
         self.notify_paths_changed();
     }
 
