@@ -9,7 +9,6 @@ use thalweg_base::needs::{Needs, Order, Reliability};
 use thalweg_base::time::Duration;
 use thalweg_base::units::Bitrate;
 use thalweg_node::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
-use thalweg_planner::model::Layer;
 
 use crate::chain::sequences;
 use crate::fabric::{PATIENCE, Running, start_with, trusted, until};
@@ -48,14 +47,8 @@ async fn crossed([source, sink]: [&Running; 2], needs: Needs, cut: &Running) -> 
     let options = SubscribeOptions { name, in_sequence };
     let mut subscriber = sink.handle.subscribe(options).await;
     let publication = Publication {
-        name: "cam".parse().expect("a name"),
         needs,
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
-        pack_ratio: None,
-        planner: None,
+        ..Publication::new("cam".parse().expect("a name"), Bitrate::from_kbps(500))
     };
     let mut publisher = source.handle.publish(publication).await.expect("it is");
     let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
