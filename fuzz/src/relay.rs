@@ -1,6 +1,6 @@
 //! Runs a node's data path on events decoded from bytes.
 //!
-//! The events are those of a driver whose neighbours are hostile: ADUs of plans that exist or not, from
+//! The events are those of a driver with hostile neighbours: ADUs of plans that exist or not, from
 //! nodes that may send them or not, with any sequence, layer, importance and deadline; chunks, ends and
 //! failures in any order, also of receptions that never began; outcomes late, twice or never; plans that
 //! are installed again in another form, removed, cast on each other and recalled under way; links that
@@ -42,7 +42,7 @@ struct Run {
     machine: Relay<u8>,
     lag: Lag,
     sendings: BTreeSet<SendNumber>,
-    /// Numbers whose outcome was reported.
+    /// Numbers with an outcome that was reported.
     ended: Vec<SendNumber>,
     last: Option<SendNumber>,
     held: BTreeSet<u8>,
@@ -188,7 +188,9 @@ impl Run {
                 0 => machine.recall(plan(numbers), now),
                 1 => self.lag.handle_end(now),
                 2 => {
-                    let _ = machine.take_news(plan(numbers).0, numbers.below(2) == 0);
+                    let _ = machine
+                        .arrivals_mut()
+                        .take_news(plan(numbers).0, numbers.below(2) == 0);
                 }
                 // The clock may step, also backwards.
                 _ => {
@@ -309,7 +311,7 @@ impl Run {
         }
         assert_eq!(self.machine.in_flight(), (0, 0));
         let sum = |rows: &Marked| rows.iter().flatten().sum::<u64>();
-        for (plan, counts) in self.machine.take_changed() {
+        for (plan, counts) in self.machine.accounts_mut().take_changed() {
             let sent = sum(&counts.left) + sum(&counts.failed);
             if self.steady.get(&plan) == Some(&true) {
                 assert_eq!(sum(&counts.sent), sent, "{plan:?}: sent ones end once");

@@ -65,7 +65,7 @@ pub(crate) enum Host {
 /// its handshake.
 pub(crate) struct Lobby<C> {
     handshakes: Mutex<Handshakes<Arc<Notify>, C>>,
-    /// When the next handshake may start. Held by the one whose turn is next; the others queue for it.
+    /// When the next handshake may start. Held by the one that is next; the others queue for it.
     turn: tokio::sync::Mutex<Option<Instant>>,
     /// Counts what is refused.
     admission: Admission,
@@ -131,7 +131,7 @@ impl<C: Send + 'static> Lobby<C> {
         });
     }
 
-    /// Waits for a turn. Whoever stops to wait takes none.
+    /// Waits for a turn. A wait that is given up takes none.
     async fn take_turn(&self) {
         let mut next = self.turn.lock().await;
         let now = Instant::now();

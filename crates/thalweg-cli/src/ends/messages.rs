@@ -26,7 +26,7 @@ const AHEAD: StdDuration = StdDuration::from_secs(2);
 /// Bound of the read-ahead: a file has no rate of its own.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
 
-/// The rate announced for a source whose own rate cannot be measured.
+/// The rate announced for a source with a rate that cannot be measured.
 const RATE_DEFAULT: Bitrate = Bitrate::from_bps(1_000_000);
 
 /// Minimum announced rate: a stream with a rate of zero is refused.

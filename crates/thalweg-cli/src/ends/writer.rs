@@ -78,7 +78,7 @@ impl Writer {
     }
 }
 
-/// Returns how a stream is written whose user does not say it: as its encoding is.
+/// Returns how a stream is written without a format: as its encoding is.
 pub fn format(
     stream: &StreamName,
     to: &End,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::fabric::Fabric;
 use crate::program::{Run, run};
 
-/// A subscriber of a pattern, whose sentences are read.
+/// A subscriber of a pattern; the test reads its sentences.
 struct Many(Child, Lines<BufReader<ChildStderr>>);
 
 impl Many {

@@ -114,7 +114,7 @@ impl Flood {
 
     fn add(&mut self, mut waiting: Waiting) {
         let before = self.places.insert(waiting.node, self.next);
-        // Who was to be sent the one before needs this one.
+        // A leaf that was to be sent the one before needs this one.
         if let Some(before) = before.and_then(|place| self.waiting.remove(&place)) {
             waiting.is_leaf &= before.is_leaf;
             waiting.also_to.extend(before.also_to);

@@ -142,7 +142,7 @@ impl Leaves {
         self.due = self.due.min(now + TURN);
     }
 
-    /// Returns the nodes whose records were withheld since a place, and their end.
+    /// Returns the nodes of the records that were withheld since a place, and their end.
     fn since(&self, place: u64, count: usize) -> (Vec<NodeId>, u64) {
         let mut waiting = self.withheld.range(place..);
         let nodes = waiting.by_ref().take(count).map(|(_, node)| *node);
@@ -228,7 +228,7 @@ impl Records {
         let (before, _) = self.directory.newest(record.node)?;
         let is_same = (&before.name, before.slots, before.box_key, &before.streams)
             == (&record.name, record.slots, record.box_key, &record.streams);
-        // A full record does not name all links: who is not named by it is served because it is full.
+        // A full record does not name all links: a leaf that it does not name is served as well.
         let is_as_full = before.is_full() == record.is_full();
         if !is_same || !is_as_full || self.leaves.peers.is_empty() {
             return None;

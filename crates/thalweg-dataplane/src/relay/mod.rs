@@ -38,16 +38,15 @@ use thalweg_base::count::{Band, Counts};
 use thalweg_base::event::DropCause;
 use thalweg_base::feed::Feed;
 use thalweg_base::id::{Epoch, NodeId, StreamId};
-use thalweg_base::seen::{Held, News};
 use thalweg_base::time::Instant;
 
 use crate::lift::Lift;
-use crate::mailbox::Received;
 use crate::replay::{Budget, Plan, Replay};
 use crate::route::Route;
 
 mod account;
 mod action;
+mod arrivals;
 mod arrive;
 mod cast;
 mod intake;
@@ -59,6 +58,7 @@ mod tests;
 
 pub use account::{Account, Accounts, Ended, REPORT_TICK};
 pub use action::{Action, Dispatch, Place, Refusal, SendNumber};
+pub use arrivals::Arrivals;
 pub use arrive::Begun;
 pub use cast::{Branch, Branches, Casts};
 pub use part::{Part, Turn};
@@ -79,7 +79,7 @@ pub struct Relay<R> {
     outstanding: BTreeMap<Plan, u64>,
     accounts: Accounts,
     /// What has come of each stream that ends here.
-    arrivals: BTreeMap<StreamId, Received>,
+    arrivals: Arrivals,
     /// The neighbours with a link.
     links: BTreeSet<NodeId>,
     actions: VecDeque<Action<R>>,
@@ -96,7 +96,7 @@ impl<R> Default for Relay<R> {
             next_number: SendNumber(0),
             outstanding: BTreeMap::new(),
             accounts: Accounts::default(),
-            arrivals: BTreeMap::new(),
+            arrivals: Arrivals::default(),
             links: BTreeSet::new(),
             actions: VecDeque::new(),
         }
@@ -131,7 +131,7 @@ impl<R: Copy + Ord> Relay<R> {
         self.discard(plan);
         if installation.next.is_none() {
             // What is said of its subscribers from now on concerns it, also before its first ADU.
-            self.arrivals.entry(plan.0).or_default();
+            self.arrivals.of(plan.0);
         }
         self.parts.insert(plan, Part::new(route, lift));
     }
@@ -245,69 +245,24 @@ impl<R: Copy + Ord> Relay<R> {
         }
     }
 
-    /// Returns the counts that have changed since the last call, by plan. Nothing is due then.
-    pub fn take_changed(&mut self) -> impl Iterator<Item = (Plan, &Counts)> {
-        self.accounts.take_changed()
+    /// Returns the accounts of all plans.
+    pub const fn accounts(&self) -> &Accounts {
+        &self.accounts
     }
 
-    /// Returns the plans whose counts have changed; the driver takes each by [`Relay::take_counts`].
-    /// Nothing is due then.
-    pub fn take_due(&mut self) -> Vec<Plan> {
-        self.accounts.take_due()
+    /// The same, to take counts that have changed.
+    pub const fn accounts_mut(&mut self) -> &mut Accounts {
+        &mut self.accounts
     }
 
-    /// Returns the counts of a plan if they have changed since they were last taken.
-    pub fn take_counts(&mut self, plan: Plan) -> Option<&Counts> {
-        self.accounts.take_counts(plan)
+    /// Returns what has come of streams, for receipts.
+    pub const fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
-    /// Returns the account of a plan, if anything was counted.
-    pub fn account(&self, plan: Plan) -> Option<&Account> {
-        self.accounts.get(plan)
-    }
-
-    /// Forgets the counts of a stream's ADUs that no plan carried.
-    pub fn forget_unplanned(&mut self, stream: StreamId) {
-        self.accounts.forget((stream, Epoch(0)));
-    }
-
-    /// Returns what has come of a stream, and how soon to report it, if that has changed. While a
-    /// mailbox blocks the stream, only its end is reported.
-    pub fn take_news(&mut self, stream: StreamId, is_blocked: bool) -> Option<(Held, News)> {
-        let received = self.arrivals.get_mut(&stream)?;
-        let is_reported = received.news()? == News::Ended || !is_blocked;
-        is_reported.then(|| received.take_news())?
-    }
-
-    /// Returns whether anything has come of a stream since that was last taken.
-    pub fn has_news(&self, stream: StreamId) -> bool {
-        let received = self.arrivals.get(&stream);
-        received.is_some_and(|received| received.news().is_some())
-    }
-
-    /// Returns the streams of which something has come.
-    pub fn arrived_streams(&self) -> Vec<StreamId> {
-        self.arrivals.keys().copied().collect()
-    }
-
-    /// Starts over for new subscribers of a stream: nothing of it has come for them, and plans up to
-    /// `former` are not theirs.
-    pub fn restart_arrivals(&mut self, stream: StreamId, former: Option<Epoch>) {
-        if let Some(received) = self.arrivals.get_mut(&stream) {
-            received.begin_anew(former);
-        }
-    }
-
-    /// Accepts what all plans bring of a stream.
-    pub fn resume_arrivals(&mut self, stream: StreamId) {
-        if let Some(received) = self.arrivals.get_mut(&stream) {
-            received.go_on();
-        }
-    }
-
-    /// Forgets what has come of a stream that no plan brings here and no subscriber wants.
-    pub fn forget_arrivals(&mut self, stream: StreamId) {
-        self.arrivals.remove(&stream);
+    /// The same, to take news and to start over.
+    pub const fn arrivals_mut(&mut self) -> &mut Arrivals {
+        &mut self.arrivals
     }
 
     /// Returns the next action. All are to be carried out before time goes on.

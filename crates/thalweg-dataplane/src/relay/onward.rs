@@ -170,7 +170,7 @@ impl<R: Copy + Ord> Relay<R> {
         let header = adu.header;
         let part = self.parts.get(&(header.stream, header.epoch));
         let reliability = part.map(Part::reliability).unwrap_or_default();
-        let received = self.arrivals.entry(header.stream).or_default();
+        let received = self.arrivals.of(header.stream);
         let taken = received.insert(&header, adu.payload.len());
         if taken != Err(DropCause::Duplicate) {
             if received.news() > Some(News::Usual) {

@@ -104,7 +104,7 @@ pub enum Fault {
         /// Bytes that came up to its end.
         offset: u64,
     },
-    /// An RTP packet whose payload is not of the codec.
+    /// An RTP packet with a payload that is not of the codec.
     #[error(
         "an RTP payload before byte {offset} cannot be read, and was dropped: is the codec of `--format` right?"
     )]

@@ -79,7 +79,7 @@ impl Cutter for Nmea {
     }
 }
 
-/// Returns a sentence whose checksum is right, or that has none.
+/// Returns a sentence with a right checksum, or without one.
 fn checked(sentence: Bytes, offset: u64) -> Cut {
     let Some(star) = sentence.iter().position(|byte| *byte == b'*') else {
         return Ok((unmarked(), sentence));

@@ -115,7 +115,7 @@ pub enum BadEnd {
     /// An ffmpeg option that would change what is read or sent.
     #[error("option `{0}` is not supported: leave it out")]
     Option(String),
-    /// An option whose value is no number in its bounds.
+    /// An option with a value that is no number in its bounds.
     #[error("`{0}` is not a number from {1} to {2}")]
     Number(String, u64, u64),
     /// A scheme without what it names.

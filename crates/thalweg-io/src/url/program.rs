@@ -38,12 +38,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts a program whose standard output is read.
+    /// Starts a program to read its standard output.
     pub fn read_from(command: &str) -> anyhow::Result<Self> {
         Self::start(command, Stdio::null(), Stdio::piped())
     }
 
-    /// Starts a program whose standard input is written.
+    /// Starts a program to write its standard input.
     pub fn write_to(command: &str) -> anyhow::Result<Self> {
         Self::start(command, Stdio::piped(), Stdio::inherit())
     }

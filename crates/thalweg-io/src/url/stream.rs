@@ -44,7 +44,7 @@ pub async fn open_unix(path: &Path, listens: bool) -> anyhow::Result<UnixStream>
         format!("cannot listen on unix://{name}: if no program uses that file, remove it")
     })?;
     let accepted = listener.accept().await;
-    // Removed by whoever else wanted the name; the connection is there all the same.
+    // Removed by another that wanted the name; the connection is there all the same.
     let _ = std::fs::remove_file(path);
     let (stream, _) = accepted.with_context(|| format!("no connection at unix://{name}"))?;
     Ok(stream)

@@ -1,4 +1,4 @@
-//! `test://telemetry`: JSON lines at a rate, for whoever tries a network out.
+//! `test://telemetry`: JSON lines at a rate, to try a network out.
 //!
 //! *The idea.* Each line is due at its number divided by the rate, so that pauses do not add up. Its severity
 //! goes round from 0 to 255 in steps of 51, for `--importance-from .severity`.

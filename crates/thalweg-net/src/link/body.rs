@@ -74,7 +74,7 @@ pub enum End {
     LetGo,
 }
 
-/// Who learns of a body's end, and the copy that it is to get.
+/// The watcher of a body's end, and the copy that it is to get.
 struct Watch {
     by: Arc<dyn BodyEnd>,
     number: u64,

@@ -1,7 +1,7 @@
 //! The watches of programs: the names of published streams that each one selects.
 //!
 //! *The idea.* The map's streams are compared with what each watch was given last, whenever the task is
-//! at rest, and only for those whose program still listens. A set is handed over as a whole, so that
+//! at rest, and only while a watch's program still listens. A set is handed over as a whole, so that
 //! a slow reader holds one set and no queue.
 //!
 //! *What it does not do.* It subscribes to nothing: the program does, name by name.
@@ -31,7 +31,7 @@ impl Watches {
         receiver
     }
 
-    /// Hands new sets to the watches whose names have changed, and forgets those that nobody reads.
+    /// Hands new sets to the watches if their names have changed, and forgets those that nobody reads.
     ///
     /// Cost    O(1) without a watch, else O(watches x streams on the map)
     pub(super) fn update(&mut self, mind: &Mind) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! start ─► run ─► Ok: ended
-//!           └───► failed ─► pause (doubles from 0.5 s to 30 s; anew after a run of 30 s) ─► run …
+//!           └───► failed ─► pause (doubles from 0.5 s to 30 s; again after a run of 30 s) ─► run …
 //! ```
 //!
 //! *What it does not do.* An input or output that does not end in time when it is stopped is dropped.
@@ -200,7 +200,7 @@ impl Supervisor {
         applied
     }
 
-    /// Starts one whose entry is new or changed, if it is to run.
+    /// Starts one with an entry that is new or changed, if it is to run.
     fn renew(&mut self, key: &(EndKind, StreamName)) {
         if let Some(one) = self.running.get_mut(key) {
             one.meter = Arc::new(one.spec.meter());

@@ -281,17 +281,17 @@ impl Carriage {
         now: Instant,
     ) {
         let is_blocked = subscribers.is_pressed(stream);
-        if let Some((held, news)) = self.relay.take_news(stream, is_blocked) {
+        if let Some((held, news)) = self.relay.arrivals_mut().take_news(stream, is_blocked) {
             mind.handle_held(stream, held, news, now);
         }
     }
 
     /// Reports what has come and the counts to the control plane.
     pub(super) fn report(&mut self, subscribers: &Subscribers, mind: &mut Mind, now: Instant) {
-        for stream in self.relay.arrived_streams() {
+        for stream in self.relay.arrivals().streams() {
             self.report_arrivals(stream, subscribers, mind, now);
         }
-        for (plan, counts) in self.relay.take_changed() {
+        for (plan, counts) in self.relay.accounts_mut().take_changed() {
             mind.handle_counts(plan, counts, now);
         }
     }

@@ -59,14 +59,17 @@ impl Host {
             | Output::Resend { .. }
             | Output::Acknowledged { .. } => self.handle_source_output(output, watch),
             Output::BegunAnew { stream, former } => {
-                self.carriage.relay_mut().restart_arrivals(stream, former);
+                self.carriage
+                    .relay_mut()
+                    .arrivals_mut()
+                    .restart(stream, former);
             }
-            Output::GoesOn { stream } => self.carriage.relay_mut().resume_arrivals(stream),
+            Output::GoesOn { stream } => self.carriage.relay_mut().arrivals_mut().resume(stream),
             Output::GivenUp { stream, below } => {
                 let (subscribers, mind) = (&mut self.subscribers, &mut self.mind);
                 subscribers.handle_given_up((stream, below), mind, now, watch);
             }
-            Output::Forgotten { stream } => self.carriage.relay_mut().forget_arrivals(stream),
+            Output::Forgotten { stream } => self.carriage.relay_mut().arrivals_mut().forget(stream),
             Output::Found { name, stream } => self.found(&name, stream, watch),
             Output::Notice { name, notice } => {
                 let sentence = || notice.sentence(&name);

@@ -25,7 +25,7 @@ fn wires(leaves: usize, hub: NodeId) -> Vec<[NodeId; 2]> {
     (0..leaves).map(|number| [leaf(number), hub]).collect()
 }
 
-/// Returns a hub whose leaves have come just now.
+/// Returns a hub with leaves that have come just now.
 fn star() -> Fabric {
     Fabric::linked(&wires(LEAVES, HUB))
 }

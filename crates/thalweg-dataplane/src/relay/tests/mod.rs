@@ -161,7 +161,7 @@ fn words(machine: &mut Machine) -> Vec<String> {
 
 /// Returns the counts of a plan that have changed since the last call.
 fn changed(machine: &mut Machine, epoch: u32) -> Option<Counts> {
-    let mut all = machine.take_changed();
+    let mut all = machine.accounts_mut().take_changed();
     let found = all.find(|((_, of), _)| *of == Epoch(epoch));
     found.map(|(_, counts)| counts.clone())
 }
@@ -223,10 +223,10 @@ fn new_mark_or_end_is_urgent() {
     for (recv, is_urgent) in [(1, true), (2, false)] {
         bring(&mut machine, recv, marked);
         assert_eq!(machine.is_urgent(), is_urgent, "the mark is new once");
-        machine.take_due();
+        machine.accounts_mut().take_due();
     }
     bring(&mut machine, 3, header(2, 0));
-    assert!(!machine.is_urgent() && machine.has_news(STREAM));
+    assert!(!machine.is_urgent() && machine.arrivals().has_news(STREAM));
     begin_from(&mut machine, BEFORE, 4, end(2, 1), 0);
     machine.handle_whole(4, NOW);
     assert!(machine.is_urgent());
@@ -239,12 +239,15 @@ fn due_counts_are_taken_by_plan() {
         machine.give(adu(header(epoch, 0), b"all"), NOW);
     }
     let plan = |epoch| (STREAM, Epoch(epoch));
-    assert_eq!(machine.take_due(), [plan(1), plan(3)]);
+    assert_eq!(machine.accounts_mut().take_due(), [plan(1), plan(3)]);
     assert!(machine.poll_timeout().is_never());
-    assert!(machine.take_counts(plan(3)).is_some());
-    assert!(machine.take_counts(plan(3)).is_none(), "told once");
-    assert_eq!(machine.take_due(), [plan(1)]);
-    let account = machine.account(plan(1)).expect("it was given one");
+    assert!(machine.accounts_mut().take_counts(plan(3)).is_some());
+    assert!(
+        machine.accounts_mut().take_counts(plan(3)).is_none(),
+        "told once"
+    );
+    assert_eq!(machine.accounts_mut().take_due(), [plan(1)]);
+    let account = machine.accounts().get(plan(1)).expect("it was given one");
     assert_eq!(account.sent_bytes(), 3);
     assert_eq!(
         (machine.outstanding_of(plan(1)), machine.outstanding(STREAM)),

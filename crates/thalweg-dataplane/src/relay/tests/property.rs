@@ -171,7 +171,7 @@ proptest! {
         }
         driver.drain();
         let marked = |rows: &thalweg_base::count::Marked| rows.iter().flatten().sum::<u64>();
-        for ((_, epoch), counts) in driver.machine.take_changed() {
+        for ((_, epoch), counts) in driver.machine.accounts_mut().take_changed() {
             let dropped: u64 = counts.dropped.iter().flatten().sum();
             let delivered: u64 = counts.delivered.iter().sum();
             let ended = marked(&counts.left) + delivered + dropped;

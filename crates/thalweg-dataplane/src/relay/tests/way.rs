@@ -132,15 +132,21 @@ fn receipt_waits_for_blocked_stream_but_end() {
     };
     let mut machine = machine([here]);
     bring(&mut machine, 5, header(1, 0));
-    assert_eq!(machine.arrived_streams(), [STREAM]);
-    assert!(machine.take_news(STREAM, true).is_none());
-    let (held, _) = machine.take_news(STREAM, false).expect("it has come");
+    assert_eq!(machine.arrivals().streams(), [STREAM]);
+    assert!(machine.arrivals_mut().take_news(STREAM, true).is_none());
+    let (held, _) = machine
+        .arrivals_mut()
+        .take_news(STREAM, false)
+        .expect("it has come");
     assert!(held.has(Sequence(0)) && !held.has(Sequence(1)));
-    assert!(machine.take_news(STREAM, false).is_none(), "told once");
+    assert!(
+        machine.arrivals_mut().take_news(STREAM, false).is_none(),
+        "told once"
+    );
     begin_from(&mut machine, BEFORE, 6, end(1, 1), 0);
     machine.handle_whole(6, NOW);
     assert_eq!(machine.poll_timeout(), NOW, "the end is reported at once");
-    assert!(machine.take_news(STREAM, true).is_some());
+    assert!(machine.arrivals_mut().take_news(STREAM, true).is_some());
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn h264_group_comes_back_with_marks() {
         unit(carried, 5, 9_000),
     ]);
     let reference = access(&[unit(carried, 1, 3_000)]);
-    // No other picture refers to one whose two reference bits are clear.
+    // No other picture refers to one with its two reference bits clear.
     let mut free = unit(carried, 1, 100);
     free[0] &= 0x1f;
     let free = access(&[free]);

@@ -37,7 +37,7 @@ impl Lane {
     pub(in crate::forward) fn withdraw(&self) {
         let relay = &mut self.lock().relay;
         relay.forget_given(self.stream);
-        relay.forget_unplanned(self.stream);
+        relay.accounts_mut().forget((self.stream, Epoch(0)));
     }
 
     /// Counts an ADU that no plan carries.
@@ -109,51 +109,54 @@ impl Lane {
     pub(in crate::forward) fn offered(&self, plan: Plan) -> Option<Offered> {
         let state = self.lock();
         state.relay.part(plan)?;
-        let account = state.relay.account(plan);
+        let account = state.relay.accounts().get(plan);
         Some(account.map(Offered::of).unwrap_or_default())
     }
 
-    /// Returns the plans whose counts have changed, if all were last read at least `age` ago.
+    /// Returns the plans with counts that have changed, if all were last read at least `age` ago.
     pub(in crate::forward) fn take_due(&self, now: Instant, age: Duration) -> Vec<Plan> {
         let mut state = self.lock();
         if now.saturating_since(state.read_at) < age {
             return Vec::new();
         }
         (state.read_at, state.is_told) = (now, false);
-        state.relay.take_due()
+        state.relay.accounts_mut().take_due()
     }
 
     /// Returns the counts of a plan if they have changed since they were last taken.
     pub(in crate::forward) fn take_counts(&self, plan: Plan) -> Option<Counts> {
-        self.lock().relay.take_counts(plan).cloned()
+        self.lock().relay.accounts_mut().take_counts(plan).cloned()
     }
 
     /// Returns whether anything has come of the stream since that was last taken.
     pub(in crate::forward) fn has_news(&self) -> bool {
-        self.lock().relay.has_news(self.stream)
+        self.lock().relay.arrivals().has_news(self.stream)
     }
 
     /// Returns what has come of the stream since the last call, if it ends here. Of a blocked stream
     /// only the end is reported.
     pub(in crate::forward) fn take_news(&self, is_blocked: bool) -> Option<(Held, News)> {
-        self.lock().relay.take_news(self.stream, is_blocked)
+        self.lock()
+            .relay
+            .arrivals_mut()
+            .take_news(self.stream, is_blocked)
     }
 
     /// Starts over for new subscribers: nothing has come for them, and plans up to `former` are not
     /// theirs.
     pub(in crate::forward) fn restart_arrivals(&self, former: Option<Epoch>) {
         let relay = &mut self.lock().relay;
-        relay.restart_arrivals(self.stream, former);
+        relay.arrivals_mut().restart(self.stream, former);
     }
 
     /// Accepts what all plans bring.
     pub(in crate::forward) fn resume_arrivals(&self) {
-        self.lock().relay.resume_arrivals(self.stream);
+        self.lock().relay.arrivals_mut().resume(self.stream);
     }
 
     /// Forgets what has come: no plan brings the stream here, and no subscriber wants it.
     pub(in crate::forward) fn forget_arrivals(&self) {
-        self.lock().relay.forget_arrivals(self.stream);
+        self.lock().relay.arrivals_mut().forget(self.stream);
     }
 
     /// Returns whether no plan carries the stream and nothing of it is under way.
@@ -164,7 +167,7 @@ impl Lane {
 
     /// Returns whether something is remembered of what came.
     pub(in crate::forward) fn has_arrivals(&self) -> bool {
-        !self.lock().relay.arrived_streams().is_empty()
+        !self.lock().relay.arrivals().streams().is_empty()
     }
 
     /// Returns how many ADUs under way are waited for: not those on broken paths.

@@ -1,4 +1,4 @@
-//! A stream on this node: the machine that decides what happens to its ADUs, and who carries that out.
+//! A stream on this node: the machine that decides what happens to its ADUs, and what carries that out.
 //!
 //! *The idea.* [`Relay`] decides, one for each stream, behind one lock. Each input takes the lock, hands
 //! the machine what has happened, and turns its actions into *jobs*: an ADU for a link, or for the
