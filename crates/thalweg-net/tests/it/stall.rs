@@ -20,8 +20,9 @@ const RATE: Bitrate = Bitrate::from_kbps(20_000);
 /// Longer than the age below which a link is not left.
 const SETTLED: Duration = Duration::from_millis(5_300);
 
-/// The limit is 500 ms; the rest is for a busy machine.
-const MOVED_MAX: Duration = Duration::from_secs(1);
+/// By its idle timeout QUIC would leave the path after 6 s: that it is left earlier is what the test
+/// proves, and how early is for the benchmark.
+const MOVED_MAX: Duration = Duration::from_secs(3);
 
 fn listening_tcp(host: u8) -> Options {
     let mut options = options(host);
