@@ -3,7 +3,7 @@
 //! *The idea.* A file and `test://` come to an end; whatever else ends (a program, a connection) is
 //! opened again by the supervisor. As with `thalweg publish`, what can wait waits for a subscriber.
 
-use std::time::{Duration as StdDuration, Instant as StdInstant};
+use std::time::Instant as StdInstant;
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -13,17 +13,13 @@ use thalweg_base::units::Bitrate;
 use thalweg_io::format::{Field, Fields, Format};
 use thalweg_io::url::{End, Source};
 use thalweg_media::Marks;
-use thalweg_node::Outgoing;
 use thalweg_node::config::Ingest;
 use thalweg_node::ends::{Entry, EntryPublisher, Fault};
 
-use super::messages::Messages;
+use super::messages::{Messages, SUBSCRIBER_WAIT, outgoing};
 use super::{fault, open, parse, read_format};
 use crate::feed::Feed;
 use crate::pace::{Pacer, Speed};
-
-/// How long a live source waits for a subscriber, which hears of the stream and is planned for.
-const SUBSCRIBER_WAIT: StdDuration = StdDuration::from_secs(3);
 
 /// Checks an entry of the configuration.
 pub fn check(ingest: &Ingest) -> Result<(), Fault> {
@@ -178,15 +174,4 @@ async fn wait(
     }
     let waited = tokio::time::timeout(SUBSCRIBER_WAIT, publisher.wanted()).await;
     Ok(waited.unwrap_or(Ok(()))?)
-}
-
-fn outgoing(marks: Marks, payload: Bytes) -> Outgoing {
-    Outgoing {
-        media_time: marks.media_time,
-        importance: marks.importance,
-        layer: marks.layer,
-        flags: marks.flags,
-        depends_on: marks.depends_on,
-        payload,
-    }
 }

@@ -17,8 +17,13 @@ use thalweg_base::units::{Bitrate, DataSize};
 use thalweg_io::format::{Cutter, Faults, FieldReader, Fields, Format};
 use thalweg_io::url::{End, Source};
 use thalweg_media::Marks;
+use thalweg_node::Outgoing;
 
 use crate::terminal;
+
+/// How long a live source is kept for a waiting subscriber, which hears of the stream and is
+/// planned for within a second or two, even over a few hops.
+pub const SUBSCRIBER_WAIT: StdDuration = StdDuration::from_secs(3);
 
 /// How long messages are read ahead to measure their rate.
 const AHEAD: StdDuration = StdDuration::from_secs(2);
@@ -187,4 +192,16 @@ fn object<'n>(counts: impl Iterator<Item = (&'n str, u64)>) -> Value {
             .map(|(name, count)| (name.to_owned(), count.into()))
             .collect(),
     )
+}
+
+/// Returns a payload to publish, marked as its format says.
+pub fn outgoing(marks: Marks, payload: Bytes) -> Outgoing {
+    Outgoing {
+        media_time: marks.media_time,
+        importance: marks.importance,
+        layer: marks.layer,
+        flags: marks.flags,
+        depends_on: marks.depends_on,
+        payload,
+    }
 }

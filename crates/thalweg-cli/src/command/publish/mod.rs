@@ -25,10 +25,11 @@ use thalweg_base::units::{Bitrate, DataSize};
 use thalweg_io::format::{Field, Format};
 use thalweg_io::url::End;
 use thalweg_media::Marks;
+use thalweg_node::Publication;
 use thalweg_node::local::LocalError;
-use thalweg_node::{Outgoing, Publication};
 use thalweg_planner::planner::Planner;
 
+use crate::ends::messages::{SUBSCRIBER_WAIT, outgoing};
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::feed::{Feed, Monitor, nothing, stopped};
 use crate::input::{parse_rate, parse_time, whole};
@@ -39,10 +40,6 @@ use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
 use described::Described;
-
-/// How long a live source is kept for a waiting subscriber, which hears of the stream and is
-/// planned for within a second or two, even over a few hops.
-const SUBSCRIBER_WAIT: std::time::Duration = std::time::Duration::from_secs(3);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -479,17 +476,6 @@ async fn send(
             return Ok(());
         };
         playback.send(unit, publisher, progress).await?;
-    }
-}
-
-fn outgoing(marks: Marks, payload: Bytes) -> Outgoing {
-    Outgoing {
-        media_time: marks.media_time,
-        importance: marks.importance,
-        layer: marks.layer,
-        flags: marks.flags,
-        depends_on: marks.depends_on,
-        payload,
     }
 }
 
