@@ -101,6 +101,14 @@ struct Arguments {
     #[cfg(feature = "nodes")]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     peers: Vec<String>,
+    /// Of FAN-OUT, measure only these sides, such as `thalweg_quic`.
+    #[cfg(feature = "nodes")]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    sides: Vec<String>,
+    /// Of FAN-OUT, measure only with these numbers of sinks.
+    #[cfg(feature = "nodes")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    sinks: Vec<u32>,
     /// Print the peers' relays: the installed version, or what is missing and how to install it.
     #[cfg(feature = "nodes")]
     #[arg(long)]
@@ -146,6 +154,12 @@ pub(crate) struct Settings {
     /// Peers' relays to measure beside ours.
     #[cfg(feature = "nodes")]
     pub(crate) peers: Vec<&'static peers::Peer>,
+    /// The sides to measure where a benchmark has many; none means all.
+    #[cfg(feature = "nodes")]
+    pub(crate) sides: Vec<String>,
+    /// The numbers of sinks to measure; none means the benchmark's own.
+    #[cfg(feature = "nodes")]
+    pub(crate) sinks: Vec<u32>,
 }
 
 /// Why the program fails.
@@ -304,6 +318,10 @@ fn run(benches: &[&Bench], arguments: &Arguments) -> anyhow::Result<Vec<Figure>>
         instructions_only: arguments.instructions,
         #[cfg(feature = "nodes")]
         peers: peers::named(&arguments.peers)?,
+        #[cfg(feature = "nodes")]
+        sides: arguments.sides.clone(),
+        #[cfg(feature = "nodes")]
+        sinks: arguments.sinks.clone(),
     };
     let mut report = Report::new(arguments.json);
     for bench in benches {

@@ -4,7 +4,7 @@ use super::bare::Bare;
 use super::play::Played;
 use super::taken::Taken;
 use super::thalweg::Over;
-use super::{HEADLINE, ID, Legend, Measured};
+use super::{HEADLINE, ID, LENGTH_BYTES, Legend, Measured};
 use crate::report::{Figure, Report, short, table};
 use crate::sample::Summary;
 
@@ -12,7 +12,12 @@ use crate::sample::Summary;
 pub(super) const METRICS: &[&str] = &[
     "mbps_per_core_quic",
     "mbps_per_core_plain",
+    "us_per_adu_sink_quic",
+    "us_per_adu_sink_engine",
+    "us_per_adu_sink_plain",
     "quic_vs_zenoh_quic",
+    "engine_vs_zenoh_quic",
+    "engine_vs_bare",
     "quic_vs_moq",
     "plain_vs_zenoh_tcp",
     "plain_vs_nats",
@@ -62,8 +67,10 @@ const EACH: [(&str, &str, Of); 12] = [
 ];
 
 /// The ratio headlines: metric, our transport, and the name of the peer's side or bare transport.
-const RATIOS: [(&str, Over, &str); 6] = [
+const RATIOS: [(&str, Over, &str); 8] = [
     ("quic_vs_zenoh_quic", Over::Quic, "zenoh_quic"),
+    ("engine_vs_zenoh_quic", Over::Engine, "zenoh_quic"),
+    ("engine_vs_bare", Over::Engine, Bare::Quic.name()),
     ("quic_vs_moq", Over::Quic, "moq_quic"),
     ("plain_vs_zenoh_tcp", Over::Plain, "zenoh_tcp"),
     ("plain_vs_nats", Over::Plain, "nats_tcp"),
@@ -76,6 +83,16 @@ const ALONE: [(&str, Over); 2] = [
     ("mbps_per_core_quic", Over::Quic),
     ("mbps_per_core_plain", Over::Plain),
 ];
+
+/// Our sides with what an ADU costs for each sink.
+const COSTS: [(&str, Over); 3] = [
+    ("us_per_adu_sink_quic", Over::Quic),
+    ("us_per_adu_sink_engine", Over::Engine),
+    ("us_per_adu_sink_plain", Over::Plain),
+];
+
+/// Bits of an ADU's payload: over megabits a second and core these are microseconds an ADU and sink.
+const ADU_BITS: f64 = LENGTH_BYTES as f64 * 8.0;
 
 /// Reports every side at a size: for people as a table.
 pub(super) fn report_relay(
@@ -114,6 +131,14 @@ pub(super) fn headlines(
             let value = summary(measured, sinks, over.name(), EACH[0].2);
             let metric = format!("{metric}.sinks_{sinks}");
             report.add(&Figure::new(ID, metric, EACH[0].1, value))?;
+        }
+    }
+    for (metric, over) in COSTS {
+        if let Some(sinks) = headline(measured, &[over.name()]) {
+            let cost: Of = |played| Some(ADU_BITS / played.free.mbps_per_core());
+            let value = summary(measured, sinks, over.name(), cost);
+            let metric = format!("{metric}.sinks_{sinks}");
+            report.add(&Figure::new(ID, metric, "us", value))?;
         }
     }
     for (metric, over, peer) in RATIOS {

@@ -100,12 +100,16 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     if settings.instructions_only {
         return Ok(());
     }
-    let mut sides = sides(&settings.peers);
+    let mut sides = chosen(sides(&settings.peers), &settings.sides)?;
     let legends: Vec<Legend> = sides.iter().map(Side::legend).collect();
     let (sizes, lasting) = if settings.is_quick {
         (&SINKS_QUICK[..], Lasting::QUICK)
     } else {
         (&SINKS[..], Lasting::FULL)
+    };
+    let sizes = match &settings.sinks[..] {
+        [] => sizes,
+        named => named,
     };
     let mut measured = Measured::new();
     let mut failed = Vec::new();
@@ -155,6 +159,21 @@ fn carries(measured: &Measured, sinks: u32, name: &'static str) -> bool {
         let shares = rounds.iter().map(|played| played.free.share());
         shares.fold(f64::INFINITY, f64::min) >= CARRIED_SHARE
     })
+}
+
+/// Returns the sides with these names, or all if none is named.
+fn chosen(sides: Vec<Side>, names: &[String]) -> anyhow::Result<Vec<Side>> {
+    if names.is_empty() {
+        return Ok(sides);
+    }
+    let is_unknown = |name: &&String| sides.iter().all(|side| side.name() != name.as_str());
+    if let Some(name) = names.iter().find(is_unknown) {
+        let known: Vec<&str> = sides.iter().map(Side::name).collect();
+        let known = known.join(", ");
+        bail!("{ID} has no side '{name}' here; it has {known}");
+    }
+    let is_named = |side: &Side| names.iter().any(|name| name == side.name());
+    Ok(sides.into_iter().filter(is_named).collect())
 }
 
 /// Returns our sides, the bare transports, and the peers that are installed.
