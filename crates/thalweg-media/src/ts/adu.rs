@@ -15,6 +15,7 @@ use bytes::Bytes;
 use thalweg_base::adu::{Flags, MediaTime};
 
 use super::counts::Counts;
+use super::data::DataPid;
 use super::lack::Lack;
 use super::read::Reader;
 use super::seam::Seam;
@@ -41,6 +42,19 @@ pub struct Publisher {
     starts: Starts,
     /// Whether an earlier pass had usable content.
     is_usable: bool,
+    /// The PIDs whose messages go apart, if they are to.
+    data: Option<BTreeMap<u16, DataPid>>,
+}
+
+/// The payload of an ADU with its marks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marked {
+    /// The PID whose message it is; `None` for a unit of the transport stream.
+    pub data: Option<DataPid>,
+    /// The fields of its header.
+    pub marks: Marks,
+    /// A unit ([`mod@unit`]), or the message alone.
+    pub payload: Bytes,
 }
 
 /// The video PID with the key pictures at which receivers begin. Only one PID of several is chosen,
@@ -66,6 +80,15 @@ impl Publisher {
     /// Returns a publisher for the start, or any point, of a stream.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns a publisher that takes the messages of data PIDs out of the stream; see
+    /// [`Publisher::poll_marked`].
+    pub fn splitting() -> Self {
+        Self {
+            data: Some(BTreeMap::new()),
+            ..Self::default()
+        }
     }
 
     /// Appends bytes.
@@ -102,17 +125,72 @@ impl Publisher {
         self.before.plus(self.reader.counts())
     }
 
-    /// Returns the next ADU. `depends_on` counts ADUs in the order of this function's results.
+    /// Returns the next ADU of the transport stream. `depends_on` counts ADUs in the order of this
+    /// function's results. Messages that are taken out are lost here.
     pub fn poll_adu(&mut self) -> Option<(Marks, Bytes)> {
-        let mut timed = self.reader.poll_timed()?;
-        if let Unit::Access(unit) = &mut timed.unit {
-            let number = timed.clock.or_else(|| self.reader.programme_of(unit.pid));
-            let seam = self.seams.entry(number.unwrap_or(0)).or_default();
-            seam.apply(unit, timed.clock.is_some());
+        loop {
+            let marked = self.poll_marked()?;
+            if marked.data.is_none() {
+                return Some((marked.marks, marked.payload));
+            }
         }
-        let marks = self.mark(&timed.unit, timed.clock);
-        self.given += 1;
-        Some((marks, unit::encode(&timed.unit)))
+    }
+
+    /// Returns the next ADU. `depends_on` counts those of the transport stream; a message of a data
+    /// PID that is taken out depends on none. A message of which parts are lost is left out.
+    pub fn poll_marked(&mut self) -> Option<Marked> {
+        loop {
+            let mut timed = self.reader.poll_timed()?;
+            if let Unit::Access(unit) = &mut timed.unit {
+                let number = timed.clock.or_else(|| self.reader.programme_of(unit.pid));
+                let seam = self.seams.entry(number.unwrap_or(0)).or_default();
+                seam.apply(unit, timed.clock.is_some());
+                if let Some(data) = self.data.as_ref().and_then(|known| known.get(&unit.pid)) {
+                    if unit.damaged {
+                        continue;
+                    }
+                    return Some(self.mark_message(*data, unit, timed.is_near));
+                }
+            } else if let (Unit::Programme(programme), Some(known)) = (&timed.unit, &mut self.data)
+            {
+                for stream in &programme.streams {
+                    match DataPid::of(stream) {
+                        Some(data) => known.insert(stream.pid, data),
+                        None => known.remove(&stream.pid),
+                    };
+                }
+            }
+            let marks = self.mark(&timed.unit, timed.clock);
+            self.given += 1;
+            return Some(Marked {
+                data: None,
+                marks,
+                payload: unit::encode(&timed.unit),
+            });
+        }
+    }
+
+    /// Returns the PIDs whose messages are taken out, as far as they are known.
+    pub fn data_pids(&self) -> impl Iterator<Item = DataPid> {
+        self.data.iter().flat_map(|known| known.values().copied())
+    }
+
+    /// Marks a message; one without a time of the programme's clock has that of the unit before it.
+    fn mark_message(&self, data: DataPid, unit: &AccessUnit, is_near: bool) -> Marked {
+        let time = unit.decode_90khz().filter(|_| is_near);
+        let time = time.map(MediaTime::from_90khz);
+        Marked {
+            data: Some(data),
+            marks: Marks {
+                media_time: time.unwrap_or(self.last.0),
+                decode_time: time.unwrap_or(self.last.1),
+                clock: self.reader.programme_of(unit.pid).unwrap_or(self.clock),
+                importance: Role::Opaque.importance(0, 0),
+                flags: Flags::KEY,
+                ..Marks::default()
+            },
+            payload: unit.data.clone(),
+        }
     }
 
     fn mark(&mut self, unit: &Unit, clock: Option<u16>) -> Marks {
@@ -236,6 +314,12 @@ impl Subscriber {
     /// Fails   [`UnitError`] if the payload is not a unit; the next one may be
     pub fn handle_payload(&mut self, payload: &Bytes) -> Result<Bytes, UnitError> {
         Ok(self.writer.write(&unit::decode(payload)?))
+    }
+
+    /// Accepts a message of a data PID that was taken out; returns whole transport packets, or none
+    /// before its programme is known.
+    pub fn handle_message(&mut self, data: DataPid, time: MediaTime, message: &Bytes) -> Bytes {
+        self.writer.write(&data.unit(time, message.clone()))
     }
 
     /// Units that were not written, by cause.

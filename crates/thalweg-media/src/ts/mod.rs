@@ -25,6 +25,7 @@
 mod adu;
 mod clock;
 mod counts;
+mod data;
 mod frame;
 mod guide;
 mod lack;
@@ -40,8 +41,9 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use adu::{Publisher, Subscriber};
+pub use adu::{Marked, Publisher, Subscriber};
 pub use counts::Counts;
+pub use data::DataPid;
 pub use lack::Lack;
 pub use packet::PACKET_BYTES;
 pub use read::Reader;

@@ -72,8 +72,10 @@ pub struct Reader {
 #[derive(Debug, Clone)]
 pub(super) struct Timed {
     pub(super) unit: Unit,
-    /// The programme of its clock; `None` for a unit without one.
+    /// The programme of its clock, if that follows the unit's time.
     pub(super) clock: Option<u16>,
+    /// Whether its time is of the programme's clock, which may not follow it.
+    pub(super) is_near: bool,
 }
 
 /// The state of a programme while it is read.
@@ -502,6 +504,7 @@ impl Reader {
         self.units.push_back(Timed {
             unit: Unit::Access(unit),
             clock: follows.then_some(number),
+            is_near: step.is_some_and(|step| step != Step::Stray),
         });
     }
 
@@ -531,7 +534,11 @@ impl Reader {
 
 impl Timed {
     fn untimed(unit: Unit) -> Self {
-        Self { unit, clock: None }
+        Self {
+            unit,
+            clock: None,
+            is_near: false,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 mod adus;
 mod begin;
 mod clocks;
+mod data;
 mod frame;
 mod options;
 
