@@ -182,6 +182,9 @@ pub const MAILBOX_ADUS_MAX: usize = 4096;
 /// Payload in the mailbox of one local subscriber: the two largest ADUs, or two seconds at 67 Mbit/s.
 pub const MAILBOX_BYTES_MAX: DataSize = DataSize::from_kib(16 << 10);
 
+/// What a joiner of streams of one clock holds back: ADUs, each with 128 bytes beside its payload.
+pub const ALIGNED_BYTES_MAX: DataSize = DataSize::from_kib(16 << 10);
+
 /// Payload beyond [`MAILBOX_BYTES_MAX`] of ADUs that may not be dropped for want of room. Their
 /// source slows down once this much is unacknowledged ([`KEEP_BYTES_MAX`], or a transfer's window).
 /// ADUs of a source that does not are dropped.

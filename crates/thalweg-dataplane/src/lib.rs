@@ -16,6 +16,7 @@
 //! | [`route`] | one node's part of one plan: admission, treatment and carriage of ADUs |
 //! | [`relay`] | what a node does with an ADU, from its arrival to the next link or a mailbox |
 //! | [`source`] | what a stream's source keeps and holds, and what it sends again |
+//! | [`align`] | streams of one clock in the order of their times |
 //! | [`mailbox`] | what waits for a local subscriber, back in sequence |
 //! | [`replay`] | what a node keeps for subscribers that join late |
 //! | [`keys`] | stream keys by epoch, and the guarantee against repeated nonces |
@@ -29,6 +30,7 @@
 
 extern crate alloc;
 
+pub mod align;
 pub mod keys;
 pub mod lift;
 pub mod mailbox;
