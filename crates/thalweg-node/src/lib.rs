@@ -46,11 +46,13 @@ mod waiting;
 
 pub use config::{Config, ConfigError, DEFAULT_CONFIG};
 pub use handle::{
-    Handle, Losses, Matching, Outgoing, Publication, PublishError, PublishSummary, Publisher,
-    Selection, Sendable, SubscribeOptions, Subscriber, SubscriberEvent, Tracer,
+    AlignedEvent, AlignedSubscriber, Handle, Losses, Matching, Outgoing, Publication, PublishError,
+    PublishSummary, Publisher, Receive, Selection, Sendable, SubscribeOptions, Subscriber,
+    SubscriberEvent, Tracer,
 };
 pub use input::{
     AdmissionError, HopCost, InviteRequest, Reloaded, RouteError, TraceError, TraceEvent, TracedAdu,
 };
 pub use node::{Node, NodeError, Report};
 pub use status::Status;
+pub use thalweg_dataplane::align::Aligned;

@@ -6,16 +6,16 @@
 use std::time::Instant as StdInstant;
 
 use anyhow::Context as _;
-use bytes::Bytes;
 use thalweg_base::description::Description;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::Bitrate;
 use thalweg_io::format::{Field, Fields, Format};
 use thalweg_io::url::{End, Source};
-use thalweg_media::Marks;
+use thalweg_media::ts::{DataPid, Marked};
 use thalweg_node::config::Ingest;
 use thalweg_node::ends::{Entry, EntryPublisher, Fault};
 
+use super::data::DataStreams;
 use super::messages::{Messages, SUBSCRIBER_WAIT, outgoing};
 use super::{fault, open, parse, read_format};
 use crate::feed::Feed;
@@ -34,6 +34,10 @@ pub fn check(ingest: &Ingest) -> Result<(), Fault> {
         || ingest.importance_from.is_some()
         || ingest.time_from.is_some()
         || ingest.key_from.is_some();
+    if format != Format::Ts && ingest.split_data {
+        let why = format!("only MPEG-TS has data to split, and the format is {format}");
+        return Err(fault("split_data", &why));
+    }
     if format == Format::Ts && said {
         let why = "MPEG-TS says importance and time itself: give another format, such as \"lines\"";
         return Err(fault("format", &why));
@@ -59,6 +63,9 @@ fn fields(ingest: &Ingest) -> Result<Fields, Fault> {
         key: field("key_from", &ingest.key_from)?,
     })
 }
+
+/// How long the end of a source waits for data that is not sent on.
+const DATA_END_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// What cuts the source.
 enum Reader {
@@ -92,12 +99,51 @@ impl Reader {
         }
     }
 
-    async fn next(&mut self, notify: &impl Fn(&str)) -> std::io::Result<Option<(Marks, Bytes)>> {
+    async fn next(&mut self, notify: &impl Fn(&str)) -> std::io::Result<Option<Marked>> {
         match self {
             Self::Ts(feed) => feed.next().await,
-            Self::Messages(messages) => messages.next(notify).await,
+            Self::Messages(messages) => {
+                let message = messages.next(notify).await?;
+                Ok(message.map(|(marks, payload)| Marked {
+                    data: None,
+                    marks,
+                    payload,
+                }))
+            }
         }
     }
+
+    /// Returns the PIDs of data beside the picture, each with its rate.
+    fn data_pids(&self) -> Vec<(DataPid, Bitrate)> {
+        match self {
+            Self::Ts(feed) => feed.data_pids(),
+            Self::Messages(_) => Vec::new(),
+        }
+    }
+}
+
+/// Publishes the data of these PIDs where that is not done yet.
+async fn open_data(
+    entry: &Entry,
+    pids: Vec<(DataPid, Bitrate)>,
+    data: &mut DataStreams,
+) -> anyhow::Result<()> {
+    for opening in data.open(pids)? {
+        entry.notify(&opening.sentence());
+        let described = opening.data.description();
+        let publisher = entry.publish_beside(opening.name, opening.rate, described);
+        let (mut publisher, mut messages) = (publisher.await?, opening.messages);
+        data.spawn(async move {
+            // It fails only with the node.
+            while let Some(message) = messages.recv().await {
+                if publisher.send(message).await.is_err() {
+                    return;
+                }
+            }
+            publisher.finish().await;
+        });
+    }
+    Ok(())
 }
 
 /// Reads and publishes until the source ends.
@@ -109,7 +155,13 @@ pub async fn run(entry: &Entry) -> anyhow::Result<()> {
     let format = read_format(ingest.format.as_deref()).map_err(bad)?;
     let format = format.unwrap_or_else(|| usual(&end));
     let mut reader = if format == Format::Ts {
-        Reader::Ts(Box::new(Feed::new(Source::open(&end).await?, false)))
+        let feed = Feed::new(Source::open(&end).await?, false);
+        let feed = if ingest.split_data {
+            feed.split()
+        } else {
+            feed
+        };
+        Reader::Ts(Box::new(feed))
     } else {
         let source = Source::open_pieces(&end).await?;
         let fields = fields(ingest).map_err(bad)?;
@@ -122,6 +174,8 @@ pub async fn run(entry: &Entry) -> anyhow::Result<()> {
     let rate = rate.with_context(|| format!("{from} ended without a message of `{format}`"))?;
     let description = Description::encoded(reader.encoding(format));
     let mut publisher = entry.publish(rate, description).await?;
+    let mut data = DataStreams::new(ingest.stream.clone());
+    open_data(entry, reader.data_pids(), &mut data).await?;
     let is_live = reader.is_live();
     wait(ingest, is_live, &mut publisher).await?;
     let is_file = matches!(end, End::File(_)) && !is_live;
@@ -135,7 +189,12 @@ pub async fn run(entry: &Entry) -> anyhow::Result<()> {
     loop {
         let next = reader.next(&notify).await;
         let next = next.map_err(|error| named(error, "cannot read more from", from))?;
-        let Some((marks, payload)) = next else {
+        let Some(Marked {
+            data: of,
+            marks,
+            payload,
+        }) = next
+        else {
             break;
         };
         let now = Instant::ZERO + begun.elapsed().into();
@@ -143,9 +202,20 @@ pub async fn run(entry: &Entry) -> anyhow::Result<()> {
         if wait > Duration::ZERO {
             tokio::time::sleep(wait.into()).await;
         }
-        publisher.send(outgoing(marks, payload)).await?;
+        let message = outgoing(marks, payload);
+        let Some(of) = of else {
+            publisher.send(message).await?;
+            continue;
+        };
+        if !data.has(of) {
+            open_data(entry, reader.data_pids(), &mut data).await?;
+        }
+        data.send(of, message);
     }
     if is_file || matches!(end, End::Telemetry { .. }) {
+        for sentence in data.finish(DATA_END_MAX).await {
+            entry.notify(&sentence);
+        }
         publisher.finish().await;
         return Ok(());
     }

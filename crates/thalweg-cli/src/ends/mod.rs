@@ -5,6 +5,7 @@
 //!
 //! *What it does not do.* It opens nothing itself: `thalweg-io` does.
 
+pub mod data;
 mod egress;
 mod ingest;
 pub mod messages;

@@ -15,12 +15,10 @@ mod watch;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-use bytes::Bytes;
 use thalweg_base::adu::MediaTime;
 use thalweg_base::time::Duration;
 use thalweg_base::units::{Bitrate, DataSize};
-use thalweg_media::Marks;
-use thalweg_media::ts::{Lack, Publisher};
+use thalweg_media::ts::{DataPid, Lack, Marked, Publisher};
 
 pub use self::monitor::{Monitor, nothing, stopped};
 pub use self::trouble::Trouble;
@@ -48,7 +46,7 @@ pub struct Feed {
     source: Source,
     repeat: bool,
     publisher: Publisher,
-    ahead: VecDeque<(Marks, Bytes)>,
+    ahead: VecDeque<Marked>,
     stage: Stage,
     /// Units since the source became usable.
     units: u64,
@@ -56,6 +54,8 @@ pub struct Feed {
     early: u64,
     /// Units dropped because the stream had no subscriber yet.
     unwanted: u64,
+    /// Media time of the read-ahead.
+    span: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,25 @@ impl Feed {
             units: 0,
             early: 0,
             unwanted: 0,
+            span: Duration::ZERO,
         }
+    }
+
+    /// Takes the messages of data PIDs out of the transport stream; see [`Marked::data`].
+    pub fn split(mut self) -> Self {
+        self.publisher = Publisher::splitting();
+        self
+    }
+
+    /// Returns the PIDs whose messages are taken out, each with its rate over the read-ahead.
+    pub fn data_pids(&self) -> Vec<(DataPid, Bitrate)> {
+        let rate = |data: DataPid| {
+            let units = self.ahead.iter().filter(|unit| unit.data == Some(data));
+            let bytes = units.map(|unit| unit.payload.len() as u64).sum();
+            let over = self.span.max(Duration::from_secs(1));
+            (data, DataSize::from_bytes(bytes) / over)
+        };
+        self.publisher.data_pids().map(rate).collect()
     }
 
     /// Returns whether units are due on arrival.
@@ -150,7 +168,7 @@ impl Feed {
 
     /// Returns the rate of the read-ahead units, if they arrived within `time`.
     pub fn rate_over(&self, time: Duration) -> Bitrate {
-        let bytes = self.ahead.iter().map(|(_, payload)| payload.len() as u64);
+        let bytes = self.ahead.iter().map(|unit| unit.payload.len() as u64);
         DataSize::from_bytes(bytes.sum()) / time.max(Duration::from_secs(1))
     }
 
@@ -168,7 +186,7 @@ impl Feed {
         let mut bytes = 0;
         let mut at = 0;
         loop {
-            while let Some((marks, payload)) = self.ahead.get(at) {
+            while let Some(Marked { marks, payload, .. }) = self.ahead.get(at) {
                 at += 1;
                 bytes += payload.len() as u64;
                 // Tables precede the first timestamp and carry none.
@@ -191,7 +209,8 @@ impl Feed {
                 None => return Ok(None),
             }
         }
-        let over = span.longest().max(Duration::from_secs(1));
+        self.span = span.longest();
+        let over = self.span.max(Duration::from_secs(1));
         Ok(Some(DataSize::from_bytes(bytes) / over))
     }
 
@@ -201,15 +220,19 @@ impl Feed {
     ///
     /// Fails   the source cannot be read; what was kept is still there
     pub async fn gather(&mut self) -> io::Result<()> {
-        let mut bytes: u64 = self.ahead.iter().map(|(_, kept)| kept.len() as u64).sum();
-        while let Some((marks, payload)) = self.read_on().await? {
-            bytes += payload.len() as u64;
-            self.ahead.push_back((marks, payload));
+        let mut bytes: u64 = self
+            .ahead
+            .iter()
+            .map(|kept| kept.payload.len() as u64)
+            .sum();
+        while let Some(unit) = self.read_on().await? {
+            bytes += unit.payload.len() as u64;
+            self.ahead.push_back(unit);
             while bytes > AHEAD_BYTES_MAX {
-                let Some((_, oldest)) = self.ahead.pop_front() else {
+                let Some(oldest) = self.ahead.pop_front() else {
                     break;
                 };
-                bytes -= oldest.len() as u64;
+                bytes -= oldest.payload.len() as u64;
                 self.unwanted += 1;
             }
         }
@@ -219,7 +242,7 @@ impl Feed {
     /// Returns the next unit, or `None` at the end.
     ///
     /// Cancel safe: no unit is lost.
-    pub async fn next(&mut self) -> io::Result<Option<(Marks, Bytes)>> {
+    pub async fn next(&mut self) -> io::Result<Option<Marked>> {
         if let Some(unit) = self.ahead.pop_front() {
             return Ok(Some(unit));
         }
@@ -227,9 +250,9 @@ impl Feed {
     }
 
     /// Returns the next unit from the source, past the read-ahead.
-    async fn read_on(&mut self) -> io::Result<Option<(Marks, Bytes)>> {
+    async fn read_on(&mut self) -> io::Result<Option<Marked>> {
         loop {
-            if let Some(unit) = self.publisher.poll_adu() {
+            if let Some(unit) = self.publisher.poll_marked() {
                 self.units += u64::from(self.lack().is_none());
                 return Ok(Some(unit));
             }

@@ -9,10 +9,8 @@ use std::io;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use thalweg_base::units::Bitrate;
-use thalweg_media::Marks;
-use thalweg_media::ts::Lack;
+use thalweg_media::ts::{Lack, Marked};
 
 use super::Feed;
 use super::guess::guess_format;
@@ -90,7 +88,7 @@ impl Monitor {
         &mut self,
         feed: &mut Feed,
         notify: impl Fn(&str),
-    ) -> io::Result<Option<(Marks, Bytes)>> {
+    ) -> io::Result<Option<Marked>> {
         self.watch.begin(self.start.elapsed());
         loop {
             let patience = self.watch.patience(self.start.elapsed());

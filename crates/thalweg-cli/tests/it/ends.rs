@@ -11,7 +11,7 @@ use crate::fabric::{Fabric, PATIENCE};
 use crate::program::run;
 
 /// Adds text to the configuration of a node, which then reads it again.
-fn configure(fabric: &Fabric, node: &str, text: &str) {
+pub fn configure(fabric: &Fabric, node: &str, text: &str) {
     let file = fabric.path().join(format!("{node}.toml"));
     let mut file = std::fs::File::options()
         .append(true)

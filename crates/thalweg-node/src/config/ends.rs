@@ -34,6 +34,8 @@ pub struct Ingest {
     pub time_from: Option<String>,
     /// The field of a message with which a subscriber may begin.
     pub key_from: Option<String>,
+    /// Whether data of a transport stream becomes streams of its own, beside its picture.
+    pub split_data: bool,
     /// The stream's requirements.
     pub needs: Needs,
     /// The rate that it needs of a link; `None` if it is measured.
@@ -78,6 +80,7 @@ pub(super) struct RawIngest {
     importance_from: Option<String>,
     time_from: Option<String>,
     key_from: Option<String>,
+    split_data: Option<bool>,
     #[serde(default)]
     needs: Needs,
     bitrate: Option<Bitrate>,
@@ -111,6 +114,7 @@ impl RawIngest {
             importance_from: self.importance_from,
             time_from: self.time_from,
             key_from: self.key_from,
+            split_data: self.split_data.unwrap_or(false),
             needs: self.needs,
             bitrate: self.bitrate,
             unplanned: self.unplanned.unwrap_or(false),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_base::description::Description;
-use thalweg_base::id::Sequence;
+use thalweg_base::id::{Sequence, StreamName};
 use thalweg_base::units::Bitrate;
 use thalweg_planner::planner::Planner;
 use tokio::sync::mpsc;
@@ -50,11 +50,33 @@ impl Entry {
         }
         description.labels.extend(stated.labels.clone());
         let rate = self.ingest.bitrate.unwrap_or(rate);
+        self.announce(self.ingest.stream.clone(), rate, description)
+            .await
+    }
+
+    /// Announces a stream beside the configured one, with its needs.
+    pub async fn publish_beside(
+        &self,
+        name: StreamName,
+        rate: Bitrate,
+        mut description: Description,
+    ) -> Result<EntryPublisher, PublishError> {
+        let labels = self.ingest.description.labels.clone();
+        description.labels.extend(labels);
+        self.announce(name, rate, description).await
+    }
+
+    async fn announce(
+        &self,
+        name: StreamName,
+        rate: Bitrate,
+        description: Description,
+    ) -> Result<EntryPublisher, PublishError> {
         let publication = Publication {
             needs: self.ingest.needs,
             planner: (!self.ingest.unplanned).then_some(Planner::Exact),
             description,
-            ..Publication::new(self.ingest.stream.clone(), rate)
+            ..Publication::new(name, rate)
         };
         Ok(EntryPublisher {
             publisher: Some(self.handle.publish(publication).await?),

@@ -7,6 +7,7 @@
 //!
 //! *What it does not do.* It knows no media: payloads are bytes.
 
+mod aligned;
 mod losses;
 mod matching;
 mod publisher;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, StreamId, StreamName};
-use thalweg_base::time::Instant;
+use thalweg_base::time::{Duration, Instant};
 use thalweg_control::control;
 use thalweg_control::session::Part;
 use thalweg_world::text::TextError;
@@ -37,6 +38,7 @@ pub use crate::input::PublishError;
 pub use thalweg_control::control::Publication;
 
 pub use crate::input::Selection;
+pub use aligned::{AlignedEvent, AlignedSubscriber, Receive};
 pub use losses::Losses;
 pub use matching::Matching;
 pub(crate) use publisher::FINISH_MAX;
@@ -134,6 +136,24 @@ impl Handle {
     pub async fn subscribe(&self, options: SubscribeOptions) -> Subscriber {
         self.subscribe_as(options, "a program in this process".into())
             .await
+    }
+
+    /// Subscribes to streams of one clock, to receive them together, in the order of their media times;
+    /// one of which nothing comes holds up the others for `wait`.
+    pub async fn subscribe_aligned(
+        &self,
+        names: impl IntoIterator<Item = StreamName>,
+        wait: Duration,
+    ) -> AlignedSubscriber<Subscriber> {
+        let mut lanes = Vec::new();
+        for name in names {
+            let options = SubscribeOptions {
+                name,
+                in_sequence: true,
+            };
+            lanes.push(self.subscribe(options).await);
+        }
+        AlignedSubscriber::new(lanes, wait)
     }
 
     /// Subscribes for a program with this display name.

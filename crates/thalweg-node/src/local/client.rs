@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::frame::{self, Expected, Frame, Message, PublishRequest, TicketRequest};
 use crate::board::EndKind;
-use crate::handle::{Outgoing, Publication, Selection, SubscribeOptions, SubscriberEvent};
+use crate::handle::{Outgoing, Publication, Receive, Selection, SubscribeOptions, SubscriberEvent};
 use crate::input::{InviteRequest, TraceEvent};
 
 /// How long to wait for the reason of a close. The node sends it before it closes.
@@ -461,6 +461,18 @@ impl LocalSubscriber {
     /// Returns the time on the clock of received ADUs' deadlines.
     pub fn now(&self) -> Instant {
         self.client.clock.now()
+    }
+}
+
+impl Receive for LocalSubscriber {
+    type Error = LocalError;
+
+    async fn receive(&mut self) -> Result<Option<SubscriberEvent>, LocalError> {
+        self.recv().await
+    }
+
+    fn described(&self) -> Option<&Description> {
+        self.description()
     }
 }
 

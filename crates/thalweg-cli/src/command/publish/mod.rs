@@ -6,6 +6,7 @@
 //!
 //! *What it does not do.* It does not transcode, and opens no link: the node does, through its Unix socket.
 
+mod data;
 mod described;
 mod messages;
 
@@ -25,6 +26,7 @@ use thalweg_base::units::{Bitrate, DataSize};
 use thalweg_io::format::{Field, Format};
 use thalweg_io::url::End;
 use thalweg_media::Marks;
+use thalweg_media::ts::Marked;
 use thalweg_node::Publication;
 use thalweg_node::local::LocalError;
 use thalweg_planner::planner::Planner;
@@ -39,6 +41,7 @@ use crate::progress::{self, Progress};
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
+use data::Beside;
 use described::Described;
 
 const EXAMPLES: &str = "\
@@ -46,6 +49,7 @@ Examples:
   thalweg publish truck/cam1 --from clip.ts
   thalweg publish truck/cam1 --from clip.ts --loop --deadline '500 ms'
   thalweg publish truck/cam1 --from udp://:5004 --confidential
+  thalweg publish drone/cam --from udp://:5004 --split-data    # drone/cam, and drone/cam/klv
   thalweg publish truck/cam1 --from udp://:5004 --weight 32    # twice what another stream gets
   thalweg publish ship/log --from clip.ts --hold '10 min'       # held while there is no path
   thalweg publish truck/cam1 --from clip.ts --json | jq .ledger.losses
@@ -82,6 +86,11 @@ pub struct Arguments {
 
     #[command(flatten)]
     described: Described,
+
+    /// Publish KLV and other data of the transport stream as streams of their own, beside its picture:
+    /// NAME/klv, NAME/data.
+    #[arg(long)]
+    split_data: bool,
 
     /// Importance of each message, 0 to 255; MPEG-TS has its own [default: 128].
     #[arg(long, value_name = "N")]
@@ -195,6 +204,10 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     arguments.described.check()?;
     let format = format(arguments);
     if format != Format::Ts {
+        if arguments.split_data {
+            let why = format!("--split-data is for MPEG-TS, and the format is {format}");
+            return fail(Code::BadInput, why);
+        }
         return messages::run(arguments, format, needs).await;
     }
     check_ts(arguments)?;
@@ -204,7 +217,12 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         source = monitor.source(from) => source.or_code(source_code(from))?,
         () = shutdown.requested() => return Ok(Code::Done),
     };
-    let mut feed = Feed::new(source, arguments.repeat);
+    let feed = Feed::new(source, arguments.repeat);
+    let mut feed = if arguments.split_data {
+        feed.split()
+    } else {
+        feed
+    };
     let rate = tokio::select! {
         rate = monitor.measure(&mut feed) => rate.with_context(|| format!("cannot read {from}"))?,
         () = shutdown.requested() => return stopped(from, &feed),
@@ -220,6 +238,8 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         publisher = open(arguments, publication, waits) => publisher?,
         () = shutdown.requested() => return Ok(Code::Done),
     };
+    let mut data = Beside::new(arguments, needs);
+    data.open(&feed).await?;
     let mut is_stopped = tokio::select! {
         // A failure of the source is reported by the next read.
         ready = wait(arguments, waits, async { drop(feed.gather().await) }, &mut publisher) => {
@@ -233,10 +253,11 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         Ok(())
     } else {
         tokio::select! {
-            sent = send(arguments, &mut feed, &mut monitor, &mut publisher, &progress) => sent,
+            sent = send(arguments, (&mut feed, &mut monitor), (&mut publisher, &mut data), &progress) => sent,
             () = shutdown.requested() => { is_stopped = true; Ok(()) }
         }
     };
+    data.finish(is_stopped).await;
     // ADUs that the node has are waited for even after the source failed.
     let ended = finish(arguments, publisher, progress, &mut shutdown, is_stopped).await?;
     let Some((passed, summary)) = ended else {
@@ -444,21 +465,25 @@ impl Playback {
         publisher: &mut LastingPublisher,
         progress: &Progress,
     ) -> Result<(), Failure> {
+        self.wait(&marks).await;
+        progress.count(payload.len());
+        Ok(publisher.send(outgoing(marks, payload)).await?)
+    }
+
+    /// Waits until a unit is due.
+    async fn wait(&mut self, marks: &Marks) {
         let now = Instant::ZERO + self.start.elapsed().into();
         let wait = self.pacer.wait(now, marks.clock, marks.decode_time);
         if wait > Duration::ZERO {
             tokio::time::sleep(wait.into()).await;
         }
-        progress.count(payload.len());
-        Ok(publisher.send(outgoing(marks, payload)).await?)
     }
 }
 
 async fn send(
     arguments: &Arguments,
-    feed: &mut Feed,
-    monitor: &mut Monitor,
-    publisher: &mut LastingPublisher,
+    (feed, monitor): (&mut Feed, &mut Monitor),
+    (publisher, data): (&mut LastingPublisher, &mut Beside<'_>),
     progress: &Progress,
 ) -> Result<(), Failure> {
     let mut playback = Playback::new(speed(arguments, feed.is_live()));
@@ -472,10 +497,21 @@ async fn send(
             }
         };
         let unit = unit.with_context(|| format!("cannot read more from {}", arguments.from))?;
-        let Some(unit) = unit else {
+        let Some(Marked {
+            data: of,
+            marks,
+            payload,
+        }) = unit
+        else {
             return Ok(());
         };
-        playback.send(unit, publisher, progress).await?;
+        match of {
+            None => playback.send((marks, payload), publisher, progress).await?,
+            Some(of) => {
+                playback.wait(&marks).await;
+                data.send(of, outgoing(marks, payload), feed).await?;
+            }
+        }
     }
 }
 

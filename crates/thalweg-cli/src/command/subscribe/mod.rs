@@ -5,6 +5,7 @@
 //!
 //! *What it does not do.* It does not decode: ffmpeg and VLC get what was published, minus losses.
 
+mod aligned;
 mod many;
 mod received;
 
@@ -13,6 +14,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde_json::{Value, json};
 use thalweg_base::id::{StreamName, StreamPattern};
+use thalweg_base::time::Duration;
 use thalweg_io::format::Format;
 use thalweg_io::url::{End, Sink};
 use thalweg_media::ts::Withheld;
@@ -20,6 +22,7 @@ use thalweg_node::SubscribeOptions;
 use thalweg_node::local::{Client, LocalSubscriber};
 
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
+use crate::input::parse_time;
 use crate::lasting::{self, Backoff, Lasting};
 use crate::progress::Progress;
 use crate::selection;
@@ -38,6 +41,8 @@ Examples:
   thalweg subscribe survey/radar --to udp://127.0.0.1:6001
   thalweg subscribe arm/pose --format length --to pose.bin
   thalweg subscribe 'survey/*' --to survey/                 # a file a stream, also of later ones
+  thalweg subscribe drone/cam --with drone/cam/klv --to flight.ts    # one transport stream again
+  thalweg subscribe arm/pose --with arm/force --to -                 # JSON lines, in the order of their times
   thalweg subscribe yard/cam --to rtp://127.0.0.1:5006    # H.264 in RTP, as it was published
 
 A pattern has `*` for any characters of a part, `?` for one, `**` for any number of parts. It ends with Ctrl-C.
@@ -60,6 +65,16 @@ pub struct Arguments {
     /// stream's encoding, which `thalweg ls` shows; ts if it has none].
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
+
+    /// A stream of the same clock, given out together with this one in the order of their times; may be
+    /// repeated. Data that `publish --split-data` took out of a transport stream goes back into it; other
+    /// messages become JSON lines, one for each message and each gap.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["format", "labels"])]
+    with: Vec<StreamName>,
+
+    /// How long a stream of which nothing comes holds up the others, with --with.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "500 ms")]
+    with_wait: Duration,
 
     /// Of a pattern only streams with this label, such as kind=radar; may be repeated.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = selection::parse_label)]
@@ -101,7 +116,12 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
 pub async fn run(arguments: &Arguments) -> Outcome {
     check(arguments)?;
     match arguments.name.name() {
+        Some(name) if !arguments.with.is_empty() => aligned::receive(arguments, name).await,
         Some(name) => receive(arguments, name).await,
+        None if !arguments.with.is_empty() => {
+            let sentence = "--with goes with the name of one stream, and this is a pattern";
+            fail(Code::BadInput, sentence)
+        }
         None => many::receive(arguments).await,
     }
 }

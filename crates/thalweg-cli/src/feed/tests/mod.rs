@@ -3,8 +3,9 @@
 
 mod silence;
 
+use bytes::Bytes;
 use bytes::BytesMut;
-use thalweg_media::ts::{AccessUnit, Elementary, Programme, Unit, Writer};
+use thalweg_media::ts::{AccessUnit, Elementary, Marked, Programme, Unit, Writer};
 
 use super::*;
 use thalweg_io::url::End;
@@ -76,7 +77,8 @@ async fn looped_file_continues_in_time() {
     let (mut feed, _folder) = feed(&clip(25), true).await;
     let mut times = Vec::new();
     while times.len() < 60 {
-        let (marks, payload) = feed.next().await.expect("readable").expect("without end");
+        let unit = feed.next().await.expect("readable").expect("without end");
+        let Marked { marks, payload, .. } = unit;
         if payload.len() > 300 {
             times.push(marks.decode_time.as_micros());
         }
