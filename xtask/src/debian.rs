@@ -45,7 +45,8 @@ fn get(packages: &[&str]) -> Result<String, Failure> {
     place::output(apt.args(packages))
 }
 
-fn is_there(program: &str) -> bool {
+/// Returns whether a program is on the `PATH`, or where system programs usually are.
+pub fn is_there(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     env::split_paths(&path)

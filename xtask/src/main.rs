@@ -13,6 +13,7 @@ mod media;
 mod oracle;
 mod peers;
 mod place;
+mod recipes;
 mod relay;
 mod results;
 mod scan;
@@ -42,7 +43,7 @@ pub const COMMANDS: &[Command] = &[
         name: "test",
         arguments: "[STEP…]",
         flags: &[],
-        about: "Runs every check, or the named steps: room, tools, media, fmt, clippy, build, test, relay-only, oracle, simulate, testbed, fuzz, doc, instructions, tidy",
+        about: "Runs every check, or the named steps: room, tools, media, fmt, clippy, build, test, relay-only, recipes, oracle, simulate, testbed, fuzz, doc, instructions, tidy",
         run: steps::run,
     },
     Command {
@@ -58,6 +59,13 @@ pub const COMMANDS: &[Command] = &[
         flags: &[],
         about: "Sets up the real clip and the FFmpeg program that the real-process test uses, in the cache folder",
         run: media::run,
+    },
+    Command {
+        name: "recipes",
+        arguments: "[NAME…]",
+        flags: &[],
+        about: "Tries the recipes of docs/recipes with the real program, or the named ones",
+        run: recipes::run,
     },
     Command {
         name: "relay",

@@ -16,7 +16,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use crate::{Failure, fuzz, instructions, media, oracle, relay, soak, testbed, tidy};
+use crate::{Failure, fuzz, instructions, media, oracle, recipes, relay, soak, testbed, tidy};
 use cargo::Shared;
 
 /// A check, by its name in `cargo xtask test NAME`.
@@ -82,6 +82,12 @@ const STEPS: &[Step] = &[
         about: "a build without inputs and outputs has no warnings, and carries all streams",
         needs: Some("test"),
         run: cargo::relay_only,
+    },
+    Step {
+        name: "recipes",
+        about: "the recipes do what they say, with real programs at both ends",
+        needs: Some("build"),
+        run: |_| recipes::run(&[]),
     },
     Step {
         name: "oracle",
