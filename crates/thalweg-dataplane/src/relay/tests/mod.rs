@@ -5,6 +5,7 @@
 mod cast;
 mod count;
 mod property;
+mod sendings;
 mod way;
 
 use alloc::format;
@@ -247,7 +248,8 @@ fn due_counts_are_taken_by_plan() {
         "told once"
     );
     assert_eq!(machine.accounts_mut().take_due(), [plan(1)]);
-    let account = machine.accounts().get(plan(1)).expect("it was given one");
+    let account = machine.accounts_mut().account(plan(1));
+    let account = account.expect("it was given one");
     assert_eq!(account.sent_bytes(), 3);
     assert_eq!(
         (machine.outstanding_of(plan(1)), machine.outstanding(STREAM)),
