@@ -194,18 +194,6 @@ impl Book<'_> {
         self.due.hurry(now);
     }
 
-    /// Counts an ADU that is handed to the next link with a mark.
-    pub(super) fn handle_sent(
-        &mut self,
-        mark: Mark,
-        band: Option<Band>,
-        payload_bytes: usize,
-        now: Instant,
-    ) {
-        self.tally.send(mark, band, payload_bytes, self.counts);
-        self.wake_after(band, false, now);
-    }
-
     /// Counts an ADU that is refused here, or that no plan carries.
     pub(super) fn handle_refused(&mut self, header: &Header, cause: DropCause, now: Instant) {
         let band = band_of(header);

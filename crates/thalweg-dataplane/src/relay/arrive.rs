@@ -57,7 +57,7 @@ impl<R: Copy + Ord> Relay<R> {
         if !is_up {
             return self.refuse(recv, header, Refusal::Dropped(DropCause::PathLost), now);
         }
-        let dispatch = self.dispatch((seat, next), header, payload_bytes, Some(recv), now);
+        let dispatch = self.dispatch_alone((seat, next), header, payload_bytes, Some(recv), now);
         self.actions.push_back(Action::Pass(recv, dispatch));
         intake.passed = Some(dispatch.number);
         if is_kept {

@@ -20,6 +20,7 @@
 //! | `part` | a plan's route and lift, and whose turn it is on its next link |
 //! | `plans` | all plans: what each ADU touches, side by side, and the rest |
 //! | `cast` | the branches of each plan |
+//! | `company` | what branches share that want the same and keep up |
 //! | `account` | the counts of each plan, and when they are reported |
 //! | `intake`, `sendings` | an ADU that arrives, and those that were handed to links |
 //! | `lag` | how long forwarding takes, and which ADUs are too late for it |
@@ -50,6 +51,7 @@ mod action;
 mod arrivals;
 mod arrive;
 mod cast;
+mod company;
 mod intake;
 pub mod lag;
 mod onward;
@@ -85,6 +87,8 @@ pub struct Relay<R> {
     arrivals: Arrivals,
     /// The neighbours with a link.
     links: BTreeSet<NodeId>,
+    /// Branches that want the same of an ADU share what is decided on it.
+    has_company: bool,
     actions: VecDeque<Action<R>>,
 }
 
@@ -98,6 +102,7 @@ impl<R> Default for Relay<R> {
             sendings: Sendings::default(),
             arrivals: Arrivals::default(),
             links: BTreeSet::new(),
+            has_company: true,
             actions: VecDeque::new(),
         }
     }
@@ -109,6 +114,15 @@ impl<R: Copy + Ord> Relay<R> {
     pub fn within(budget: Budget) -> Self {
         Self {
             replay: Replay::within(budget),
+            ..Self::default()
+        }
+    }
+
+    /// Returns a machine that decides for each branch alone, to compare with.
+    #[cfg(test)]
+    fn without_company() -> Self {
+        Self {
+            has_company: false,
             ..Self::default()
         }
     }
@@ -194,6 +208,7 @@ impl<R: Copy + Ord> Relay<R> {
         let Some(seat) = self.plans.find(plan) else {
             return;
         };
+        self.plans.front_mut(seat).set_apart();
         let waiting = self.plans.part_mut(seat).map(Part::take_waiting);
         for adu in waiting.into_iter().flatten() {
             self.give_up(&adu.header, DropCause::Cancelled, Place::Way, now);

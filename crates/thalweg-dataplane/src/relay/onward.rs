@@ -9,6 +9,7 @@ use thalweg_base::time::Instant;
 use super::account::{Ended, REPORT_TICK, band_of};
 use super::action::{Action, Dispatch, Place, SendNumber};
 use super::cast::Branches;
+use super::company::Share;
 use super::part::Turn;
 use super::plans::Seat;
 use super::sendings::Sending;
@@ -16,15 +17,61 @@ use super::{Part, Relay};
 use crate::route::Carriage;
 
 impl<R: Copy + Ord> Relay<R> {
-    /// Passes copies of an ADU through the parts of branches.
+    /// Passes copies of an ADU through the parts of branches; those in company share what is decided.
     pub(super) fn copy_to(&mut self, branches: &Branches, adu: &Adu, now: Instant) {
-        let stream = adu.header.stream;
-        for branch in branches.having(adu.header.sequence) {
-            let plan = (stream, branch.epoch);
-            if let Some(seat) = self.plans.installed_at(branch.seat, plan) {
+        let header = &adu.header;
+        let mut last: Option<Share> = None;
+        let mut is_marked_anew = false;
+        for branch in branches.having(header.sequence) {
+            let plan = (header.stream, branch.epoch);
+            let Some(seat) = self.plans.installed_at(branch.seat, plan) else {
+                continue;
+            };
+            let terms = self.plans.front_mut(seat).shared_terms();
+            let Some(terms) = terms.filter(|_| self.has_company) else {
                 self.copy(adu, seat, now);
-            }
+                continue;
+            };
+            let share = match last {
+                Some(share) if share.terms == terms => share,
+                _ => *last.insert(Share::of(terms, header, adu.payload.len())),
+            };
+            is_marked_anew |= self.copy_shared(&share, adu, seat, now);
         }
+        // Once for all of them.
+        if is_marked_anew {
+            self.plans.due.hurry(now);
+        } else if last.is_some_and(|share| share.band.is_some()) {
+            self.plans.due.wake(now + REPORT_TICK);
+        }
+    }
+
+    /// Sends a copy of an ADU as was decided for all in company; returns whether its mark is a new one.
+    fn copy_shared(&mut self, share: &Share, adu: &Adu, seat: Seat, now: Instant) -> bool {
+        let (front, counts) = self.plans.entry_mut(seat);
+        let header = Header {
+            epoch: front.plan.1,
+            ..adu.header
+        };
+        let is_marked_anew = front.tally.arrive(share.came, share.band, counts);
+        let next = front.next;
+        if share.is_end
+            && let Some(mut book) = self.plans.book_at(seat)
+        {
+            book.handle_end_copied(now);
+        }
+        match (share.verdict, next) {
+            (Ok(_), Some(next)) => {
+                let bytes = adu.payload.len();
+                let dispatch = self.dispatch((seat, next), share, header, bytes, None);
+                let payload = adu.payload.clone();
+                self.actions.push_back(Action::Send(dispatch, payload));
+            }
+            // With the link up there is a next node.
+            (Ok(_), None) => {}
+            (Err(cause), _) => self.give_up(&header, cause, Place::Part, now),
+        }
+        is_marked_anew
     }
 
     /// Passes a copy of an ADU through the part of a branch.
@@ -102,35 +149,56 @@ impl<R: Copy + Ord> Relay<R> {
         if !self.plans.front(seat).is_up {
             return self.give_up(&adu.header, DropCause::PathLost, Place::Way, now);
         }
-        let dispatch = self.dispatch((seat, next), adu.header, adu.payload.len(), None, now);
+        let bytes = adu.payload.len();
+        let dispatch = self.dispatch_alone((seat, next), adu.header, bytes, None, now);
         self.actions.push_back(Action::Send(dispatch, adu.payload));
     }
 
     /// Counts an ADU as sent and returns how it goes; its plan must be installed.
-    pub(super) fn dispatch(
+    pub(super) fn dispatch_alone(
         &mut self,
-        (seat, to): (Seat, NodeId),
-        mut header: Header,
+        to: (Seat, NodeId),
+        header: Header,
         payload_bytes: usize,
         via: Option<R>,
         now: Instant,
     ) -> Dispatch {
-        let terms = self.plans.front(seat).terms;
+        let terms = self.plans.front(to.0).terms;
         let terms = terms.expect("the caller has found it");
-        let carriage = Carriage::of(terms.reliability, &header, payload_bytes);
+        let share = Share {
+            // A lift may have made it anew: what the chain says is behind it.
+            verdict: Ok(Carriage::of(terms.reliability, &header, payload_bytes)),
+            ..Share::of(terms, &header, payload_bytes)
+        };
+        if share.band.is_some() {
+            self.plans.due.wake(now + REPORT_TICK);
+        }
+        self.dispatch(to, &share, header, payload_bytes, via)
+    }
+
+    /// Counts an ADU as sent and returns how it goes, as was decided.
+    fn dispatch(
+        &mut self,
+        (seat, to): (Seat, NodeId),
+        share: &Share,
+        mut header: Header,
+        payload_bytes: usize,
+        via: Option<R>,
+    ) -> Dispatch {
+        let Share {
+            terms, came, band, ..
+        } = *share;
+        let carriage = share.verdict.unwrap_or(Carriage::Stream);
         let is_ordered = carriage == Carriage::Ordered;
         if is_ordered && let Some(part) = self.plans.part_mut(seat) {
             part.handle_sent();
         }
-        let (came, band) = (header.mark(), band_of(&header));
-        let front = self.plans.front_mut(seat);
+        let (front, counts) = self.plans.entry_mut(seat);
         front.outstanding += 1;
         let is_acknowledged = carriage != Carriage::Datagram;
         let mark = front.tally.outgoing_mark(came, is_acknowledged);
         header.set_mark(mark);
-        if let Some(mut book) = self.plans.book_at(seat) {
-            book.handle_sent(mark, band, payload_bytes, now);
-        }
+        front.tally.send(mark, band, payload_bytes, counts);
         let number = self.sendings.insert(Sending {
             seat,
             band,
@@ -182,6 +250,10 @@ impl<R: Copy + Ord> Relay<R> {
         let Sending {
             came, mark, band, ..
         } = *sending;
+        if ended.is_err() {
+            // Its link refuses or loses ADUs.
+            self.plans.front_mut(sending.seat).set_apart();
+        }
         let intake = sending.via.and_then(|via| self.intakes.get_mut(&via));
         if let Some(intake) = intake.filter(|intake| intake.passed == Some(number)) {
             intake.ended = Some((ended, mark));

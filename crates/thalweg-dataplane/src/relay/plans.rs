@@ -36,6 +36,9 @@ pub(super) struct Terms {
     pub(super) is_lifted: bool,
 }
 
+/// ADUs that a branch in company may have under way: what a link takes on the side while it keeps up.
+const COMPANY_OUTSTANDING_MAX: u32 = 8;
+
 /// What each ADU of a plan touches.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -49,6 +52,8 @@ pub(super) struct Front {
     pub(super) is_up: bool,
     /// ADUs that were handed to the link and have no outcome yet.
     pub(super) outstanding: u32,
+    /// It has fallen behind, and is decided alone until it has nothing under way.
+    is_apart: bool,
     pub(super) tally: Tally,
 }
 
@@ -101,8 +106,31 @@ impl Front {
             next: None,
             is_up: false,
             outstanding: 0,
+            is_apart: false,
             tally: Tally::EMPTY,
         }
+    }
+
+    /// Returns the terms under which it may share what is decided on the next ADU: it has no lift, its
+    /// link keeps up, and nothing waits.
+    pub(super) fn shared_terms(&mut self) -> Option<Terms> {
+        let terms = self.terms.filter(|terms| !terms.is_lifted)?;
+        let most = if terms.reliability.is_ordered() {
+            0
+        } else {
+            COMPANY_OUTSTANDING_MAX
+        };
+        if self.outstanding == 0 {
+            self.is_apart = false;
+        } else if self.outstanding > most {
+            self.is_apart = true;
+        }
+        (self.is_up && !self.is_apart).then_some(terms)
+    }
+
+    /// Takes it out of the company until it has nothing under way.
+    pub(super) const fn set_apart(&mut self) {
+        self.is_apart = true;
     }
 
     /// Returns whether counts of the plan are kept: it is installed, or none.
@@ -263,6 +291,12 @@ impl<R> Plans<R> {
         if !front.is_counted() {
             self.leave(seat);
         }
+    }
+
+    /// Returns a plan's front and its counts.
+    pub(super) fn entry_mut(&mut self, seat: Seat) -> (&mut Front, &mut Counts) {
+        let index = seat.index();
+        (&mut self.fronts[index], &mut self.backs[index].counts)
     }
 
     /// Returns the account of a plan at a seat, if it counts.

@@ -3,6 +3,7 @@
 //! The driver is the test: it names receptions by numbers and reads the actions as words.
 
 mod cast;
+mod company;
 mod count;
 mod property;
 mod sendings;
