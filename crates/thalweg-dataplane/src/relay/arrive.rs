@@ -7,13 +7,13 @@ use thalweg_base::id::NodeId;
 use thalweg_base::needs::Reliability;
 use thalweg_base::time::Instant;
 
+use super::Relay;
 use super::account::band_of;
 use super::action::{Action, Place, Refusal};
 use super::cast::Branches;
 use super::intake::Intake;
 use super::lag::Lag;
 use super::plans::Seat;
-use super::{Part, Relay};
 use crate::route::{self, Way};
 
 /// An ADU that begins to arrive.
@@ -47,7 +47,7 @@ impl<R: Copy + Ord> Relay<R> {
             (front.next, front.is_up)
         };
         let is_to_pass = way == Way::Through && payload_bytes > 0 && !is_whole;
-        let passes = is_to_pass && !self.is_busy(seat);
+        let passes = is_to_pass && !self.plans.is_busy(seat);
         let Some(next) = next.filter(|_| passes) else {
             intake.gather();
             self.intakes.insert(recv, intake);
@@ -113,11 +113,6 @@ impl<R: Copy + Ord> Relay<R> {
                 .handle_begun((header.stream, header.epoch), header)
     }
 
-    /// Returns whether an ADU of an ordered plan would have to wait for the one before it.
-    fn is_busy(&self, seat: Seat) -> bool {
-        self.plans.part(seat).is_some_and(Part::is_busy)
-    }
-
     /// Holds an ordered reception back if it could not be sent on.
     fn hold_if_full(&mut self, recv: R, seat: Seat, header: &Header, payload_bytes: usize) {
         if self.has_room(seat, header, payload_bytes) {
@@ -176,7 +171,8 @@ impl<R: Copy + Ord> Relay<R> {
         }
         // Add branches that began since: each ADU is either in the kept group when copying begins,
         // or copied here.
-        let branches = self.branches(intake.branches, &header);
+        let present = self.casts.of((header.stream, header.epoch));
+        let branches = intake.branches.joined(&present, header.sequence);
         let has_passed = intake.passed.is_some();
         if !has_passed || intake.is_kept {
             self.copy_to(&branches, &adu, now);

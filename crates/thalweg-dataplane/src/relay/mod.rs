@@ -69,7 +69,7 @@ pub use part::{Part, Turn};
 pub use plans::Plans;
 
 use account::band_of;
-use cast::{Branches, Casts};
+use cast::Casts;
 use intake::Intake;
 use plans::Seat;
 use sendings::Sendings;
@@ -394,13 +394,5 @@ impl<R: Copy + Ord> Relay<R> {
             book.count(band, now, |counts, band| counts.give_up(band, cause));
         }
         self.drop(header, cause, place);
-    }
-
-    /// Returns the branches that get an ADU, those that it had when it began included.
-    fn branches(&self, begun: Branches, header: &Header) -> Branches {
-        begun.joined(
-            &self.casts.of((header.stream, header.epoch)),
-            header.sequence,
-        )
     }
 }

@@ -93,22 +93,12 @@ impl<R: Copy + Ord> Relay<R> {
         let Some(terms) = self.plans.front(seat).terms else {
             return self.drop(&header, DropCause::PathLost, Place::Way);
         };
-        if terms.is_lifted {
-            return self.lift(seat, adu, now);
-        }
-        match terms.chain.way(&header) {
-            Ok(_) => self.onward(seat, adu, now),
-            Err(cause) => self.give_up(&header, cause, Place::Part, now),
-        }
-    }
-
-    /// Passes an ADU through the lift of its part, then onward.
-    fn lift(&mut self, seat: Seat, adu: Adu, now: Instant) {
-        let header = adu.header;
-        let Some(part) = self.plans.part_mut(seat) else {
-            return;
+        let lifted = self.plans.part_mut(seat).filter(|_| terms.is_lifted);
+        let carried = match lifted {
+            Some(part) => part.carry(adu, now),
+            None => Err(adu),
         };
-        match part.carry(adu, now) {
+        match carried {
             Ok(carried) => {
                 for (cause, _) in carried.dropped.iter() {
                     self.give_up(&header, cause, Place::Part, now);
@@ -117,7 +107,10 @@ impl<R: Copy + Ord> Relay<R> {
                     self.onward(seat, packet.into_adu(), now);
                 }
             }
-            Err(adu) => self.onward(seat, adu, now),
+            Err(adu) => match terms.chain.way(&header) {
+                Ok(_) => self.onward(seat, adu, now),
+                Err(cause) => self.give_up(&header, cause, Place::Part, now),
+            },
         }
     }
 
@@ -166,7 +159,7 @@ impl<R: Copy + Ord> Relay<R> {
         let terms = self.plans.front(to.0).terms;
         let terms = terms.expect("the caller has found it");
         let share = Share {
-            // A lift may have made it anew: what the chain says is behind it.
+            // What the chain says of it is behind it.
             verdict: Ok(Carriage::of(terms.reliability, &header, payload_bytes)),
             ..Share::of(terms, &header, payload_bytes)
         };

@@ -243,6 +243,11 @@ impl<R> Plans<R> {
         self.backs[seat.index()].part.as_mut()
     }
 
+    /// Returns whether an ADU of an ordered plan would have to wait for the one before it.
+    pub(super) fn is_busy(&self, seat: Seat) -> bool {
+        self.part(seat).is_some_and(Part::is_busy)
+    }
+
     /// Returns all parts, by plan.
     pub(super) fn parts(&self) -> impl Iterator<Item = (Plan, &Part<R>)> {
         let seats = self.seats.iter();
