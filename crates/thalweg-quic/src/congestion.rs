@@ -28,7 +28,7 @@ use thalweg_link::congestion::{Algorithm, Congestion, Controller};
 use thalweg_link::hop::narrow::Narrow;
 
 use crate::Watch;
-use crate::watch::{Acked, Moment};
+use crate::watch::{Acked, Allowed, Moment, Sent, Settled};
 
 /// Reads the clock that noq reads.
 pub type Clock = fn() -> Moment;
@@ -91,8 +91,11 @@ struct Watched {
     inner: Box<dyn QuicController>,
     watch: Arc<Watch>,
     times: Times,
-    /// Acknowledgements of the present batch, not yet in the watch.
+    /// Packets sent and acknowledgements of the present batch, not yet in the watch.
+    sent: Sent,
     acked: Acked,
+    /// The largest packet but for probes of a larger one.
+    packet_bytes: u16,
     narrow: Narrow,
 }
 
@@ -118,31 +121,45 @@ impl Watchful {
             inner,
             watch,
             times,
+            sent: Sent::default(),
             acked: Acked::default(),
+            packet_bytes: mtu,
             narrow: Narrow::default(),
         }
     }
 }
 
 impl Watched {
-    /// Updates the watch's window and rate.
-    fn update_watch(&self) {
+    /// Returns the controller's window and rate.
+    fn allowed(&self) -> Allowed {
         let metrics = self.inner.metrics();
-        let window = DataSize::from_bytes(metrics.congestion_window);
-        let rate = Bitrate::from_bps(metrics.bandwidth_estimate.unwrap_or(0));
-        self.watch.handle_window(window, rate);
+        Allowed {
+            window: DataSize::from_bytes(metrics.congestion_window),
+            rate: Bitrate::from_bps(metrics.bandwidth_estimate.unwrap_or(0)),
+        }
+    }
+
+    /// Reports to the watch what was sent since the last call.
+    fn report_sent(&mut self) {
+        if !self.sent.is_empty() {
+            self.watch.handle_sent(std::mem::take(&mut self.sent));
+        }
     }
 }
 
 impl QuicController for Watched {
     fn on_sent(&mut self, now: Moment, bytes: u64, largest_number: u64) {
         self.inner.on_sent(now, bytes, largest_number);
+        self.report_sent();
     }
 
     fn on_packet_sent(&mut self, now: Moment, bytes: u16, number: u64) {
         self.inner.on_packet_sent(now, bytes, number);
-        self.watch
-            .handle_packet(now, DataSize::from_bytes(bytes.into()));
+        self.sent.handle(now, DataSize::from_bytes(bytes.into()));
+        // noq ends each turn by `on_sent`, but one with a probe for a larger packet.
+        if bytes > self.packet_bytes {
+            self.report_sent();
+        }
     }
 
     fn on_cwnd_limited(&mut self) {
@@ -179,12 +196,14 @@ impl QuicController for Watched {
     ) {
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_number);
-        let acked = std::mem::take(&mut self.acked);
-        let at = self.times.processed_at(now);
-        self.watch.handle_acks((now, at), acked);
-        self.watch
-            .handle_in_flight(at, DataSize::from_bytes(in_flight), app_limited);
-        self.update_watch();
+        self.report_sent();
+        self.watch.handle_settled(Settled {
+            at: (now, self.times.processed_at(now)),
+            acked: std::mem::take(&mut self.acked),
+            in_flight: DataSize::from_bytes(in_flight),
+            is_app_limited: app_limited,
+            allowed: self.allowed(),
+        });
     }
 
     fn on_congestion_event(
@@ -198,8 +217,8 @@ impl QuicController for Watched {
     ) {
         self.inner
             .on_congestion_event(now, sent, is_persistent, is_ecn, lost_bytes, largest_lost);
-        self.watch.handle_congestion(is_persistent);
-        self.update_watch();
+        self.report_sent();
+        self.watch.handle_congestion(is_persistent, self.allowed());
     }
 
     fn on_packet_lost(&mut self, bytes: u16, number: u64, now: Moment) {
@@ -207,16 +226,18 @@ impl QuicController for Watched {
         let at = self.times.at(now);
         self.narrow.handle_lost(at, number, bytes);
         let size = DataSize::from_bytes(bytes.into());
+        self.report_sent();
         self.watch.handle_lost(size, self.narrow.passage(at));
     }
 
     fn on_spurious_congestion_event(&mut self) {
         self.inner.on_spurious_congestion_event();
-        self.update_watch();
+        self.watch.handle_allowed(self.allowed());
     }
 
     fn on_mtu_update(&mut self, mtu: u16) {
         self.inner.on_mtu_update(mtu);
+        self.packet_bytes = mtu;
         self.watch
             .handle_packet_size(DataSize::from_bytes(mtu.into()));
     }
@@ -243,7 +264,9 @@ impl QuicController for Watched {
             inner: self.inner.clone_box(),
             watch: self.watch.clone(),
             times: self.times,
+            sent: self.sent,
             acked: self.acked,
+            packet_bytes: self.packet_bytes,
             narrow: self.narrow,
         })
     }
@@ -451,20 +474,58 @@ mod tests {
     fn idle_path_is_not_known_full() {
         let watch = Watch::default();
         let at = |millis| Instant::ZERO + thalweg_base::time::Duration::from_millis(millis);
-        watch.handle_congestion(false);
+        let allowed = Allowed {
+            window: DataSize::from_bytes(12_000),
+            rate: Bitrate::ZERO,
+        };
+        watch.handle_congestion(false, allowed);
         assert!(watch.reading().has_been_full);
-        watch.handle_congestion(true);
+        watch.handle_congestion(true, allowed);
         assert!(!watch.reading().has_been_full, "nothing came for long");
-        watch.handle_congestion(false);
+        watch.handle_congestion(false, allowed);
         for (millis, is_app_limited, is_full) in [
             (1_000, false, true),
             (10_999, true, true),
             (11_000, true, false),
             (12_000, false, false),
         ] {
-            watch.handle_in_flight(at(millis), DataSize::ZERO, is_app_limited);
+            watch.handle_settled(Settled {
+                at: (Moment::now(), at(millis)),
+                acked: Acked::default(),
+                in_flight: DataSize::ZERO,
+                is_app_limited,
+                allowed,
+            });
             assert_eq!(watch.reading().has_been_full, is_full, "{millis} ms");
         }
+    }
+
+    #[test]
+    fn burst_takes_credit_when_it_has_left() {
+        let now = Moment::now();
+        let mut watched = Watchful {
+            foreign: None,
+            clock: None,
+        }
+        .watched(now, 1_200);
+        let watch = watched.watch.clone();
+        let fresh = watch.credit();
+        watch.handle_written(3_000);
+        let after = |bytes| fresh.saturating_sub(DataSize::from_bytes(bytes));
+        assert_eq!(watch.credit(), after(3_000));
+        for number in 0..3 {
+            watched.on_packet_sent(now, 1_200, number);
+        }
+        assert_eq!(watch.reading().in_flight, DataSize::ZERO, "not yet told");
+        watched.on_sent(now, 3_600, 2);
+        let reading = watch.reading();
+        assert_eq!(reading.in_flight, DataSize::from_bytes(3_600));
+        assert_eq!(reading.unsent, DataSize::ZERO);
+        assert_eq!(reading.waiting_since, Some(now));
+        assert_eq!(watch.credit(), after(3_600));
+        // A probe for a larger packet goes alone.
+        watched.on_packet_sent(now, 1_400, 3);
+        assert_eq!(watch.reading().in_flight, DataSize::from_bytes(5_000));
     }
 
     #[test]

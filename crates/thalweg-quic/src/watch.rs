@@ -14,7 +14,7 @@ use thalweg_base::time::{Duration, Instant};
 use thalweg_base::units::{Bitrate, DataSize};
 use thalweg_link::congestion::Carried;
 use thalweg_link::hop::narrow::Passage;
-use thalweg_link::outbox::gate::{Gate, Path};
+use thalweg_link::outbox::gate::{Burst, Gate, Path};
 
 /// noq's type for instants.
 pub(crate) type Moment = std::time::Instant;
@@ -27,9 +27,12 @@ const SPAN: Duration = Duration::from_secs(10);
 const PACKET_MAX: DataSize = DataSize::from_bytes(1_500);
 
 /// The state of one path.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Watch {
     state: Mutex<State>,
+    /// How much may be handed over now. Outside the lock, since it is asked for before each chunk;
+    /// written only under it, so that whoever has registered a waker reads what came before.
+    credit_bytes: AtomicU64,
     /// Number of batches of acknowledgements.
     heard: AtomicU64,
     /// Bytes that may be in flight beyond the window. Outside the lock, since QUIC reads it for
@@ -83,6 +86,34 @@ pub(crate) struct Acked {
     rtt: Duration,
 }
 
+/// The packets that one turn of the connection has sent, for the same reason.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    burst: Burst,
+    /// When the first of them was sent.
+    at: Option<Moment>,
+}
+
+/// What is known after a batch of acknowledgements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled {
+    /// The batch's moment by noq, and the time at which it is processed.
+    pub(crate) at: (Moment, Instant),
+    pub(crate) acked: Acked,
+    /// Bytes in packets that are neither acknowledged nor lost.
+    pub(crate) in_flight: DataSize,
+    /// The connection had nothing to send.
+    pub(crate) is_app_limited: bool,
+    pub(crate) allowed: Allowed,
+}
+
+/// The controller's window and rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowed {
+    pub(crate) window: DataSize,
+    pub(crate) rate: Bitrate,
+}
+
 /// A snapshot of a path's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
@@ -123,9 +154,10 @@ impl Watch {
 
     /// Allows one packet beyond the window, until something is acknowledged.
     pub fn let_one_through(&self) {
-        let mut state = self.lock();
-        let extra_bytes = state.gate.let_one_through(PACKET_MAX);
-        self.extra_bytes.store(extra_bytes.as_bytes(), Relaxed);
+        self.change(|state| {
+            let extra_bytes = state.gate.let_one_through(PACKET_MAX);
+            self.extra_bytes.store(extra_bytes.as_bytes(), Relaxed);
+        });
     }
 
     /// Returns how many bytes may be in flight beyond the window.
@@ -169,13 +201,13 @@ impl Watch {
 
     /// Returns how much may be handed over now.
     pub fn credit(&self) -> DataSize {
-        self.lock().gate.credit()
+        DataSize::from_bytes(self.credit_bytes.load(Relaxed))
     }
 
     /// Records bytes that were handed over.
     pub fn handle_written(&self, bytes: usize) {
         let bytes = DataSize::from_bytes(bytes as u64);
-        self.lock().gate.handle_written(bytes);
+        self.change(|state| state.gate.handle_written(bytes));
     }
 
     /// Returns whether there is enough credit to be worth a wake-up.
@@ -212,29 +244,29 @@ impl Watch {
         }
     }
 
-    pub(crate) fn handle_packet(&self, now: Moment, packet: DataSize) {
-        let mut state = self.lock();
-        if state.gate.in_flight() == DataSize::ZERO {
-            state.waiting_since = Some(now);
-        }
-        state.gate.handle_packet(packet);
+    /// Records packets that were sent.
+    pub(crate) fn handle_sent(&self, sent: Sent) {
+        self.change(|state| {
+            if state.gate.in_flight() == DataSize::ZERO {
+                state.waiting_since = sent.at;
+            }
+            state.gate.handle_burst(&sent.burst);
+        });
     }
 
-    /// Records a batch of acknowledgements: `now` is its moment by noq, `at` the time at which it
-    /// is processed.
-    pub(crate) fn handle_acks(&self, (now, at): (Moment, Instant), acked: Acked) {
-        let Some(sent) = acked.sent else {
-            return;
-        };
-        let mut state = self.lock();
-        self.heard.fetch_add(1, Relaxed);
-        self.extra_bytes.store(0, Relaxed);
-        state.gate.handle_acknowledged(acked.bytes);
-        state.path.rtt = acked.rtt;
-        state.latest = at.saturating_since(sent);
-        let latest = state.latest;
-        state.shortest.handle(at, latest);
-        state.waiting_since = Some(now);
+    /// Records a batch of acknowledgements and what follows from it; wakes the driver if there is
+    /// enough credit.
+    pub(crate) fn handle_settled(&self, settled: Settled) {
+        let waker = self.change(|state| {
+            let (_, at) = settled.at;
+            if state.handle_acks(settled.at, settled.acked) {
+                self.heard.fetch_add(1, Relaxed);
+                self.extra_bytes.store(0, Relaxed);
+            }
+            state.handle_in_flight(at, settled.in_flight, settled.is_app_limited);
+            state.handle_allowed(settled.allowed)
+        });
+        wake(waker);
     }
 
     /// Records the path's present packet size.
@@ -243,9 +275,10 @@ impl Watch {
     }
 
     pub(crate) fn handle_lost(&self, packet: DataSize, passage: Passage) {
-        let mut state = self.lock();
-        state.gate.handle_lost(packet);
-        state.passage = passage;
+        self.change(|state| {
+            state.gate.handle_lost(packet);
+            state.passage = passage;
+        });
     }
 
     /// Records whether full packets pass.
@@ -253,45 +286,103 @@ impl Watch {
         self.lock().passage = passage;
     }
 
-    /// Records the bytes in flight at this time, and whether the sender is app-limited.
-    ///
-    /// If it has been app-limited for long, an earlier finding that the path was full no longer
-    /// counts.
-    pub(crate) fn handle_in_flight(&self, at: Instant, in_flight: DataSize, is_app_limited: bool) {
-        let mut state = self.lock();
-        if !is_app_limited {
-            state.busy = at;
-        } else if at.saturating_since(state.busy) >= SPAN {
-            state.has_been_full = false;
-        }
-        state.gate.handle_in_flight(in_flight, is_app_limited);
+    /// Records a loss or an ECN mark, and what the controller allows after it. `is_outage`: nothing
+    /// arrived for long, so the path's capacity must be found again.
+    pub(crate) fn handle_congestion(&self, is_outage: bool, allowed: Allowed) {
+        let waker = self.change(|state| {
+            state.has_been_full = !is_outage;
+            state.handle_allowed(allowed)
+        });
+        wake(waker);
     }
 
-    /// Records a loss or an ECN mark. `is_outage`: nothing arrived for long, so the path's capacity
-    /// must be found again.
-    pub(crate) fn handle_congestion(&self, is_outage: bool) {
-        self.lock().has_been_full = !is_outage;
+    /// Records what the controller allows after any other change.
+    pub(crate) fn handle_allowed(&self, allowed: Allowed) {
+        wake(self.change(|state| state.handle_allowed(allowed)));
     }
 
-    /// Records the controller's window and rate, after each change; wakes the driver if there is
-    /// enough credit.
-    pub(crate) fn handle_window(&self, window: DataSize, rate: Bitrate) {
+    /// Changes what the credit depends on.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
-        state.path.window = window;
-        state.path.rate = rate;
-        let path = state.path;
-        state.gate.handle_path(&path);
-        let is_open = state.gate.is_open();
-        let waker = state.waker.take_if(|_| is_open);
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        let result = change(&mut state);
+        let credit = state.gate.credit().as_bytes();
+        self.credit_bytes.store(credit, Relaxed);
+        result
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes a driver, outside the lock.
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        let state = State::default();
+        Self {
+            credit_bytes: AtomicU64::new(state.gate.credit().as_bytes()),
+            state: Mutex::new(state),
+            heard: AtomicU64::default(),
+            extra_bytes: AtomicU64::default(),
+            carries: Carries::default(),
+            recalled: OnceLock::default(),
+        }
+    }
+}
+
+impl State {
+    /// Handles a batch of acknowledgements; returns whether there were any.
+    fn handle_acks(&mut self, (now, at): (Moment, Instant), acked: Acked) -> bool {
+        let Some(sent) = acked.sent else {
+            return false;
+        };
+        self.gate.handle_acknowledged(acked.bytes);
+        self.path.rtt = acked.rtt;
+        self.latest = at.saturating_since(sent);
+        self.shortest.handle(at, self.latest);
+        self.waiting_since = Some(now);
+        true
+    }
+
+    /// Handles the bytes in flight at this time, and whether the sender is app-limited.
+    ///
+    /// If it has been app-limited for long, an earlier finding that the path was full no longer
+    /// counts.
+    fn handle_in_flight(&mut self, at: Instant, in_flight: DataSize, is_app_limited: bool) {
+        if !is_app_limited {
+            self.busy = at;
+        } else if at.saturating_since(self.busy) >= SPAN {
+            self.has_been_full = false;
+        }
+        self.gate.handle_in_flight(in_flight, is_app_limited);
+    }
+
+    /// Handles the controller's window and rate; returns the waker if there is enough credit.
+    fn handle_allowed(&mut self, allowed: Allowed) -> Option<Waker> {
+        self.path.window = allowed.window;
+        self.path.rate = allowed.rate;
+        self.gate.handle_path(&self.path);
+        let is_open = self.gate.is_open();
+        self.waker.take_if(|_| is_open)
+    }
+}
+
+impl Sent {
+    /// Adds a packet.
+    pub(crate) fn handle(&mut self, now: Moment, packet: DataSize) {
+        self.at.get_or_insert(now);
+        self.burst.add(packet);
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.at.is_none()
     }
 }
 

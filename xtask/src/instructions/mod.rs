@@ -113,6 +113,7 @@ fn figure(line: &str) -> Option<(String, (Kind, f64))> {
     let kind = match kind {
         "instructions" => Kind::Rust,
         "instructions_with_c" => Kind::WithC,
+        "cache_lines" => Kind::Lines,
         _ => return None,
     };
     Some((name.to_owned(), (kind, figure["value"].as_f64()?)))

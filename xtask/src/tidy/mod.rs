@@ -19,6 +19,7 @@
 //! | [`docs`] | links, titles, and every command that a document shows |
 //! | [`results`] | the tables of benchmarks are those of the stored runs |
 //! | [`leaks`] | no path of one machine, no registry's host |
+//! | [`types`] | the types of an ADU on its way, and that there are few |
 //! | [`words`] | plain words, comments to their column, short names of tests |
 
 mod docs;
@@ -33,6 +34,7 @@ mod rooms;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod types;
 mod words;
 
 use std::cell::OnceCell;
@@ -140,6 +142,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     findings.extend(sources::check_folders(&files));
     findings.extend(manifest::check_clippy(&files));
     findings.extend(quotes::check(&files));
+    findings.extend(types::check(&files));
     findings.extend(docs::check_links(&files));
     findings.extend(results::fault().map(|(page, text)| Finding::new(page, 1, text)));
     match docs::check_commands(&files, &mut docs::Built::default()) {

@@ -1,7 +1,9 @@
 //! Proves each check on both sides of its edge: what it refuses, and the nearest thing that it lets pass.
 
 use super::graph::Package;
-use super::{File, Finding, graph, leaks, manifest, purity, quotes, ratchet, sources, words};
+use super::{
+    File, Finding, graph, leaks, manifest, purity, quotes, ratchet, sources, types, words,
+};
 
 fn file(path: &str, text: &str) -> File {
     File::new(path, text)
@@ -419,4 +421,28 @@ fn test_names_are_bounded() {
         words::check_all(&[file("a.rs", &long)]),
         "names of 36 characters",
     );
+}
+
+#[test]
+fn an_adu_changes_its_type_eight_times_at_most() {
+    let code = file(
+        "crates/thalweg-node/src/a.rs",
+        "pub struct Outgoing;\nstruct Adu<T>(T);",
+    );
+    let map = |rows: &[&str]| {
+        let table = rows.join("\n");
+        let text = format!("<!-- types of an ADU -->\n\n| type | of |\n|---|---|\n{table}\n\n");
+        file("ARCHITECTURE.md", &text)
+    };
+    let row = "| `Adu` | `node/src/a.rs` |";
+    let found = |rows: &[&str]| types::check(&[map(rows), file(&code.path, &code.text)]);
+    assert!(found(&[row; 9]).is_empty());
+    assert!(found(&[row; 10])[0].text.contains("9 times"));
+    assert!(found(&[])[0].text.contains("missing"));
+    assert!(
+        found(&["| `Out` | `node/src/a.rs` |"])[0]
+            .text
+            .contains("no `Out`")
+    );
+    assert!(found(&["| Adu |"])[0].text.contains("backticks"));
 }

@@ -11,11 +11,14 @@
 //! | `lift` | a module, or several, in a lift |
 //! | `values` | headers, records, the directory, resequencing |
 //! | `outbox` | an ADU through an outbox |
+//! | `relay`, `sender` | an ADU through a relay's machine, and through a link's sender |
 //! | `planning` | a plan |
 
 mod lift;
 mod outbox;
 mod planning;
+mod relay;
+mod sender;
 mod values;
 
 /// One path.
@@ -24,10 +27,21 @@ pub(crate) struct HotPath {
     pub(crate) name: &'static str,
     /// Rounds of the shorter of the two runs.
     pub(crate) rounds: u64,
-    /// Whether it contains C or assembler code, so that the C compiler's version matters.
-    pub(crate) with_c: bool,
+    /// What is counted of it.
+    pub(crate) counted: Counted,
     /// Runs this many rounds.
     pub(crate) run: fn(u64),
+}
+
+/// What is counted of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// Instructions of Rust alone.
+    Rust,
+    /// Instructions, in part of C or assembler, so that the C compiler's version matters.
+    WithC,
+    /// Cache lines that a first cache of 32 KiB does not have.
+    Lines,
 }
 
 /// Returns a path in Rust alone.
@@ -35,7 +49,7 @@ const fn rust(name: &'static str, rounds: u64, run: fn(u64)) -> HotPath {
     HotPath {
         name,
         rounds,
-        with_c: false,
+        counted: Counted::Rust,
         run,
     }
 }
@@ -43,7 +57,15 @@ const fn rust(name: &'static str, rounds: u64, run: fn(u64)) -> HotPath {
 /// Returns a path with a cipher or a packer in C or assembler.
 const fn with_c(name: &'static str, rounds: u64, run: fn(u64)) -> HotPath {
     HotPath {
-        with_c: true,
+        counted: Counted::WithC,
+        ..rust(name, rounds, run)
+    }
+}
+
+/// Returns a path of which the cache lines are counted.
+const fn lines(name: &'static str, rounds: u64, run: fn(u64)) -> HotPath {
+    HotPath {
+        counted: Counted::Lines,
         ..rust(name, rounds, run)
     }
 }
@@ -72,6 +94,9 @@ pub(crate) const HOT_PATHS: &[HotPath] = &[
     rust("outbox_pass", 20_000, outbox::pass),
     rust("outbox_chunk", 5_000, outbox::chunk),
     rust("outbox_cancel", 5_000, outbox::cancel),
+    rust("relay_fan_out_64", 200, relay::fan_out),
+    lines("relay_fan_out_200", 200, relay::fan_out_200),
+    rust("sender_one_adu", 5_000, sender::one_adu),
     rust("plan_chain_of_6", 10, planning::chain_of_6),
 ];
 

@@ -7,10 +7,13 @@ use thalweg_base::id::NodeId;
 use thalweg_base::needs::Reliability;
 use thalweg_base::time::Instant;
 
+use super::Relay;
+use super::account::band_of;
 use super::action::{Action, Place, Refusal};
+use super::cast::Branches;
 use super::intake::Intake;
 use super::lag::Lag;
-use super::{Branches, Relay};
+use super::plans::Seat;
 use crate::route::{self, Way};
 
 /// An ADU that begins to arrive.
@@ -33,26 +36,28 @@ impl<R: Copy + Ord> Relay<R> {
             is_whole,
         } = adu;
         let branches = self.casts.of((header.stream, header.epoch));
-        let way = match self.admit(from, &header, &branches, lag, now) {
-            Ok(way) => way,
+        let (seat, way) = match self.admit(from, &header, &branches, lag, now) {
+            Ok(admitted) => admitted,
             Err(refusal) => return self.refuse(recv, header, refusal, now),
         };
-        let is_kept = self.may_keep(&header);
-        let mut intake = Intake::new(header, payload_bytes, branches, is_kept);
-        let plan = (header.stream, header.epoch);
-        let next = self.parts[&plan].next();
+        let is_kept = self.may_keep(seat, &header);
+        let mut intake = Intake::new(header, seat, payload_bytes, branches, is_kept);
+        let (next, is_up) = {
+            let front = self.plans.front(seat);
+            (front.next, front.is_up)
+        };
         let is_to_pass = way == Way::Through && payload_bytes > 0 && !is_whole;
-        let passes = is_to_pass && !self.parts[&plan].is_busy();
+        let passes = is_to_pass && !self.plans.is_busy(seat);
         let Some(next) = next.filter(|_| passes) else {
             intake.gather();
             self.intakes.insert(recv, intake);
             self.actions.push_back(Action::Gather(recv));
-            return self.hold_if_full(recv, &header, payload_bytes);
+            return self.hold_if_full(recv, seat, &header, payload_bytes);
         };
-        if !self.links.contains(&next) {
+        if !is_up {
             return self.refuse(recv, header, Refusal::Dropped(DropCause::PathLost), now);
         }
-        let dispatch = self.dispatch(next, header, payload_bytes, Some(recv), now);
+        let dispatch = self.dispatch_alone((seat, next), header, payload_bytes, Some(recv), now);
         self.actions.push_back(Action::Pass(recv, dispatch));
         intake.passed = Some(dispatch.number);
         if is_kept {
@@ -69,9 +74,10 @@ impl<R: Copy + Ord> Relay<R> {
         branches: &Branches,
         lag: &mut Lag,
         now: Instant,
-    ) -> Result<Way, Refusal> {
-        let part = self.parts.get(&(header.stream, header.epoch));
-        let part = part.ok_or(Refusal::Unknown)?;
+    ) -> Result<(Seat, Way), Refusal> {
+        let seat = self.plans.installed((header.stream, header.epoch));
+        let seat = seat.ok_or(Refusal::Unknown)?;
+        let part = self.plans.part(seat).ok_or(Refusal::Unknown)?;
         let is_copied = branches.has_any(header.sequence);
         let way = part.route().admit_copied(from, header, is_copied);
         let way = way.map_err(|refusal| match refusal {
@@ -83,12 +89,14 @@ impl<R: Copy + Ord> Relay<R> {
         if !lag.admits(header, copies, now) {
             return Err(Refusal::Dropped(DropCause::Expired));
         }
-        Ok(way)
+        Ok((seat, way))
     }
 
     fn refuse(&mut self, recv: R, header: Header, refusal: Refusal, now: Instant) {
-        if let Refusal::Dropped(cause) = refusal {
-            self.accounts.handle_refused(&header, cause, now);
+        if let Refusal::Dropped(cause) = refusal
+            && let Some(mut book) = self.plans.book_of(&header)
+        {
+            book.handle_refused(&header, cause, now);
         }
         self.actions
             .push_back(Action::Refuse(recv, header, refusal));
@@ -96,19 +104,21 @@ impl<R: Copy + Ord> Relay<R> {
 
     /// Returns whether an ADU that begins is kept for sinks that join late. On an ordered stream
     /// they begin with the next one instead.
-    fn may_keep(&mut self, header: &Header) -> bool {
-        let plan = (header.stream, header.epoch);
-        let part = self.parts.get(&plan);
-        let is_shared = part.is_some_and(|part| !part.route().is_ordered());
-        is_shared && self.replay.handle_begun(plan, header)
+    fn may_keep(&mut self, seat: Seat, header: &Header) -> bool {
+        let terms = self.plans.front(seat).terms;
+        let is_shared = terms.is_some_and(|terms| !terms.reliability.is_ordered());
+        is_shared
+            && self
+                .replay
+                .handle_begun((header.stream, header.epoch), header)
     }
 
     /// Holds an ordered reception back if it could not be sent on.
-    fn hold_if_full(&mut self, recv: R, header: &Header, payload_bytes: usize) {
-        if self.has_room(header, payload_bytes) {
+    fn hold_if_full(&mut self, recv: R, seat: Seat, header: &Header, payload_bytes: usize) {
+        if self.has_room(seat, header, payload_bytes) {
             return;
         }
-        if let Some(part) = self.parts.get_mut(&(header.stream, header.epoch)) {
+        if let Some(part) = self.plans.part_mut(seat) {
             part.hold(recv);
             self.actions.push_back(Action::Hold(recv));
         }
@@ -161,29 +171,31 @@ impl<R: Copy + Ord> Relay<R> {
         }
         // Add branches that began since: each ADU is either in the kept group when copying begins,
         // or copied here.
-        let branches = self.branches(intake.branches, &header);
+        let present = self.casts.of((header.stream, header.epoch));
+        let branches = intake.branches.joined(&present, header.sequence);
         let has_passed = intake.passed.is_some();
         if !has_passed || intake.is_kept {
-            for branch in branches.having(header.sequence) {
-                self.copy(&adu, branch.epoch, now);
-            }
+            self.copy_to(&branches, &adu, now);
         }
         if !has_passed {
-            self.process(adu, now);
+            let plan = (header.stream, header.epoch);
+            match self.plans.installed_at(intake.seat, plan) {
+                Some(seat) => self.process(seat, adu, now),
+                None => self.drop(&header, DropCause::PathLost, Place::Way),
+            }
         }
     }
 
     /// Counts an ADU that is now whole, and how it ended if it was passed on and has.
     fn own(&mut self, intake: &Intake, now: Instant) {
-        let header = &intake.header;
-        let Some(accounts) = self.accounts_of(header) else {
+        let (came, band) = (intake.header.mark(), band_of(&intake.header));
+        let plan = (intake.header.stream, intake.header.epoch);
+        let Some(mut book) = self.plans.book_near(intake.seat, plan) else {
             return;
         };
-        accounts.handle_arrived(header.mark(), header, now);
+        book.handle_arrived(came, band, now);
         if let Some((ended, mark)) = intake.ended {
-            let mut sent = *header;
-            sent.set_mark(mark);
-            accounts.handle_ended(&sent, ended, now);
+            book.handle_ended(mark, band, ended, now);
         }
     }
 
@@ -196,12 +208,11 @@ impl<R: Copy + Ord> Relay<R> {
         let Some(number) = intake.passed else {
             return;
         };
-        match (intake.ended, self.sendings.get_mut(&number)) {
+        match (intake.ended, self.sendings.get_mut(number)) {
             (Some((ended, mark)), _) => {
-                let mut sent = intake.header;
-                sent.set_mark(mark);
-                if let Some(accounts) = self.accounts_of(&sent) {
-                    accounts.handle_void(intake.header.mark(), &sent, ended, now);
+                let (came, band) = (intake.header.mark(), band_of(&intake.header));
+                if let Some(mut book) = self.plans.book_of(&intake.header) {
+                    book.handle_void([came, mark], band, ended, now);
                 }
             }
             (None, Some(sending)) => sending.is_void = true,
@@ -217,15 +228,19 @@ impl<R: Copy + Ord> Relay<R> {
     /// Handles an ADU that a producer here gives, or that is sent again, under the plan in its
     /// header. Without that plan it is dropped and counted under none.
     pub fn give(&mut self, mut adu: Adu, now: Instant) {
-        let Some(part) = self.parts.get(&(adu.header.stream, adu.header.epoch)) else {
+        let seat = self.plans.installed((adu.header.stream, adu.header.epoch));
+        let terms = seat.and_then(|seat| self.plans.front(seat).terms);
+        let (Some(seat), Some(terms)) = (seat, terms) else {
             self.count_unplanned(&adu.header, DropCause::PathLost, now);
             return self.drop(&adu.header, DropCause::PathLost, Place::Way);
         };
-        adu.header.set_mark(match part.reliability() {
+        adu.header.set_mark(match terms.reliability {
             Reliability::None => Mark::at(now),
             Reliability::UntilDeadline | Reliability::Repaired | Reliability::Full => Mark::NONE,
         });
-        self.count_arrived(&adu.header, now);
-        self.process(adu, now);
+        if let Some(mut book) = self.plans.book_at(seat) {
+            book.handle_arrived(adu.header.mark(), band_of(&adu.header), now);
+        }
+        self.process(seat, adu, now);
     }
 }

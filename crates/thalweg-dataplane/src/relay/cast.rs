@@ -20,41 +20,48 @@ use alloc::vec::Vec;
 
 use thalweg_base::id::{Epoch, Sequence};
 
+use super::plans::Seat;
 use crate::replay::Plan;
 
 /// A plan that gets copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Branch {
+pub(super) struct Branch {
     /// Its number.
-    pub epoch: Epoch,
+    pub(super) epoch: Epoch,
+    /// Its seat when it was cast.
+    pub(super) seat: Seat,
     /// The first sequence that is not copied, if another plan took over.
-    pub until: Option<Sequence>,
+    pub(super) until: Option<Sequence>,
 }
 
 /// The branches of one plan at one moment, by rising epoch.
 #[derive(Clone, Debug, Default)]
-pub struct Branches(Option<Arc<[Branch]>>);
+pub(super) struct Branches(Option<Arc<[Branch]>>);
 
 /// The branches of all plans of a machine.
 #[derive(Debug, Default)]
-pub struct Casts(BTreeMap<Plan, Arc<[Branch]>>);
+pub(super) struct Casts {
+    by_base: BTreeMap<Plan, Arc<[Branch]>>,
+    /// The base of each plan that gets copies.
+    bases: BTreeMap<Plan, Epoch>,
+}
 
 impl Branch {
     /// Returns whether it gets an ADU of this sequence.
-    pub fn has(&self, sequence: Sequence) -> bool {
+    pub(super) fn has(&self, sequence: Sequence) -> bool {
         self.until.is_none_or(|until| sequence < until)
     }
 }
 
 impl Branches {
     /// Returns the plans that get an ADU of this sequence.
-    pub fn having(&self, sequence: Sequence) -> impl Iterator<Item = &Branch> {
+    pub(super) fn having(&self, sequence: Sequence) -> impl Iterator<Item = &Branch> {
         let all = self.as_slice().iter();
         all.filter(move |branch| branch.has(sequence))
     }
 
     /// Returns whether any plan gets an ADU of this sequence.
-    pub fn has_any(&self, sequence: Sequence) -> bool {
+    pub(super) fn has_any(&self, sequence: Sequence) -> bool {
         self.having(sequence).next().is_some()
     }
 
@@ -73,7 +80,7 @@ impl Branches {
     /// Returns the branches that get an ADU of this sequence now, or when it began to arrive, as
     /// `self` says.
     #[must_use]
-    pub fn joined(self, present: &Self, sequence: Sequence) -> Self {
+    pub(super) fn joined(self, present: &Self, sequence: Sequence) -> Self {
         if self.is_same(present) {
             // The usual case. Comparing each branch with all others costs the square of their number.
             return self;
@@ -88,17 +95,26 @@ impl Branches {
 
 impl Casts {
     /// Returns the branches of a plan.
-    pub fn of(&self, plan: Plan) -> Branches {
-        Branches(self.0.get(&plan).cloned())
+    pub(super) fn of(&self, plan: Plan) -> Branches {
+        Branches(self.by_base.get(&plan).cloned())
     }
 
-    /// Starts copies from a base to a plan, or sets where they end if `until` is given; returns
-    /// whether the plan had none from that base. A plan has one base: copies from another one stop.
-    pub fn start(&mut self, (stream, base): Plan, epoch: Epoch, until: Option<Sequence>) -> bool {
-        if self.base_of((stream, epoch)).is_some_and(|of| of != base) {
-            self.stop((stream, epoch));
+    /// Starts copies from a base to a plan at a seat, or sets where they end if `until` is given;
+    /// returns whether the plan had none from that base. A plan has one base: copies from another one
+    /// stop.
+    pub(super) fn start(
+        &mut self,
+        (stream, base): Plan,
+        (epoch, seat): (Epoch, Seat),
+        until: Option<Sequence>,
+    ) -> bool {
+        let plan = (stream, epoch);
+        if self.base_of(plan).is_some_and(|of| of != base) {
+            self.stop(plan);
         }
-        let branches = self.0.entry((stream, base)).or_insert_with(|| Arc::new([]));
+        self.bases.insert(plan, base);
+        let branches = self.by_base.entry((stream, base));
+        let branches = branches.or_insert_with(|| Arc::new([]));
         let mut all = branches.to_vec();
         let is_new = match all.binary_search_by_key(&epoch, |branch| branch.epoch) {
             Ok(at) if until.is_none() || all[at].until == until => return false,
@@ -107,7 +123,7 @@ impl Casts {
                 false
             }
             Err(at) => {
-                all.insert(at, Branch { epoch, until });
+                all.insert(at, Branch { epoch, seat, until });
                 true
             }
         };
@@ -115,31 +131,28 @@ impl Casts {
         is_new
     }
 
-    /// Stops copies to a plan; returns whether it got any.
-    pub fn stop(&mut self, (stream, epoch): Plan) -> bool {
-        let before = self.0.len();
-        let mut has_stopped = false;
-        self.0.retain(|(of, _), branches| {
-            if *of == stream && branches.iter().any(|branch| branch.epoch == epoch) {
-                let others = branches.iter().filter(|branch| branch.epoch != epoch);
-                *branches = others.copied().collect();
-                has_stopped = true;
-            }
-            !branches.is_empty()
-        });
-        has_stopped || self.0.len() < before
+    /// Stops copies to a plan.
+    pub(super) fn stop(&mut self, (stream, epoch): Plan) {
+        let Some(base) = self.bases.remove(&(stream, epoch)) else {
+            return;
+        };
+        let Some(branches) = self.by_base.get_mut(&(stream, base)) else {
+            return;
+        };
+        let others = branches.iter().filter(|branch| branch.epoch != epoch);
+        *branches = others.copied().collect();
+        if branches.is_empty() {
+            self.by_base.remove(&(stream, base));
+        }
     }
 
     /// Returns the base from which a plan gets copies.
-    pub fn base_of(&self, (stream, epoch): Plan) -> Option<Epoch> {
-        let mut all = self.0.iter().filter(|((of, _), _)| *of == stream);
-        let is_it = |branches: &Arc<[Branch]>| branches.iter().any(|one| one.epoch == epoch);
-        let found = all.find(|(_, branches)| is_it(branches));
-        found.map(|((_, base), _)| *base)
+    pub(super) fn base_of(&self, plan: Plan) -> Option<Epoch> {
+        self.bases.get(&plan).copied()
     }
 
     /// Returns whether a plan has branches.
-    pub fn is_base(&self, plan: Plan) -> bool {
-        self.0.contains_key(&plan)
+    pub(super) fn is_base(&self, plan: Plan) -> bool {
+        self.by_base.contains_key(&plan)
     }
 }

@@ -1,4 +1,4 @@
-//! An ADU that arrives, and one that was handed to a link: what is known of each until its end.
+//! An ADU that arrives: what is known of it until its end.
 
 use bytes::{Bytes, BytesMut};
 use thalweg_base::adu::{Header, Mark};
@@ -6,11 +6,14 @@ use thalweg_base::adu::{Header, Mark};
 use super::account::Ended;
 use super::action::SendNumber;
 use super::cast::Branches;
+use super::plans::Seat;
 
 /// An ADU that is arriving.
 #[derive(Debug)]
 pub(super) struct Intake {
     pub(super) header: Header,
+    /// The seat of its plan when it began.
+    pub(super) seat: Seat,
     payload_bytes: usize,
     /// Under which number it is passed on, if it is.
     pub(super) passed: Option<SendNumber>,
@@ -24,20 +27,6 @@ pub(super) struct Intake {
     pub(super) branches: Branches,
 }
 
-/// An ADU that was handed to a link.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sending<R> {
-    /// The header as sent.
-    pub(super) header: Header,
-    /// The mark with which the ADU came.
-    pub(super) came: Mark,
-    pub(super) is_ordered: bool,
-    /// The reception that feeds it, while that lasts.
-    pub(super) via: Option<R>,
-    /// The rest of it did not come.
-    pub(super) is_void: bool,
-}
-
 /// The bytes of an ADU so far. One that comes in one chunk is not copied.
 #[derive(Debug, Default)]
 struct Gathered {
@@ -49,12 +38,14 @@ impl Intake {
     /// Returns an ADU of which nothing has arrived yet.
     pub(super) fn new(
         header: Header,
+        seat: Seat,
         payload_bytes: usize,
         branches: Branches,
         is_kept: bool,
     ) -> Self {
         Self {
             header,
+            seat,
             payload_bytes,
             passed: None,
             gathered: None,

@@ -18,9 +18,11 @@
 //! |---|---|
 //! | `action` | what the driver is asked to do |
 //! | `part` | a plan's route and lift, and whose turn it is on its next link |
+//! | `plans` | all plans: what each ADU touches, side by side, and the rest |
 //! | `cast` | the branches of each plan |
+//! | `company` | what branches share that want the same and keep up |
 //! | `account` | the counts of each plan, and when they are reported |
-//! | `intake` | an ADU that arrives, and one that was handed to a link |
+//! | `intake`, `sendings` | an ADU that arrives, and those that were handed to links |
 //! | `lag` | how long forwarding takes, and which ADUs are too late for it |
 //! | `arrive`, `onward` | the way of an ADU through all of these |
 //!
@@ -49,55 +51,58 @@ mod action;
 mod arrivals;
 mod arrive;
 mod cast;
+mod company;
 mod intake;
 pub mod lag;
 mod onward;
 mod part;
+mod plans;
+mod sendings;
 #[cfg(test)]
 mod tests;
 
-pub use account::{Account, Accounts, Ended, REPORT_TICK};
+pub use account::{Account, Ended, REPORT_TICK};
 pub use action::{Action, Dispatch, Place, Refusal, SendNumber};
 pub use arrivals::Arrivals;
 pub use arrive::Begun;
-pub use cast::{Branch, Branches, Casts};
 pub use part::{Part, Turn};
+pub use plans::Plans;
 
-use intake::{Intake, Sending};
+use account::band_of;
+use cast::Casts;
+use intake::Intake;
+use plans::Seat;
+use sendings::Sendings;
 
 /// A node's data path; `R` is the driver's name of a reception.
 #[derive(Debug)]
 pub struct Relay<R> {
-    parts: BTreeMap<Plan, Part<R>>,
+    plans: Plans<R>,
     casts: Casts,
     /// What is kept for sinks that join late.
     replay: Replay,
     intakes: BTreeMap<R, Intake>,
-    sendings: BTreeMap<SendNumber, Sending<R>>,
-    next_number: SendNumber,
-    /// How many ADUs of each plan were handed to links and have no outcome yet.
-    outstanding: BTreeMap<Plan, u64>,
-    accounts: Accounts,
+    sendings: Sendings<R>,
     /// What has come of each stream that ends here.
     arrivals: Arrivals,
     /// The neighbours with a link.
     links: BTreeSet<NodeId>,
+    /// Branches that want the same of an ADU share what is decided on it.
+    has_company: bool,
     actions: VecDeque<Action<R>>,
 }
 
 impl<R> Default for Relay<R> {
     fn default() -> Self {
         Self {
-            parts: BTreeMap::new(),
+            plans: Plans::default(),
             casts: Casts::default(),
             replay: Replay::default(),
             intakes: BTreeMap::new(),
-            sendings: BTreeMap::new(),
-            next_number: SendNumber(0),
-            outstanding: BTreeMap::new(),
-            accounts: Accounts::default(),
+            sendings: Sendings::default(),
             arrivals: Arrivals::default(),
             links: BTreeSet::new(),
+            has_company: true,
             actions: VecDeque::new(),
         }
     }
@@ -113,13 +118,25 @@ impl<R: Copy + Ord> Relay<R> {
         }
     }
 
+    /// Returns a machine that decides for each branch alone, to compare with.
+    #[cfg(test)]
+    fn without_company() -> Self {
+        Self {
+            has_company: false,
+            ..Self::default()
+        }
+    }
+
     /// Handles a link to a neighbour that has come up or gone. What was sent over a lost one still
     /// gets an outcome.
     pub fn handle_link(&mut self, peer: NodeId, is_up: bool) {
-        if is_up {
-            self.links.insert(peer);
+        let has_changed = if is_up {
+            self.links.insert(peer)
         } else {
-            self.links.remove(&peer);
+            self.links.remove(&peer)
+        };
+        if has_changed {
+            self.plans.handle_link(peer, is_up);
         }
     }
 
@@ -133,7 +150,9 @@ impl<R: Copy + Ord> Relay<R> {
             // What is said of its subscribers from now on concerns it, also before its first ADU.
             self.arrivals.of(plan.0);
         }
-        self.parts.insert(plan, Part::new(route, lift));
+        let part = Part::new(route, lift);
+        let is_up = part.next().is_some_and(|next| self.links.contains(&next));
+        self.plans.install(plan, part, is_up);
     }
 
     /// Handles the end of a plan here.
@@ -141,11 +160,11 @@ impl<R: Copy + Ord> Relay<R> {
         self.casts.stop(plan);
         self.replay.forget(plan);
         self.discard(plan);
-        self.accounts.forget(plan);
+        self.plans.forget(plan);
     }
 
     fn discard(&mut self, plan: Plan) {
-        let Some(mut part) = self.parts.remove(&plan) else {
+        let Some(mut part) = self.plans.take_part(plan) else {
             return;
         };
         for adu in part.take_waiting() {
@@ -159,9 +178,10 @@ impl<R: Copy + Ord> Relay<R> {
     /// what is kept gets that first.
     pub fn handle_cast(&mut self, plan: Plan, feed: Feed, now: Instant) {
         let (stream, epoch) = plan;
-        let part = self.parts.get(&plan);
+        let seat = self.plans.installed(plan);
+        let part = seat.and_then(|seat| self.plans.part(seat));
         let base = part.and_then(|part| part.route().installation().base);
-        let Some(base) = base.filter(|_| feed != Feed::Off) else {
+        let (Some(seat), Some(base)) = (seat, base.filter(|_| feed != Feed::Off)) else {
             self.casts.stop(plan);
             return;
         };
@@ -169,7 +189,7 @@ impl<R: Copy + Ord> Relay<R> {
             Feed::Until(until) => Some(until),
             Feed::Off | Feed::Live | Feed::Replay => None,
         };
-        let has_begun = self.casts.start((stream, base), epoch, until);
+        let has_begun = self.casts.start((stream, base), (epoch, seat), until);
         if has_begun && feed == Feed::Replay {
             for adu in self.replay.group((stream, base), now) {
                 let header = Header {
@@ -177,7 +197,7 @@ impl<R: Copy + Ord> Relay<R> {
                     ..adu.header
                 };
                 self.actions.push_back(Action::Replay(header));
-                self.copy(&adu, epoch, now);
+                self.copy(&adu, seat, now);
             }
         }
     }
@@ -185,15 +205,16 @@ impl<R: Copy + Ord> Relay<R> {
     /// Gives up what waits here under a plan, and cancels what its link has: it is sent again under
     /// another plan.
     pub fn recall(&mut self, plan: Plan, now: Instant) {
-        let waiting = self.parts.get_mut(&plan).map(Part::take_waiting);
+        let Some(seat) = self.plans.find(plan) else {
+            return;
+        };
+        self.plans.front_mut(seat).set_apart();
+        let waiting = self.plans.part_mut(seat).map(Part::take_waiting);
         for adu in waiting.into_iter().flatten() {
             self.give_up(&adu.header, DropCause::Cancelled, Place::Way, now);
         }
-        let of_plan = self.sendings.iter().filter(|(_, sending)| {
-            let header = &sending.header;
-            (header.stream, header.epoch) == plan
-        });
-        let cancel = of_plan.map(|(number, _)| Action::Cancel(*number, DropCause::Cancelled));
+        let numbers = self.sendings.of(seat).into_iter();
+        let cancel = numbers.map(|number| Action::Cancel(number, DropCause::Cancelled));
         self.actions.extend(cancel);
     }
 
@@ -221,38 +242,35 @@ impl<R: Copy + Ord> Relay<R> {
             epoch: Epoch(0),
             ..*header
         };
-        self.accounts.handle_refused(&header, cause, now);
+        if let Some(mut book) = self.plans.book_of(&header) {
+            book.handle_refused(&header, cause, now);
+        }
     }
 
     /// Counts an ADU that has come and is not reported to the machine otherwise.
     pub fn count_arrived(&mut self, header: &Header, now: Instant) {
-        if let Some(accounts) = self.accounts_of(header) {
-            accounts.handle_arrived(header.mark(), header, now);
+        if let Some(mut book) = self.plans.book_of(header) {
+            book.handle_arrived(header.mark(), band_of(header), now);
         }
     }
 
     /// Counts an ADU of a plan that its sink has, as a receipt says.
     pub fn count_receipt(&mut self, plan: Plan, band: Band, now: Instant) {
-        if self.counts_for(plan) {
-            self.accounts.count_in(plan, band, now, Counts::have);
+        if let Some(mut book) = self.plans.book(plan) {
+            book.count(Some(band), now, Counts::have);
         }
     }
 
     /// Counts an ADU of a plan that is sent again under another one.
     pub fn count_resent(&mut self, plan: Plan, band: Band, now: Instant) {
-        if self.counts_for(plan) {
-            self.accounts.count_in(plan, band, now, Counts::resend);
+        if let Some(mut book) = self.plans.book(plan) {
+            book.count(Some(band), now, Counts::resend);
         }
     }
 
-    /// Returns the accounts of all plans.
-    pub const fn accounts(&self) -> &Accounts {
-        &self.accounts
-    }
-
-    /// The same, to take counts that have changed.
-    pub const fn accounts_mut(&mut self) -> &mut Accounts {
-        &mut self.accounts
+    /// Returns the accounts of all plans, to take counts that have changed.
+    pub const fn accounts_mut(&mut self) -> &mut Plans<R> {
+        &mut self.plans
     }
 
     /// Returns what has come of streams, for receipts.
@@ -267,28 +285,33 @@ impl<R: Copy + Ord> Relay<R> {
 
     /// Returns the next action. All are to be carried out before time goes on.
     pub fn poll_action(&mut self) -> Option<Action<R>> {
-        self.actions.pop_front()
+        let action = self.actions.pop_front();
+        if action.is_none() {
+            // The next ones are written where the last were, and not behind them.
+            self.actions.clear();
+        }
+        action
     }
 
     /// Returns whether counts or receipts are due at once: the mark of a plan's ADUs has changed, or a
     /// stream has ended here, or much has come of it.
     pub const fn is_urgent(&self) -> bool {
-        self.accounts.is_urgent()
+        self.plans.due.is_urgent()
     }
 
     /// Returns when counts and receipts are due.
     pub const fn poll_timeout(&self) -> Instant {
-        self.accounts.poll_timeout()
+        self.plans.due.poll_timeout()
     }
 
     /// Returns the part of a plan.
     pub fn part(&self, plan: Plan) -> Option<&Part<R>> {
-        self.parts.get(&plan)
+        self.plans.part(self.plans.find(plan)?)
     }
 
     /// Returns all parts, by plan.
     pub fn parts(&self) -> impl Iterator<Item = (Plan, &Part<R>)> {
-        self.parts.iter().map(|(plan, part)| (*plan, part))
+        self.plans.parts()
     }
 
     /// Returns the header of a reception that has not ended.
@@ -304,7 +327,7 @@ impl<R: Copy + Ord> Relay<R> {
 
     /// Returns whether an ADU that is given under a plan would be sent, or be sent later.
     pub fn takes(&self, plan: Plan, header: &Header, payload_bytes: usize) -> bool {
-        let part = self.parts.get(&plan);
+        let part = self.part(plan);
         part.is_none_or(|part| part.has_room(header, payload_bytes))
     }
 
@@ -315,13 +338,13 @@ impl<R: Copy + Ord> Relay<R> {
 
     /// Returns how many ADUs of a stream were handed to links and have no outcome yet.
     pub fn outstanding(&self, stream: StreamId) -> u64 {
-        let plans = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
-        self.outstanding.range(plans).map(|(_, count)| count).sum()
+        self.plans.outstanding(stream)
     }
 
     /// Returns how many ADUs of a plan were handed to links and have no outcome yet.
     pub fn outstanding_of(&self, plan: Plan) -> u64 {
-        self.outstanding.get(&plan).copied().unwrap_or(0)
+        let seat = self.plans.find(plan);
+        seat.map_or(0, |seat| u64::from(self.plans.front(seat).outstanding))
     }
 
     /// Returns how many ADUs arrive, and how many have no outcome yet.
@@ -331,42 +354,33 @@ impl<R: Copy + Ord> Relay<R> {
 
     /// Returns whether an ADU that arrives under a plan would be sent, or be sent later, if it came
     /// now. Where plans go at their own pace, one queue with room suffices.
-    fn has_room(&self, header: &Header, payload_bytes: usize) -> bool {
-        let (stream, base) = (header.stream, header.epoch);
-        let Some(part) = self.parts.get(&(stream, base)) else {
+    fn has_room(&self, seat: Seat, header: &Header, payload_bytes: usize) -> bool {
+        let Some(part) = self.plans.part(seat) else {
             return true;
         };
+        let (stream, base) = self.plans.front(seat).plan;
         if !part.route().is_repaired() || !self.casts.is_base((stream, base)) {
             return !part.is_busy();
         }
+        let has_room = |part: &Part<R>| part.has_room(header, payload_bytes);
         let branches = self.casts.of((stream, base));
-        let copied = branches.having(header.sequence).map(|branch| branch.epoch);
-        let mut plans = copied.chain(core::iter::once(base));
-        plans.any(|epoch| {
-            let part = self.parts.get(&(stream, epoch));
-            part.is_none_or(|part| part.has_room(header, payload_bytes))
-        })
+        let mut copied = branches.having(header.sequence).map(|branch| {
+            let seat = self.plans.installed_at(branch.seat, (stream, branch.epoch));
+            seat.and_then(|seat| self.plans.part(seat))
+        });
+        copied.any(|part| part.is_none_or(has_room)) || has_room(part)
     }
 
     /// Resumes the receptions that wait for room under a plan, and under the one it is grafted on.
-    fn release(&mut self, (stream, epoch): Plan) {
+    fn release(&mut self, seat: Seat) {
+        let (stream, epoch) = self.plans.front(seat).plan;
         let base = self.casts.base_of((stream, epoch));
-        for epoch in [Some(epoch), base].into_iter().flatten() {
-            let part = self.parts.get_mut(&(stream, epoch));
-            let held = part.map(Part::take_held).unwrap_or_default();
-            self.actions.extend(held.into_iter().map(Action::Resume));
+        let base = base.and_then(|base| self.plans.installed((stream, base)));
+        for seat in [Some(seat), base].into_iter().flatten() {
+            let held = self.plans.part_mut(seat).map(Part::take_held);
+            let held = held.unwrap_or_default().into_iter();
+            self.actions.extend(held.map(Action::Resume));
         }
-    }
-
-    /// Returns whether counts of a plan are kept: it is installed, or none.
-    fn counts_for(&self, plan: Plan) -> bool {
-        plan.1 == Epoch(0) || self.parts.contains_key(&plan)
-    }
-
-    /// Returns the accounts if an ADU's plan counts here. What a plan that is gone had does not.
-    fn accounts_of(&mut self, header: &Header) -> Option<&mut Accounts> {
-        self.counts_for((header.stream, header.epoch))
-            .then_some(&mut self.accounts)
     }
 
     fn drop(&mut self, header: &Header, cause: DropCause, place: Place) {
@@ -375,17 +389,10 @@ impl<R: Copy + Ord> Relay<R> {
 
     /// Counts an ADU that was here whole, and drops it.
     fn give_up(&mut self, header: &Header, cause: DropCause, place: Place, now: Instant) {
-        if let Some(accounts) = self.accounts_of(header) {
-            accounts.count(header, now, |counts, band| counts.give_up(band, cause));
+        if let Some(mut book) = self.plans.book_of(header) {
+            let band = band_of(header);
+            book.count(band, now, |counts, band| counts.give_up(band, cause));
         }
         self.drop(header, cause, place);
-    }
-
-    /// Returns the branches that get an ADU, those that it had when it began included.
-    fn branches(&self, begun: Branches, header: &Header) -> Branches {
-        begun.joined(
-            &self.casts.of((header.stream, header.epoch)),
-            header.sequence,
-        )
     }
 }

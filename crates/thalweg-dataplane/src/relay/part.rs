@@ -139,6 +139,11 @@ impl<R> Part<R> {
         }
     }
 
+    /// Returns whether ADUs pass through a lift.
+    pub const fn is_lifted(&self) -> bool {
+        self.lift.is_some()
+    }
+
     /// Returns the packets queued in the lift.
     pub fn packets_inside(&self) -> usize {
         self.lift.as_ref().map_or(0, Lift::packets_inside)

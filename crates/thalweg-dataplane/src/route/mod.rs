@@ -165,24 +165,12 @@ impl Route {
 
     /// Decides on an ADU of a producer on this node, or of an admitted neighbour.
     pub const fn way(&self, header: &Header) -> Result<Way, DropCause> {
-        match self.chain {
-            Chain::Pass => Ok(Way::Through),
-            Chain::Keep(layers) if header.layer < layers => Ok(Way::Through),
-            Chain::Keep(_) => Err(DropCause::Filtered),
-            Chain::Lift => Ok(Way::Gather),
-        }
+        self.chain.way(header)
     }
 
     /// Selects the carriage of an ADU over the next hop, by the stream's needs.
     pub const fn carriage(&self, header: &Header, payload_bytes: usize) -> Carriage {
-        let is_end = header.flags.contains(Flags::END);
-        match self.installation.reliability {
-            Reliability::Full | Reliability::Repaired => Carriage::Ordered,
-            Reliability::None if !is_end && payload_bytes <= DATAGRAM_BYTES_MAX => {
-                Carriage::Datagram
-            }
-            Reliability::None | Reliability::UntilDeadline => Carriage::Stream,
-        }
+        Carriage::of(self.installation.reliability, header, payload_bytes)
     }
 
     /// Returns the order of the stream's ADUs on a link.
@@ -216,7 +204,29 @@ impl Route {
     }
 }
 
+impl Carriage {
+    /// Selects the carriage of an ADU over the next hop, by what its stream asks for.
+    pub const fn of(reliability: Reliability, header: &Header, payload_bytes: usize) -> Self {
+        let is_end = header.flags.contains(Flags::END);
+        match reliability {
+            Reliability::Full | Reliability::Repaired => Self::Ordered,
+            Reliability::None if !is_end && payload_bytes <= DATAGRAM_BYTES_MAX => Self::Datagram,
+            Reliability::None | Reliability::UntilDeadline => Self::Stream,
+        }
+    }
+}
+
 impl Chain {
+    /// Decides on an ADU of a producer on this node, or of an admitted neighbour.
+    pub const fn way(self, header: &Header) -> Result<Way, DropCause> {
+        match self {
+            Self::Pass => Ok(Way::Through),
+            Self::Keep(layers) if header.layer < layers => Ok(Way::Through),
+            Self::Keep(_) => Err(DropCause::Filtered),
+            Self::Lift => Ok(Way::Gather),
+        }
+    }
+
     /// Returns the chain of these adapters.
     pub fn of(adapters: &[String]) -> Self {
         let keep = |word: &str| word.strip_prefix("keep:")?.parse().ok();

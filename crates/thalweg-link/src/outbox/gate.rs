@@ -73,6 +73,22 @@ pub struct Path {
     pub rate: Bitrate,
 }
 
+/// Packets that were sent together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Burst {
+    bytes: DataSize,
+    /// What of that was certainly handed over.
+    payload: u64,
+}
+
+impl Burst {
+    /// Adds a packet of this size.
+    pub fn add(&mut self, packet: DataSize) {
+        self.bytes += packet;
+        self.payload += payload(packet);
+    }
+}
+
 impl Default for Gate {
     fn default() -> Self {
         Self {
@@ -122,9 +138,16 @@ impl Gate {
 
     /// Handles that a packet of this size was sent.
     pub fn handle_packet(&mut self, packet: DataSize) {
-        self.in_flight += packet;
+        let mut burst = Burst::default();
+        burst.add(packet);
+        self.handle_burst(&burst);
+    }
+
+    /// Handles that packets were sent, and nothing was handed over meanwhile.
+    pub fn handle_burst(&mut self, burst: &Burst) {
+        self.in_flight += burst.bytes;
         // Packets of the transport's own, such as a handshake's, carry nothing that was handed over.
-        self.left = (self.left + payload(packet)).min(self.written);
+        self.left = (self.left + burst.payload).min(self.written);
         // Bytes handed over after this packet may be in the next one.
         self.written_at_packet = self.written;
     }

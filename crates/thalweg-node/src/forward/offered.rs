@@ -17,7 +17,7 @@ pub(crate) struct Offered {
 
 impl Offered {
     /// Returns the load of a plan with this account. Drops before the link count too.
-    pub(super) fn of(account: &Account) -> Self {
+    pub(super) fn of(account: &Account<'_>) -> Self {
         let counts = account.counts();
         let sum = |rows: &Marked, at: usize| rows.iter().map(|row| row[at]).sum::<u64>();
         let given = std::array::from_fn(|at| {

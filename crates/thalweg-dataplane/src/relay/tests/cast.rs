@@ -176,15 +176,17 @@ fn repaired_branch_drops_alone() {
 
 #[test]
 fn begun_adu_keeps_its_branches() {
-    use crate::relay::Casts;
+    use crate::relay::cast::Casts;
+    use crate::relay::plans::Seat;
 
     let base = (STREAM, Epoch(1));
     let mut casts = Casts::default();
-    assert!(casts.start(base, Epoch(3), None));
-    assert!(!casts.start(base, Epoch(3), None), "it runs");
+    let branch = |epoch| (Epoch(epoch), Seat::FIRST);
+    assert!(casts.start(base, branch(3), None));
+    assert!(!casts.start(base, branch(3), None), "it runs");
     let begun = casts.of(base);
     casts.stop((STREAM, Epoch(3)));
-    casts.start(base, Epoch(2), None);
+    casts.start(base, branch(2), None);
     let joined = begun.joined(&casts.of(base), Sequence(0));
     let epochs = joined.having(Sequence(0)).map(|branch| branch.epoch.0);
     assert_eq!(epochs.collect::<Vec<_>>(), [2, 3]);

@@ -3,8 +3,10 @@
 //! The driver is the test: it names receptions by numbers and reads the actions as words.
 
 mod cast;
+mod company;
 mod count;
 mod property;
+mod sendings;
 mod way;
 
 use alloc::format;
@@ -247,7 +249,8 @@ fn due_counts_are_taken_by_plan() {
         "told once"
     );
     assert_eq!(machine.accounts_mut().take_due(), [plan(1)]);
-    let account = machine.accounts().get(plan(1)).expect("it was given one");
+    let account = machine.accounts_mut().account(plan(1));
+    let account = account.expect("it was given one");
     assert_eq!(account.sent_bytes(), 3);
     assert_eq!(
         (machine.outstanding_of(plan(1)), machine.outstanding(STREAM)),

@@ -61,7 +61,7 @@ impl<S: Copy, D> Sender<S, D> {
         };
         let kind = Some(KIND_ADU);
         let bytes = chunk.range.len();
-        let (written, step) = adu.write(now, transport, stream, kind, bytes, &mut self.scratch);
+        let (written, step) = adu.write(now, transport, stream, kind, bytes, &mut self.heads);
         let unsent = bytes - written;
         match step {
             Step::Stopped(code) => {

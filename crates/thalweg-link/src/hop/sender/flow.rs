@@ -4,9 +4,13 @@
 //! the end of a stream or a plan needs no signal. At the maximum number of flows, idle ones make
 //! room at once.
 //!
+//! A flow keeps its place in a table while it has ADUs, so that only an ADU that is queued needs a
+//! search.
+//!
 //! *What it does not do.* It does not divide the link: the outbox does.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::num::NonZeroU8;
 
 use thalweg_base::adu::Header;
@@ -35,10 +39,23 @@ struct Flow {
     used_at: Instant,
 }
 
+/// The place of a flow in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FlowPlace(u32);
+
 /// The flows of one link.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
-    by_key: BTreeMap<FlowKey, Flow>,
+    by_key: BTreeMap<FlowKey, FlowPlace>,
+    /// Those of free places are out of date.
+    table: Vec<Flow>,
+    free: Vec<FlowPlace>,
+}
+
+impl FlowPlace {
+    const fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 impl FlowKey {
@@ -64,7 +81,8 @@ impl FlowKey {
 impl Flows {
     /// Returns them, each with its stream and plan.
     pub(super) fn iter(&self) -> impl Iterator<Item = (FlowId, OrderedId)> + '_ {
-        self.by_key.iter().map(|(key, flow)| (flow.id, key.id))
+        let places = self.by_key.iter();
+        places.map(|(key, place)| (self.table[place.index()].id, key.id))
     }
 
     /// Returns whether a sequence has a flow.
@@ -80,27 +98,29 @@ impl Flows {
         outbox: &mut Outbox,
     ) -> bool {
         let mut is_known = false;
-        for (_, flow) in self.by_key.range_mut(FlowKey::both(id)) {
+        for (_, place) in self.by_key.range(FlowKey::both(id)) {
+            let flow = &mut self.table[place.index()];
             flow.weight = weight;
             is_known |= outbox.set_weight(flow.id, weight);
         }
         is_known
     }
 
-    /// Returns the flow of an ADU, opened if need be; `None` if there are too many.
+    /// Returns the flow of an ADU with its place, opened if need be; `None` if there are too many.
     pub(super) fn find_or_open(
         &mut self,
         now: Instant,
         key: FlowKey,
         (order, weight): (Order, NonZeroU8),
         outbox: &mut Outbox,
-    ) -> Option<FlowId> {
-        if let Some(flow) = self.by_key.get_mut(&key) {
+    ) -> Option<(FlowPlace, FlowId)> {
+        if let Some(place) = self.by_key.get(&key) {
+            let flow = &mut self.table[place.index()];
             if flow.weight != weight {
                 flow.weight = weight;
                 outbox.set_weight(flow.id, weight);
             }
-            return Some(flow.id);
+            return Some((*place, flow.id));
         }
         // At the bound, idle flows make room before their time.
         let opened = outbox.open_flow(weight, order).or_else(|| {
@@ -114,23 +134,27 @@ impl Flows {
             pending: 0,
             used_at: now,
         };
-        self.by_key.insert(key, flow);
-        Some(id)
+        let place = if let Some(place) = self.free.pop() {
+            self.table[place.index()] = flow;
+            place
+        } else {
+            self.table.push(flow);
+            FlowPlace(self.table.len() as u32 - 1)
+        };
+        self.by_key.insert(key, place);
+        Some((place, id))
     }
 
     /// Handles an ADU that was queued.
-    pub(super) fn handle_queued(&mut self, now: Instant, key: FlowKey) {
-        if let Some(flow) = self.by_key.get_mut(&key) {
-            flow.pending += 1;
-            flow.used_at = now;
-        }
+    pub(super) fn handle_queued(&mut self, now: Instant, place: FlowPlace) {
+        let flow = &mut self.table[place.index()];
+        flow.pending += 1;
+        flow.used_at = now;
     }
 
-    /// Handles the outcome of one.
-    pub(super) fn handle_ended(&mut self, key: FlowKey) {
-        if let Some(flow) = self.by_key.get_mut(&key) {
-            flow.pending -= 1;
-        }
+    /// Handles the outcome of one; until then its flow was there.
+    pub(super) fn handle_ended(&mut self, place: FlowPlace) {
+        self.table[place.index()].pending -= 1;
     }
 
     /// Forgets idle flows.
@@ -141,10 +165,17 @@ impl Flows {
 
     /// Forgets every flow without an ADU of which this is true.
     fn close_where(&mut self, outbox: &mut Outbox, of: impl Fn(&Flow) -> bool) {
-        self.by_key.retain(|_, flow| {
+        let Self {
+            by_key,
+            table,
+            free,
+        } = self;
+        by_key.retain(|_, place| {
+            let flow = &table[place.index()];
             let is_over = flow.pending == 0 && of(flow);
             if is_over {
                 outbox.close_flow(flow.id);
+                free.push(*place);
             }
             !is_over
         });

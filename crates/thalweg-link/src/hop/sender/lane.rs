@@ -201,7 +201,7 @@ impl<S: Copy, D> Sender<S, D> {
         };
         let kind = (!lane.has_kind).then_some(KIND_ORDERED);
         let bytes = chunk.range.len();
-        let (written, step) = adu.write(now, transport, stream, kind, bytes, &mut self.scratch);
+        let (written, step) = adu.write(now, transport, stream, kind, bytes, &mut self.heads);
         if adu.has_begun() {
             lane.has_kind = true;
             // From here on the ADUs behind it wait for it.

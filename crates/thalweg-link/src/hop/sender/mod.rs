@@ -57,10 +57,10 @@ use thalweg_base::time::{Duration, Instant};
 use thalweg_base::trace::Trace;
 use thalweg_base::units::{Bitrate, DataSize};
 
-use self::flow::{FlowKey, Flows};
+use self::flow::{FlowKey, FlowPlace, Flows};
 use self::knock::ProbeTimer;
 use self::lane::Lanes;
-use self::sending::{PendingAdu, Step};
+use self::sending::{Heads, PendingAdu, Step};
 use super::rank::Ranks;
 use super::{Carriage, OrderedId, Outcome, Pieces, SendOptions, StreamCode};
 use crate::outbox::{Entry, FlowId, Outbox, Settings};
@@ -95,8 +95,7 @@ pub struct Sender<S, D> {
     transit: Duration,
     probe_timer: ProbeTimer,
     events: VecDeque<Event<D>>,
-    /// Buffer in which headers are encoded.
-    scratch: Vec<u8>,
+    heads: Heads,
 }
 
 /// The owner of a stream.
@@ -153,6 +152,13 @@ pub struct Arrived {
     pub trace: Option<Box<Trace>>,
 }
 
+impl Arrived {
+    /// Returns how many bytes of the payload have arrived.
+    fn available_bytes(&self) -> usize {
+        self.chunks.bytes().min(self.payload_bytes)
+    }
+}
+
 impl From<Bytes> for Arrived {
     fn from(payload: Bytes) -> Self {
         Self {
@@ -178,7 +184,7 @@ impl<S: Copy, D> Sender<S, D> {
             transit: Duration::ZERO,
             probe_timer: ProbeTimer::NONE,
             events: VecDeque::new(),
-            scratch: Vec::new(),
+            heads: Heads::default(),
         }
     }
 
@@ -198,53 +204,70 @@ impl<S: Copy, D> Sender<S, D> {
         options: SendOptions,
         data: D,
     ) -> Option<Ticket> {
-        let is_lane = matches!(options.carriage, Carriage::Ordered(_));
-        let mut adu = PendingAdu::new(header, payload, &options, data);
-        if let Some(trace) = &mut adu.trace {
-            // The wait in the outbox starts here.
-            trace.queue(now, self.transit);
-        }
-        assert!(
-            adu.is_whole() || options.carriage != Carriage::Datagram,
-            "an ADU for a datagram must be whole"
-        );
-        if adu.payload_bytes > ADU_PAYLOAD_BYTES_MAX {
-            self.end(adu, Outcome::TooLarge);
-            return None;
-        }
-        if let Carriage::Ordered(id) = options.carriage
-            && !self.lanes.admits(id)
-        {
-            self.end(adu, Outcome::Overflow);
-            return None;
-        }
-        // A lane has one order whatever the options say: its stream is first in, first out.
-        let key = FlowKey::of(&header, options.carriage);
-        let order = if is_lane {
-            Order::Sequence
-        } else {
-            options.order
-        };
-        let terms = (order, options.weight);
-        let flow = self.flows.find_or_open(now, key, terms, &mut self.outbox);
-        let Some(flow) = flow else {
-            self.end(adu, Outcome::Overflow);
-            return None;
-        };
-        let entry = Entry {
-            available_bytes: adu.available_bytes(),
-            ..Entry::arriving(&header, adu.payload_bytes)
-        };
-        match self.outbox.push(now, flow, entry) {
-            Ok(ticket) => {
-                self.register(now, key, ticket, adu);
+        match self.queue(now, &header, &payload, &options) {
+            Ok((ticket, flow)) => {
+                let mut adu = PendingAdu::new(header, payload, &options, data, (ticket, flow));
+                if let Some(trace) = &mut adu.trace {
+                    // The wait in the outbox starts here.
+                    trace.queue(now, self.transit);
+                }
+                let index = ticket.index();
+                if self.pending.len() <= index {
+                    self.pending.resize_with(index + 1, || None);
+                }
+                self.pending[index] = Some(adu);
                 Some(ticket)
             }
-            Err(refused) => {
-                self.end(adu, Outcome::dropped(refused.drop_cause()));
+            Err(outcome) => {
+                self.events.push_back(Event::Outcome {
+                    data,
+                    header,
+                    outcome,
+                });
                 None
             }
         }
+    }
+
+    /// Queues an ADU in the outbox; fails with its outcome.
+    fn queue(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        payload: &Arrived,
+        options: &SendOptions,
+    ) -> Result<(Ticket, FlowPlace), Outcome> {
+        let available_bytes = payload.available_bytes();
+        assert!(
+            available_bytes == payload.payload_bytes || options.carriage != Carriage::Datagram,
+            "an ADU for a datagram must be whole"
+        );
+        if payload.payload_bytes > ADU_PAYLOAD_BYTES_MAX {
+            return Err(Outcome::TooLarge);
+        }
+        // A lane has one order whatever the options say: its stream is first in, first out.
+        let (lane, order) = match options.carriage {
+            Carriage::Ordered(id) => (Some(id), Order::Sequence),
+            Carriage::Stream | Carriage::Datagram => (None, options.order),
+        };
+        if lane.is_some_and(|id| !self.lanes.admits(id)) {
+            return Err(Outcome::Overflow);
+        }
+        let key = FlowKey::of(header, options.carriage);
+        let terms = (order, options.weight);
+        let flow = self.flows.find_or_open(now, key, terms, &mut self.outbox);
+        let (place, flow) = flow.ok_or(Outcome::Overflow)?;
+        let entry = Entry {
+            available_bytes,
+            ..Entry::arriving(header, payload.payload_bytes)
+        };
+        let pushed = self.outbox.push(now, flow, entry);
+        let ticket = pushed.map_err(|refused| Outcome::dropped(refused.drop_cause()))?;
+        self.flows.handle_queued(now, place);
+        if let Some(id) = lane {
+            self.lanes.push(id, ticket);
+        }
+        Ok((ticket, place))
     }
 
     /// Appends to a payload that is arriving; returns whether its ADU is still being sent.
@@ -446,7 +469,7 @@ impl<S: Copy, D> Sender<S, D> {
 
     fn pending_adu(&mut self, ticket: Ticket) -> Option<&mut PendingAdu<S, D>> {
         let adu = self.pending.get_mut(ticket.index())?.as_mut()?;
-        (adu.ticket == Some(ticket)).then_some(adu)
+        (adu.ticket == ticket).then_some(adu)
     }
 
     /// Reads the path's rate, at most every [`PATH_READ_INTERVAL`].
@@ -491,19 +514,6 @@ impl<S: Copy, D> Sender<S, D> {
         self.end_ticket(ticket, Outcome::Acknowledged);
     }
 
-    fn register(&mut self, now: Instant, key: FlowKey, ticket: Ticket, mut adu: PendingAdu<S, D>) {
-        self.flows.handle_queued(now, key);
-        if key.is_lane {
-            self.lanes.push(key.id, ticket);
-        }
-        adu.ticket = Some(ticket);
-        let index = ticket.index();
-        if self.pending.len() <= index {
-            self.pending.resize_with(index + 1, || None);
-        }
-        self.pending[index] = Some(adu);
-    }
-
     /// Reports the ADUs that the outbox dropped, and resets their streams.
     fn report_drops(&mut self, transport: &mut impl Transport<Stream = S>) {
         while let Some(dropped) = self.outbox.poll_drop() {
@@ -536,12 +546,7 @@ impl<S: Copy, D> Sender<S, D> {
         let Some(adu) = self.pending.get_mut(ticket.index()).and_then(Option::take) else {
             return;
         };
-        self.flows
-            .handle_ended(FlowKey::of(&adu.header, adu.carriage));
-        self.end(adu, outcome);
-    }
-
-    fn end(&mut self, adu: PendingAdu<S, D>, outcome: Outcome) {
+        self.flows.handle_ended(adu.flow);
         self.events.push_back(Event::Outcome {
             data: adu.data,
             header: adu.header,

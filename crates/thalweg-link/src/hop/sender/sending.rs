@@ -3,13 +3,14 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use thalweg_base::adu::Header;
 use thalweg_base::limits::ADU_HEADER_BYTES_MAX;
 use thalweg_base::time::Instant;
 use thalweg_base::trace::Trace;
 use thalweg_base::wire::adu::{encode_header, encode_traced};
 
+use super::flow::FlowPlace;
 use super::transport::{Transport, Written};
 use super::{Arrived, Ticket};
 use crate::hop::{Carriage, Outcome, Pieces, SendOptions, StreamCode};
@@ -20,6 +21,35 @@ const PIECES_MANY: usize = 32;
 /// Pieces for an ADU that has few: each slot costs something to create and drop.
 const PIECES_FEW: usize = 4;
 
+/// Bytes of headers in one block. While one of them is not acknowledged, its block is kept, so it is
+/// small.
+const BLOCK_BYTES: usize = 1 << 10;
+
+/// The encoded headers of one link's ADUs.
+///
+/// Many share a block, so that most cost no allocation, neither here nor when the transport shares
+/// them.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    /// Where one is encoded.
+    scratch: Vec<u8>,
+    /// The unused rest of the present block.
+    block: BytesMut,
+}
+
+impl Heads {
+    /// Returns what `encode` appends.
+    fn add(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+        self.scratch.clear();
+        encode(&mut self.scratch);
+        if self.block.capacity() < self.scratch.len() {
+            self.block = BytesMut::with_capacity(BLOCK_BYTES.max(self.scratch.len()));
+        }
+        self.block.extend_from_slice(&self.scratch);
+        self.block.split().freeze()
+    }
+}
+
 /// An ADU that is being sent.
 #[derive(Debug)]
 pub(super) struct PendingAdu<S, D> {
@@ -29,7 +59,8 @@ pub(super) struct PendingAdu<S, D> {
     pub(super) carriage: Carriage,
     /// QUIC's priority of its unsent bytes.
     pub(super) priority: u8,
-    pub(super) ticket: Option<Ticket>,
+    pub(super) ticket: Ticket,
+    pub(super) flow: FlowPlace,
     /// Its own stream.
     pub(super) stream: Option<S>,
     /// Its outcome, if it was cancelled for a reason that the outbox cannot express.
@@ -66,26 +97,29 @@ pub(super) enum Step {
 }
 
 impl<S: Copy, D> PendingAdu<S, D> {
-    pub(super) fn new(header: Header, payload: Arrived, options: &SendOptions, data: D) -> Self {
-        let here = payload.chunks.bytes();
+    pub(super) fn new(
+        header: Header,
+        payload: Arrived,
+        options: &SendOptions,
+        data: D,
+        (ticket, flow): (Ticket, FlowPlace),
+    ) -> Self {
+        let missing = payload.payload_bytes - payload.available_bytes();
         Self {
             data,
             header,
             payload_bytes: payload.payload_bytes,
             carriage: options.carriage,
             priority: options.priority(&header),
-            ticket: None,
+            ticket,
+            flow,
             stream: None,
             outcome_override: None,
             unsent: payload.chunks,
-            missing: payload.payload_bytes.saturating_sub(here),
+            missing,
             trace: payload.trace,
             head: Head::Unencoded,
         }
-    }
-
-    pub(super) const fn is_whole(&self) -> bool {
-        self.missing == 0
     }
 
     /// Returns how many bytes of the payload have arrived.
@@ -128,9 +162,6 @@ impl<S: Copy, D> PendingAdu<S, D> {
     /// Writes the next bytes of the payload, with the header before the first, and the stream's
     /// kind before that if given.
     ///
-    /// The header is encoded in `scratch` and copied at its exact length, so that it costs one
-    /// allocation.
-    ///
     /// Returns how many bytes of the payload were sent.
     pub(super) fn write(
         &mut self,
@@ -139,13 +170,13 @@ impl<S: Copy, D> PendingAdu<S, D> {
         stream: S,
         kind: Option<u8>,
         bytes: usize,
-        scratch: &mut Vec<u8>,
+        heads: &mut Heads,
     ) -> (usize, Step) {
         // One more slot is for the header.
         if self.unsent.len() < PIECES_FEW {
-            self.write_by::<PIECES_FEW>(now, transport, stream, kind, bytes, scratch)
+            self.write_by::<PIECES_FEW>(now, transport, stream, kind, bytes, heads)
         } else {
-            self.write_by::<PIECES_MANY>(now, transport, stream, kind, bytes, scratch)
+            self.write_by::<PIECES_MANY>(now, transport, stream, kind, bytes, heads)
         }
     }
 
@@ -157,12 +188,15 @@ impl<S: Copy, D> PendingAdu<S, D> {
         stream: S,
         kind: Option<u8>,
         bytes: usize,
-        scratch: &mut Vec<u8>,
+        heads: &mut Heads,
     ) -> (usize, Step) {
         let mut gone = 0;
         loop {
             let head = match &self.head {
-                Head::Unencoded => self.head(kind, now, scratch),
+                Head::Unencoded => heads.add(|out| {
+                    out.extend(kind);
+                    self.append_head(now, out);
+                }),
                 Head::Rest(rest) => rest.clone(),
                 Head::Sent => Bytes::new(),
             };
@@ -220,14 +254,7 @@ impl<S: Copy, D> PendingAdu<S, D> {
         }
     }
 
-    /// Returns the encoded header; it carries the remaining time as of now.
-    fn head(&self, kind: Option<u8>, now: Instant, scratch: &mut Vec<u8>) -> Bytes {
-        scratch.clear();
-        scratch.extend(kind);
-        self.append_head(now, scratch);
-        Bytes::copy_from_slice(scratch)
-    }
-
+    /// Appends the header; it carries the remaining time as of now.
     fn append_head(&self, now: Instant, out: &mut Vec<u8>) {
         match &self.trace {
             None => encode_header(&self.header, self.payload_bytes, now, out),

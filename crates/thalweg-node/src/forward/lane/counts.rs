@@ -107,10 +107,10 @@ impl Lane {
 
     /// Returns a plan's load on its next link.
     pub(in crate::forward) fn offered(&self, plan: Plan) -> Option<Offered> {
-        let state = self.lock();
+        let mut state = self.lock();
         state.relay.part(plan)?;
-        let account = state.relay.accounts().get(plan);
-        Some(account.map(Offered::of).unwrap_or_default())
+        let account = state.relay.accounts_mut().account(plan)?;
+        Some(Offered::of(&account))
     }
 
     /// Returns the plans with counts that have changed, if all were last read at least `age` ago.
