@@ -123,7 +123,7 @@ impl Endpoint {
             Reach::Anywhere | Reach::OwnAddress => None,
         };
         let mut builder = builder(&options, confined.as_ref())?;
-        let session = options.tcp.session(&options.identity, clock);
+        let session = options.tcp.session(&options.identity, clock)?;
         let direct = Direct::start(&options, clock)?;
         let door = options.doorkeeper.map(|keeper| Arc::new(Door::new(keeper)));
         let listener = match options.tcp.listen.as_slice() {

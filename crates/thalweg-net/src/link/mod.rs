@@ -221,7 +221,9 @@ impl Link {
         match &self.0.connection {
             // Its loop saves the driver a task.
             Connection::Engine { connection, .. } => connection.drive(guard(self.clone(), driving)),
-            Connection::Quic { .. } | Connection::Tcp(_) => self.spawn(driving),
+            // As above, if it is in the clear and there is a loop.
+            Connection::Tcp(connection) => connection.drive(guard(self.clone(), driving)),
+            Connection::Quic { .. } => self.spawn(driving),
         }
         self.spawn(receive::control(self.clone(), control));
         self.spawn(receive::streams(self.clone()));

@@ -108,14 +108,37 @@ pub fn options(host: u8) -> Options {
 pub enum Over {
     Quic,
     Tcp(Pacing),
+    /// TCP in the clear, both ends in one thread's loop each.
+    Loop(Pacing),
 }
 
 impl Over {
-    pub const ALL: [Self; 3] = [
+    pub const ALL: [Self; 5] = [
         Self::Quic,
         Self::Tcp(Pacing::Kernel),
         Self::Tcp(Pacing::Acked),
+        Self::Loop(Pacing::Kernel),
+        Self::Loop(Pacing::Acked),
     ];
+
+    /// All over TCP.
+    pub const TCP: [Self; 4] = [
+        Self::Tcp(Pacing::Kernel),
+        Self::Tcp(Pacing::Acked),
+        Self::Loop(Pacing::Kernel),
+        Self::Loop(Pacing::Acked),
+    ];
+
+    /// Returns the options of a node that others dial over this transport.
+    pub fn options(self) -> Options {
+        let mut options = options(1);
+        if let Self::Tcp(pacing) | Self::Loop(pacing) = self {
+            options.tcp.pacing = pacing;
+            options.tcp.listen = vec![loopback(1)];
+        }
+        options.tcp.clear_loop = matches!(self, Self::Loop(_));
+        options
+    }
 }
 
 impl Node {
@@ -125,12 +148,17 @@ impl Node {
 
     /// Starts a node that others dial over this transport.
     pub async fn start_over(over: Over) -> Self {
-        let mut options = options(1);
-        if let Over::Tcp(pacing) = over {
-            options.tcp.pacing = pacing;
-            options.tcp.listen = vec![loopback(1)];
+        Self::start_with(over.options()).await
+    }
+
+    /// Starts two nodes that may dial each other over this transport.
+    pub async fn start_two(over: Over) -> (Self, Self) {
+        let (mut a, mut b) = (over.options(), over.options());
+        if let Over::Loop(_) = over {
+            a.tcp.plain.insert(b.identity.id());
+            b.tcp.plain.insert(a.identity.id());
         }
-        Self::start_with(options).await
+        (Self::start_with(a).await, Self::start_with(b).await)
     }
 
     pub async fn start_with(options: Options) -> Self {
@@ -214,7 +242,7 @@ pub async fn pair() -> (Node, Node, Link) {
 
 /// Like [`pair`], over the given transport.
 pub async fn pair_over(over: Over) -> (Node, Node, Link) {
-    let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
+    let (a, b) = Node::start_two(over).await;
     a.admits(&b);
     b.admits(&a);
     let link = a.dial(&b).await;
