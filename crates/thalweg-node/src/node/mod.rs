@@ -337,6 +337,7 @@ fn tcp(config: &Tcp) -> TcpOptions {
         pacing: config.pace,
         standbys: config.connections.saturating_sub(1),
         plain: config.plain.iter().copied().collect(),
+        clear_loop: config.clear_loop,
         ..TcpOptions::default()
     }
 }
