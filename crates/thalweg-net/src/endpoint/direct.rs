@@ -28,7 +28,7 @@ use crate::clock::Clock;
 use crate::close::CloseCode;
 use crate::engine::{self, Engine};
 use crate::error::BindError;
-use crate::link::{DownCause, Link, LinkEvent, Transport};
+use crate::link::{self, DownCause, Link, LinkEvent, Transport};
 use crate::task;
 
 /// The engine, if there is one, and the links that stand by.
@@ -50,6 +50,7 @@ impl Direct {
         let mut own = engine::Options::new(identity, options.admission.clone(), address, clock);
         own.idle_timeout = options.idle_timeout;
         own.congestion = options.congestion;
+        own.around = |turn| link::gather(turn);
         match Engine::start(own) {
             Ok(engine) => Ok(Self {
                 engine: Some(Arc::new(engine)),

@@ -24,6 +24,7 @@
 //!
 //! *Sources.* docs/reference/protocol.md §2; draft-ietf-moq-transport for one stream per object.
 
+mod batch;
 mod bells;
 mod body;
 mod connection;
@@ -32,6 +33,8 @@ mod counters;
 mod direct;
 mod footprint;
 mod gathering;
+mod handed;
+mod lots;
 mod memory;
 mod news;
 mod outcome;
@@ -71,10 +74,13 @@ use thalweg_link::outbox::census::OutboxReading;
 use thalweg_link::pulse::Sign;
 use tokio::sync::{Semaphore, mpsc, watch};
 
+pub use batch::EndedAdu;
+pub(crate) use batch::gather;
 pub use body::{Arriving, Body, BodyEnd, End};
 pub(crate) use connection::NewConnection;
 pub use counters::LinkCounters;
 pub use footprint::Footprint;
+pub use lots::Lots;
 pub(crate) use memory::Memories;
 pub use outcome::{Carriage, OrderedId, Outcome, Payload, SendOptions};
 pub(crate) use receiver::DynReceiver;
