@@ -105,6 +105,9 @@ use crate::task;
 /// The protocol of links and its version, as the TLS handshake names it (ALPN).
 pub const ALPN: &str = "thalweg/1";
 
+/// The same of a connection that stands by for a link over the engine from its start.
+pub(crate) const STANDBY_ALPN: &str = "thalweg-standby/1";
+
 /// How long the close code may take to leave on a connection over TCP.
 const CLOSE_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
 

@@ -229,7 +229,13 @@ async fn revoked_peer_loses_engine_and_standby() {
         matches!(&cause, DownCause::ByPeer { code, .. } if *code == CloseCode::NotAdmitted);
     assert!(is_refused, "{cause}");
     bounded(first.closed()).await;
-    assert!(a.endpoint.links().is_empty() && b.endpoint.links().is_empty());
+    // Each end removes its link once its own task has seen the close.
+    let removed = async {
+        while !(a.endpoint.links().is_empty() && b.endpoint.links().is_empty()) {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    };
+    bounded(removed).await;
 }
 
 /// A node with links over its engine to two others.
@@ -348,4 +354,35 @@ async fn lots_of_a_lost_link_end_once() {
     }
     ended(&source, 0..token).await;
     drop(sinks);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_standby_is_dialled_again() {
+    // The peer keeps its link too, or does not.
+    for is_both in [true, false] {
+        let (a, b) = pair(true).await;
+        let [first, _] = moved(&a, &b).await;
+        a.endpoint.keep_dialled(b.id(), b.addresses(), 1);
+        if is_both {
+            b.endpoint.keep_dialled(a.id(), a.addresses(), 2);
+        }
+        first.close(CloseCode::Fault, "a test");
+        bounded(first.closed()).await;
+        let renewed = async {
+            while !(a.endpoint.has_standby(b.id()) && b.endpoint.has_standby(a.id())) {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        bounded(renewed).await;
+        let link = a.endpoint.link(b.id()).expect("it is up");
+        assert_eq!(link.transport(), Transport::Engine, "it only stands by");
+        deliver(&a, &b, 1, Carriage::Stream).await;
+        assert_eq!(b.next_adu().await.0.sequence.0, 1);
+        let cut = a.endpoint.clock().now();
+        a.endpoint.cut_engine();
+        deliver(&a, &b, 2, Carriage::Stream).await;
+        let link = a.endpoint.link(b.id()).expect("it is up");
+        assert_eq!(link.transport(), Transport::Quic);
+        assert!(link.since() < cut, "without a handshake");
+    }
 }
