@@ -226,6 +226,12 @@ impl Endpoint {
         }
     }
 
+    /// Returns whether a connection over iroh stands by for the link with a peer.
+    #[doc(hidden)]
+    pub fn has_standby(&self, peer: NodeId) -> bool {
+        self.0.direct.standby(peer).is_some()
+    }
+
     /// Returns the UDP addresses at which others may reach this node: the bound ones, and for an
     /// unspecified one those of the machine's interfaces, except under [`Reach::Configured`].
     pub fn addresses(&self) -> Vec<SocketAddr> {

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,6 +43,49 @@ pub type Measured = Vec<(NodeId, DataSize)>;
 struct Recorder {
     seen: UnboundedSender<Seen>,
     measured: watch::Sender<Measured>,
+    stall: Arc<Stall>,
+}
+
+/// Holds an engine's loop back at the next outcome that it reports.
+#[derive(Default)]
+pub struct Stall {
+    is_set: AtomicBool,
+    is_held: AtomicBool,
+    /// The tokens of all outcomes.
+    tokens: std::sync::Mutex<Vec<u64>>,
+}
+
+impl Stall {
+    pub fn set(&self) {
+        self.is_set.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::SeqCst)
+    }
+
+    pub fn release(&self) {
+        self.is_set.store(false, Ordering::SeqCst);
+    }
+
+    /// Returns the tokens of all ADUs that have ended, sorted.
+    pub fn tokens(&self) -> Vec<u64> {
+        let mut tokens = self.tokens.lock().expect("no test panics here").clone();
+        tokens.sort_unstable();
+        tokens
+    }
+
+    fn handle_outcome(&self, token: u64) {
+        let mut tokens = self.tokens.lock().expect("no test panics here");
+        tokens.push(token);
+        drop(tokens);
+        let is_loop = std::thread::current().name() == Some("engine");
+        while is_loop && self.is_set.load(Ordering::SeqCst) {
+            self.is_held.store(true, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.is_held.fetch_and(!is_loop, Ordering::SeqCst);
+    }
 }
 
 impl Recorder {
@@ -65,8 +109,9 @@ impl Receiver for Recorder {
         self.write(Seen::Link(event));
     }
 
-    fn handle_outcome(&self, _link: &Link, _header: &Header, _token: u64, outcome: Outcome) {
+    fn handle_outcome(&self, _link: &Link, _header: &Header, token: u64, outcome: Outcome) {
         self.write(Seen::Outcome(outcome));
+        self.stall.handle_outcome(token);
     }
 
     fn handle_measured(&self, samples: Samples) {
@@ -87,6 +132,7 @@ pub struct Node {
     pub admission: Admission,
     /// The latest samples, apart from the events, since they come four times a second.
     pub measured: watch::Receiver<Measured>,
+    pub stall: Arc<Stall>,
     seen: Mutex<UnboundedReceiver<Seen>>,
 }
 
@@ -168,7 +214,9 @@ impl Node {
         let recorder = Recorder {
             seen: sender,
             measured: measured_sender,
+            stall: Arc::default(),
         };
+        let stall = Arc::clone(&recorder.stall);
         let endpoint = Endpoint::bind(options, Arc::new(recorder), Clock::start())
             .await
             .expect("loopback can be listened on");
@@ -176,6 +224,7 @@ impl Node {
             endpoint,
             admission,
             measured,
+            stall,
             seen: Mutex::new(seen),
         }
     }
