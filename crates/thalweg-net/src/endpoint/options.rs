@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::doorkeeper::Doorkeeper;
 use crate::error::BindError;
 use crate::identity::Identity;
+use crate::link::gather;
 use crate::task::Vital;
 use crate::tcp::{self, ClearLoop};
 use crate::transport::HEAD_START;
@@ -148,7 +149,7 @@ impl TcpOptions {
         clock: Clock,
     ) -> Result<tcp::Options, BindError> {
         let is_wanted = self.clear_loop && !self.plain.is_empty();
-        let clear = match is_wanted.then(ClearLoop::start) {
+        let clear = match is_wanted.then(|| ClearLoop::start_with(|turn| gather(turn))) {
             None => None,
             Some(Ok(clear)) => Some(Arc::new(clear)),
             Some(Err(error)) if error.kind() == io::ErrorKind::Unsupported => {

@@ -90,7 +90,8 @@ impl Connection {
     /// Returns the loop that takes lots for it, if one does.
     pub(crate) fn takes_lots(&self) -> Option<&Arc<dyn TakesLots>> {
         match self {
-            Self::Quic { .. } | Self::Tcp(_) => None,
+            Self::Quic { .. } => None,
+            Self::Tcp(connection) => connection.takes_lots(),
             Self::Engine { connection, .. } => Some(connection.takes_lots()),
         }
     }

@@ -30,6 +30,7 @@ use super::socket;
 use super::traffic::Traffic;
 use super::waker::CarrierWaker;
 use crate::clock::Clock;
+use crate::lot::TakesLots;
 use crate::task;
 
 /// Maximum interval between kernel queries while something is sent: window and rate change even if
@@ -157,6 +158,11 @@ impl Shared {
     /// Returns the loop that runs this session's carriers, if one does.
     pub(super) fn clear(&self) -> Option<&ClearLoop> {
         self.clear.as_deref().filter(|clear| clear.is_running())
+    }
+
+    /// Returns what takes lots for that loop; it gives them back once it has ended.
+    pub(super) fn takes_lots(&self) -> Option<&Arc<dyn TakesLots>> {
+        self.clear.as_deref().map(ClearLoop::takes_lots)
     }
 
     /// Removes a TCP connection; if it was the last, starts a task that runs the session's timers.

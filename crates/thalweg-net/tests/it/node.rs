@@ -199,12 +199,24 @@ impl Node {
 
     /// Starts two nodes that may dial each other over this transport.
     pub async fn start_two(over: Over) -> (Self, Self) {
-        let (mut a, mut b) = (over.options(), over.options());
+        let [a, b] = Self::start_many(over).await;
+        (a, b)
+    }
+
+    /// Starts nodes that may dial each other over this transport.
+    pub async fn start_many<const N: usize>(over: Over) -> [Self; N] {
+        let mut all = [(); N].map(|()| over.options());
         if let Over::Loop(_) = over {
-            a.tcp.plain.insert(b.identity.id());
-            b.tcp.plain.insert(a.identity.id());
+            let ids = all.each_ref().map(|options| options.identity.id());
+            for options in &mut all {
+                options.tcp.plain.extend(ids);
+            }
         }
-        (Self::start_with(a).await, Self::start_with(b).await)
+        let mut nodes = Vec::new();
+        for options in all {
+            nodes.push(Self::start_with(options).await);
+        }
+        nodes.try_into().unwrap_or_else(|_| unreachable!("as many"))
     }
 
     pub async fn start_with(options: Options) -> Self {

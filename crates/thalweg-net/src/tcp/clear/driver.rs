@@ -1,7 +1,7 @@
 //! The driver of a link's sender, run by the loop.
 //!
 //! *The idea.* Credit comes with what the loop reads, and what the driver writes goes to the socket in
-//! the same turn. A driver whose loop has ended goes on as a task, to report what was lost.
+//! the same turn. When the loop ends, a driver goes on as a task, to report what was lost.
 
 use std::os::fd::BorrowedFd;
 use std::pin::Pin;

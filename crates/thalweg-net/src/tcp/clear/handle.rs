@@ -11,14 +11,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::driver::Driver;
 use super::entry::Entry;
 use super::inbox::Inbox;
+use super::lots::Lots;
 use super::marks::{Mark, Marks};
 use super::turn::{BELL, Turn};
+use crate::lot::TakesLots;
 use crate::task;
 
 /// A thread that carries links in the clear; dropping the last user's handle ends it.
 pub struct ClearLoop {
     marks: Arc<Marks>,
     inbox: Arc<Inbox>,
+    takes_lots: Arc<dyn TakesLots>,
     next: AtomicU64,
 }
 
@@ -27,15 +30,22 @@ impl ClearLoop {
     ///
     /// Fails   if the system gives no thread, `epoll` or `eventfd`; `Unsupported` where it has none
     pub fn start() -> io::Result<Self> {
+        Self::start_with(|turn| turn())
+    }
+
+    /// Like [`ClearLoop::start`]; calls `around` with each turn, to do something before and after it.
+    pub(crate) fn start_with(around: fn(&mut dyn FnMut())) -> io::Result<Self> {
         let marks = Arc::new(Marks::new()?);
         let inbox = Arc::<Inbox>::default();
-        let turn = Turn::new(marks.clone(), inbox.clone())?;
+        let lots = Arc::new(Lots::new(marks.clone()));
+        let turn = Turn::new(around, marks.clone(), inbox.clone(), lots.clone())?;
         let thread = std::thread::Builder::new().name("clear".into());
         // A panic in it costs its links: each is ended, and the next ones are carried by tasks.
         thread.spawn(move || task::alone_now(|| turn.run()))?;
         Ok(Self {
             marks,
             inbox,
+            takes_lots: lots,
             next: AtomicU64::new(BELL + 1),
         })
     }
@@ -58,6 +68,11 @@ impl ClearLoop {
     pub(in crate::tcp) fn drive(&self, driver: impl Future<Output = ()> + Send + 'static) {
         let mark = self.reserve();
         self.seat(mark.clone(), Box::new(Driver::new(driver, mark)));
+    }
+
+    /// Returns what takes lots for it.
+    pub(in crate::tcp) fn takes_lots(&self) -> &Arc<dyn TakesLots> {
+        &self.takes_lots
     }
 
     /// Returns whether it takes entries: it stops only after a panic.

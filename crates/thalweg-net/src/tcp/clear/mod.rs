@@ -19,7 +19,7 @@
 //! | `turn` | one turn: wait, take, settle |
 //! | `entry` | what the loop runs |
 //! | `driver` | the driver of a link's sender, run by the loop |
-//! | `inbox` | new entries |
+//! | `inbox`, `lots` | new entries; ADUs for many links |
 //! | `marks`, `timers` | what is to be settled, now or later |
 //! | `ready` | sockets with bytes or room: `epoll` |
 //!
@@ -32,6 +32,7 @@ mod driver;
 mod entry;
 mod handle;
 mod inbox;
+mod lots;
 mod marks;
 mod ready;
 #[cfg(test)]

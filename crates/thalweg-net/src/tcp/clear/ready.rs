@@ -69,7 +69,7 @@ impl Ready {
         }));
     }
 
-    /// Takes the entries whose sockets are ready.
+    /// Takes the entries with sockets that are ready.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (u64, Readiness)> + '_ {
         self.found.drain(..)
     }

@@ -56,7 +56,7 @@ impl Drop for Probe {
     }
 }
 
-/// Seats a probe whose answers are these, the last one first.
+/// Seats a probe with these answers, the last one first.
 fn probe(
     clear: &ClearLoop,
     socket: Option<TcpStream>,

@@ -29,6 +29,7 @@ use super::events::Events;
 use super::shared::{End, Shared};
 use super::traffic::{LineTraffic, Traffic};
 use crate::clock::Clock;
+use crate::lot::TakesLots;
 
 pub use self::stream::{Arriving, WriteEnded, Writer};
 
@@ -178,6 +179,11 @@ impl Connection {
             Some(clear) => clear.drive(driver),
             None => drop(tokio::spawn(driver)),
         }
+    }
+
+    /// Returns the loop that takes lots for it, if one runs its carriers.
+    pub(crate) fn takes_lots(&self) -> Option<&Arc<dyn TakesLots>> {
+        self.0.shared.takes_lots()
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {

@@ -12,7 +12,7 @@ use super::*;
 /// Dials that run at once: fewer than a listener has places for.
 const AT_ONCE: usize = 16;
 
-/// One end in the clear whose loop carries all sessions, and the other ends, with a loop of their own.
+/// One end in the clear, with a loop that carries all sessions; and the other ends, with a loop of theirs.
 async fn crowd(sinks: usize) -> (Options, Listener, Vec<Options>) {
     let clear = || {
         Some(Arc::new(

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_base::id::Epoch;
 use thalweg_base::time::Duration;
 use thalweg_net::{
-    Addresses, BodyError, Carriage, CloseCode, DownCause, Link, LinkEvent, OrderedId, Outcome,
-    StreamCode, Transport, Unreachable,
+    Addresses, BodyError, Carriage, CloseCode, DownCause, Link, LinkEvent, Lots, OrderedId,
+    Outcome, StreamCode, Transport, Unreachable,
 };
 use tokio::net::UdpSocket;
 
@@ -201,6 +201,63 @@ async fn fail_over_delivers_exactly_once() {
         assert_eq!(end, Outcome::Acknowledged);
         assert!(link.stats().failovers >= 1);
         assert!(!link.is_closed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lots_keep_the_order_of_a_link() {
+    const COUNT: u64 = 150;
+    for over in Over::TCP {
+        let [source, first, second]: [Node; 3] = Box::pin(Node::start_many(over)).await;
+        let sinks = [first, second];
+        let mut links = Vec::new();
+        for sink in &sinks {
+            source.admits(sink);
+            sink.admits(&source);
+            links.push(source.dial(sink).await);
+        }
+        for sequence in 0..COUNT {
+            let mut lots = Lots::default();
+            for (place, link) in links.iter().enumerate() {
+                let token = 2 * sequence + place as u64;
+                let sending = link.send_adu(header(sequence), pattern(1, 4_000), by(LANE));
+                // Both in the lot, then each of them alone beside it.
+                if sequence % 3 == place as u64 {
+                    sending.detach(token);
+                } else {
+                    sending.detach_with(token, &mut lots);
+                }
+            }
+            lots.hand_over();
+        }
+        for sink in &sinks {
+            for sequence in 0..COUNT {
+                let (header, payload) = sink.next_adu().await;
+                assert_eq!(header.sequence.0, sequence, "{over:?}");
+                assert_eq!(payload.expect("whole"), pattern(1, 4_000));
+            }
+        }
+        // What is handed over as a link ends, or after, has its outcome too.
+        for token in 2 * COUNT..2 * COUNT + 40 {
+            let mut lots = Lots::default();
+            for link in &links {
+                link.send_adu(header(token), pattern(1, 4_000), by(Carriage::Stream))
+                    .detach_with(token, &mut lots);
+            }
+            if token == 2 * COUNT + 20 {
+                links[0].close(CloseCode::Shutdown, "a test");
+            }
+        }
+        let all: Vec<u64> = (0..2 * COUNT)
+            .chain((2 * COUNT..2 * COUNT + 40).flat_map(|token| [token, token]))
+            .collect();
+        bounded(async {
+            while source.stall.tokens().len() < all.len() {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        assert_eq!(source.stall.tokens(), all, "{over:?}: each ends once");
     }
 }
 
