@@ -5,6 +5,7 @@
 //! `ffmpeg`, which `cargo xtask test` fetches.
 
 mod admission;
+mod cleartext;
 mod code;
 mod demo;
 mod ends;
