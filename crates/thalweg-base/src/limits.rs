@@ -68,6 +68,13 @@ pub const LINK_REST_QUIC_BYTES: DataSize = DataSize::from_kib(256);
 /// The same of a link over TCP: 86 KiB with TLS, 73 in the clear. With the most links, 192 MiB.
 pub const LINK_REST_TCP_BYTES: DataSize = DataSize::from_kib(96);
 
+/// ADUs that wait for a loop to send them: eight for each link. Each takes some 350 bytes beside its
+/// payload, so 6 MiB. A task sends what is beyond.
+pub const HANDED_ADUS_MAX: usize = 8 * LINKS_MAX;
+
+/// Payload bytes of these; a payload for many links is counted once for each lot.
+pub const HANDED_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
+
 /// Streams that a node announces.
 pub const STREAMS_PER_NODE_MAX: usize = 256;
 

@@ -17,6 +17,7 @@
 //! | `doorkeeper` | the places at this node's door, and who answers there |
 //! | `transport`, `confined` | QUIC's settings, and its sockets for a node that searches for no path |
 //! | `raw_key` | a node's key in TLS, over TCP and QUIC |
+//! | `lot` | work for many connections, handed over as one to the loop that drives them |
 //! | `reason` | errors of QUIC and TLS, as sentences |
 //! | [`engine`] | connections between peers that reach each other directly, in one thread's loop |
 //! | [`endpoint`] | binding, dialling, redialling, one link per neighbour |
@@ -47,6 +48,7 @@ mod host;
 pub mod identity;
 pub mod link;
 mod lobby;
+mod lot;
 mod raw_key;
 mod reason;
 pub mod shaper;
@@ -66,8 +68,8 @@ pub use engine::EngineCounters;
 pub use error::{BindError, BodyError, ControlError, IdentityError, Unreachable};
 pub use identity::Identity;
 pub use link::{
-    Arriving, Body, Carriage, DownCause, Footprint, Link, LinkEvent, LinkStats, OrderedId, Outcome,
-    Payload, Receiver, Samples, SendOptions, Sending, Transport,
+    Arriving, Body, Carriage, DownCause, EndedAdu, Footprint, Link, LinkEvent, LinkStats, Lots,
+    OrderedId, Outcome, Payload, Receiver, Samples, SendOptions, Sending, Transport,
 };
 pub use shaper::{Impairment, Shaper, ShaperOptions};
 pub use task::{Failure, Failures, Vital};

@@ -28,6 +28,14 @@ const RELAY_ONLY: &str = "THALWEG_TEST_RELAY_ONLY";
 
 const NODES: [&str; 4] = ["camera", "relay", "base", "viewer"];
 
+/// What the links between the nodes go over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Udp,
+    /// TCP in the clear, by one loop at each node.
+    ClearTcp,
+}
+
 /// Four nodes on loopback, each a process.
 pub struct Fabric {
     folder: TempDir,
@@ -36,8 +44,12 @@ pub struct Fabric {
 
 impl Fabric {
     pub fn start() -> Self {
+        Self::start_over(Way::Udp)
+    }
+
+    pub fn start_over(way: Way) -> Self {
         let folder = tempdir().expect("a directory");
-        configure(folder.path());
+        configure(folder.path(), way);
         let nodes = NODES
             .iter()
             .map(|name| start(folder.path(), name))
@@ -47,6 +59,12 @@ impl Fabric {
 
     pub fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Returns the process of a node.
+    pub fn process(&self, node: &str) -> u32 {
+        let at = NODES.iter().position(|name| *name == node);
+        self.nodes[at.expect("it is one of the four")].id()
     }
 
     pub fn command(&self, arguments: &[&str], node: &str) -> Command {
@@ -183,7 +201,7 @@ fn own_address() -> Ipv4Addr {
 }
 
 /// Writes the key and the configuration of each node.
-fn configure(folder: &Path) {
+fn configure(folder: &Path, way: Way) {
     let ip = own_address();
     let addresses = [7401, 7402, 7403, 7404].map(|port| SocketAddr::from((ip, port)));
     let keys = NODES.map(|name| {
@@ -195,23 +213,37 @@ fn configure(folder: &Path) {
             .to_owned()
     });
     for (at, name) in NODES.iter().enumerate() {
+        let is_near = |other: usize| at.abs_diff(other) == 1;
+        let (mut listen, mut tcp) = (vec![addresses[at].to_string()], String::new());
+        if way == Way::ClearTcp {
+            listen.push(format!("tcp:{}", addresses[at]));
+            let near = (0..NODES.len()).filter(|other| is_near(*other));
+            let near: Vec<_> = near.map(|other| NODES[other]).collect();
+            tcp = format!("[tcp]\ncleartext_loop = true\ncleartext_peers = {near:?}\n");
+        }
         let mut text = format!(
-            "name = \"{name}\"\nkey_file = \"{name}.key\"\nlisten = [\"{}\"]\nsocket = \"{name}.sock\"\n\
-             [api]\nenabled = false\n[reach]\nconfined = true\n",
-            addresses[at]
+            "name = \"{name}\"\nkey_file = \"{name}.key\"\nlisten = {listen:?}\nsocket = \"{name}.sock\"\n\
+             [api]\nenabled = false\n[reach]\nconfined = true\n{tcp}",
         );
         for (other, peer) in NODES.iter().enumerate().filter(|(other, _)| *other != at) {
-            let near = at.abs_diff(other) == 1;
+            let near = is_near(other);
             let about = format!(
                 "[[peer]]\nname = \"{peer}\"\nkey = \"{}\"\ntrusted = {}\nconnect = {near}\n",
                 keys[other],
                 *peer != "relay"
             );
             text.push_str(&about);
+            let prefix = match way {
+                Way::Udp => "",
+                Way::ClearTcp => {
+                    text.push_str("secure = true\n");
+                    "tcp:"
+                }
+            };
             // One end of each link dials.
             if near && other < at {
                 let address = addresses[other];
-                let way = format!("addresses = [\"{address}\"]\nrate = \"50 Mbit/s\"\n");
+                let way = format!("addresses = [\"{prefix}{address}\"]\nrate = \"50 Mbit/s\"\n");
                 text.push_str(&way);
             }
         }

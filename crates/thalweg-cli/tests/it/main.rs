@@ -5,6 +5,7 @@
 //! `ffmpeg`, which `cargo xtask test` fetches.
 
 mod admission;
+mod cleartext;
 mod clock;
 mod code;
 mod demo;

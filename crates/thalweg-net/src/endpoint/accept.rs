@@ -21,7 +21,9 @@ use crate::admission::refusal;
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::doorkeeper::{DOOR_ALPN, DOOR_BUSY};
 use crate::error::Unreachable;
-use crate::link::{DownCause, Link, LinkEvent, NewConnection, OpenError, Samples, Transport};
+use crate::link::{
+    DownCause, Link, LinkEvent, NewConnection, OpenError, STANDBY_ALPN, Samples, Transport,
+};
 use crate::lobby::{Host, Lobby};
 use crate::task::{self, Vital};
 use crate::tcp::Listener;
@@ -29,6 +31,15 @@ use crate::{confined, door, reason};
 
 /// How long a duplicate connection may drain.
 const DUPLICATE_GRACE: Duration = Duration::from_secs(5);
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// To be the link.
+    Link,
+    /// To stand by for a link over the engine.
+    Standby,
+}
 
 /// Starts the standing tasks.
 pub(super) fn spawn_tasks(endpoint: &Endpoint, listener: Option<Listener>, vital: &Vital) {
@@ -95,10 +106,16 @@ async fn accept(endpoint: Endpoint, incoming: Incoming) {
         Ok(Ok(connection)) if connection.alpn() == DOOR_ALPN.as_bytes() => {
             serve_caller(&endpoint, connection).await
         }
-        Ok(Ok(connection)) => establish(&endpoint, NewConnection::Quic(connection), false)
-            .await
-            .map(drop)
-            .map_err(|error| error.to_string()),
+        Ok(Ok(connection)) => {
+            let purpose = if connection.alpn() == STANDBY_ALPN.as_bytes() {
+                Purpose::Standby
+            } else {
+                Purpose::Link
+            };
+            let fresh = NewConnection::Quic(connection);
+            let established = establish_for(&endpoint, fresh, false, purpose).await;
+            established.map(drop).map_err(|error| error.to_string())
+        }
         Ok(Err(error)) => Err(format!("{error:#}")),
         Err(_) => Err("timed out".into()),
     };
@@ -138,6 +155,25 @@ pub(crate) async fn establish(
     fresh: NewConnection,
     dialled: bool,
 ) -> Result<Link, Unreachable> {
+    establish_for(endpoint, fresh, dialled, Purpose::Link).await
+}
+
+/// Has a connection that was dialled stand by while the link goes over the engine; if it does not any
+/// more, it is the link.
+pub(super) async fn establish_standby(
+    endpoint: &Endpoint,
+    fresh: NewConnection,
+) -> Result<(), Unreachable> {
+    let standing = establish_for(endpoint, fresh, true, Purpose::Standby);
+    standing.await.map(drop)
+}
+
+async fn establish_for(
+    endpoint: &Endpoint,
+    fresh: NewConnection,
+    dialled: bool,
+    purpose: Purpose,
+) -> Result<Link, Unreachable> {
     let connection = fresh.connection();
     let peer = connection.peer();
     let close = |code, reason: &str| {
@@ -161,7 +197,7 @@ pub(crate) async fn establish(
         Ok(Err(OpenError::Protocol)) => return broken("the first stream is not a control stream"),
         Err(_) => return broken("no greeting in time"),
     };
-    let kept = settle(endpoint, &link);
+    let kept = settle(endpoint, &link, purpose);
     link.start(control);
     if link.transport() == Transport::Quic {
         let narrow = narrow::watch(endpoint.clone(), link.clone());
@@ -181,7 +217,7 @@ pub(crate) async fn establish(
 
 /// Decides between this link and an existing one, and announces the result; `None` while shutting
 /// down.
-fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
+fn settle(endpoint: &Endpoint, link: &Link, purpose: Purpose) -> Option<Link> {
     if endpoint.is_shutting_down() {
         link.close(CloseCode::Shutdown, "the node shuts down");
         return None;
@@ -191,12 +227,17 @@ fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
         .announcing
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
+    if purpose == Purpose::Standby && direct::stand_by(endpoint, link) {
+        return Some(link.clone());
+    }
+    // Before anyone finds the link and sends over it.
+    let old = endpoint.link(link.peer());
+    if let Some(old) = old.filter(|old| direct::stands_by(old, link)) {
+        link.moves().follow(&old);
+    }
     let (loser, kept) = match registry.offer(endpoint.id(), link) {
         Verdict::Kept { replaced } => {
             if let Some(old) = replaced.clone() {
-                if direct::stands_by(&old, link) {
-                    link.moves().follow(&old);
-                }
                 endpoint.emit(LinkEvent::Down {
                     link: old,
                     cause: DownCause::Replaced,

@@ -13,7 +13,7 @@ use crate::address::{self, Relay};
 use crate::confined::Confined;
 use crate::doorkeeper::DOOR_ALPN;
 use crate::error::BindError;
-use crate::link::ALPN;
+use crate::link::{ALPN, STANDBY_ALPN};
 use crate::transport;
 
 pub(super) fn builder(
@@ -21,7 +21,8 @@ pub(super) fn builder(
     confined: Option<&Confined>,
 ) -> Result<Builder, BindError> {
     let door = options.doorkeeper.as_ref().map(|_| DOOR_ALPN);
-    let alpns = [ALPN].into_iter().chain(door);
+    let standby = options.engine.map(|_| STANDBY_ALPN);
+    let alpns = [ALPN].into_iter().chain(door).chain(standby);
     let mut builder = iroh::Endpoint::builder(presets::Minimal)
         .secret_key(options.identity.secret())
         .alpns(alpns.map(|alpn| alpn.as_bytes().to_vec()).collect())

@@ -100,6 +100,16 @@ pub(super) async fn connect(
     peer: NodeId,
     addresses: &Addresses,
 ) -> Result<Connection, Unreachable> {
+    connect_by(endpoint, peer, addresses, ALPN).await
+}
+
+/// Opens a QUIC connection of this protocol.
+pub(super) async fn connect_by(
+    endpoint: &Endpoint,
+    peer: NodeId,
+    addresses: &Addresses,
+    alpn: &str,
+) -> Result<Connection, Unreachable> {
     if endpoint.0.confined.is_none() && addresses.is_link_local_alone() {
         return Err(Unreachable::LinkLocal {
             addresses: reason::list(&addresses.udp),
@@ -108,7 +118,7 @@ pub(super) async fn connect(
     let other = |reason: String| Unreachable::Other { peer, reason };
     let key = PublicKey::from_bytes(&peer.0).map_err(|error| other(error.to_string()))?;
     let target = addresses.target(key, endpoint.udp());
-    let connecting = endpoint.0.iroh.connect(target, ALPN.as_bytes());
+    let connecting = endpoint.0.iroh.connect(target, alpn.as_bytes());
     connecting
         .await
         .map_err(|error| reason::of_dial(error, peer, addresses))

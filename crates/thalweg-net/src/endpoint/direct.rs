@@ -23,12 +23,12 @@ use thalweg_base::id::NodeId;
 
 use super::Endpoint;
 use super::options::Options;
-use super::registry::Verdict;
+use super::registry::{ConnectionChoice, Verdict};
 use crate::clock::Clock;
 use crate::close::CloseCode;
 use crate::engine::{self, Engine};
 use crate::error::BindError;
-use crate::link::{DownCause, Link, LinkEvent, Transport};
+use crate::link::{self, DownCause, Link, LinkEvent, Transport};
 use crate::task;
 
 /// The engine, if there is one, and the links that stand by.
@@ -50,6 +50,7 @@ impl Direct {
         let mut own = engine::Options::new(identity, options.admission.clone(), address, clock);
         own.idle_timeout = options.idle_timeout;
         own.congestion = options.congestion;
+        own.around = |turn| link::gather(turn);
         match Engine::start(own) {
             Ok(engine) => Ok(Self {
                 engine: Some(Arc::new(engine)),
@@ -77,12 +78,11 @@ impl Direct {
         }
     }
 
-    /// Returns whether a link stands by for a peer.
-    pub(super) fn has_standby(&self, peer: NodeId) -> bool {
+    /// Returns the link that stands by for a peer, if there is one.
+    pub(super) fn standby(&self, peer: NodeId) -> Option<Link> {
         let standbys = self.standbys();
-        standbys
-            .get(&peer)
-            .is_some_and(|standby| !standby.is_over())
+        let standby = standbys.get(&peer).filter(|standby| !standby.is_over());
+        standby.cloned()
     }
 
     fn standbys(&self) -> MutexGuard<'_, BTreeMap<NodeId, Link>> {
@@ -118,6 +118,36 @@ pub(super) fn keep(endpoint: &Endpoint, loser: &Link, new: &Link) -> bool {
         }));
     }
     is_kept
+}
+
+/// Has a connection that was made for it stand by, while the link with its peer goes over the engine;
+/// returns whether it does, or one that is preferred. Called under the lock of announcements.
+pub(super) fn stand_by(endpoint: &Endpoint, link: &Link) -> bool {
+    let peer = link.peer();
+    let present = endpoint.link(peer);
+    if !present.is_some_and(|present| present.transport() == Transport::Engine) {
+        return false;
+    }
+    link.end();
+    let mut standbys = endpoint.0.direct.standbys();
+    let other = standbys.get(&peer).filter(|other| !other.is_over());
+    let contest = other.map(|other| ConnectionChoice {
+        own_is_smaller: endpoint.id() < peer,
+        old_is_dialled: other.is_dialled(),
+        new_is_dialled: link.is_dialled(),
+        apart: link.since().saturating_since(other.since()),
+    });
+    let loser = if contest.is_none_or(ConnectionChoice::keeps_new) {
+        standbys.insert(peer, link.clone())
+    } else {
+        Some(link.clone())
+    };
+    drop(standbys);
+    if let Some(loser) = loser {
+        loser.close(CloseCode::Duplicate, "another connection stands by");
+    }
+    tracing::debug!(peer = %peer.short(), "a connection over iroh stands by");
+    true
 }
 
 /// Lets the link that stands by take over from one that has ended; called while the end is

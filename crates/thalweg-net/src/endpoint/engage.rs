@@ -23,24 +23,31 @@ use thalweg_base::time::Duration;
 use thalweg_base::wire::port;
 use tokio::time::sleep;
 
-use super::{Endpoint, accept};
+use super::{Endpoint, accept, dial};
 use crate::address::Addresses;
 use crate::close::CloseCode;
 use crate::engine::{DialError, Engine};
 use crate::error::Unreachable;
-use crate::link::{Link, NewConnection, Transport};
+use crate::link::{Link, NewConnection, STANDBY_ALPN, Transport};
 use crate::reason;
 use crate::task::{self, Vital};
 
 /// Interval between attempts after one that failed: behind a NAT the port is mostly closed.
 const RETRY: std::time::Duration = std::time::Duration::from_mins(1);
 
-/// Interval at which a link that goes through a relay is looked at: a direct path is found within
-/// seconds, or not at all.
+/// Interval at which a link that goes through a relay, or by IP addresses that the engine has no socket for,
+/// is looked at: a direct path is found within seconds, or not at all.
 const PATH_LOOK: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// How long nothing may be heard over the engine while something is in flight.
 const SILENT: Duration = Duration::from_millis(500);
+
+/// How long after the start of a link over the engine, and after the loss of the one that stands by, that
+/// one is looked for: the replaced link stands by within that time.
+const STANDBY_LOOK: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Interval between attempts to dial a connection that stands by.
+const STANDBY_RETRY: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Starts the tasks that accept links over the engine, and move links to it.
 pub(super) fn spawn_tasks(endpoint: &Endpoint, vital: &Vital) {
@@ -117,19 +124,19 @@ async fn try_engine(endpoint: &Endpoint, link: &Link) {
     loop {
         let port = link.moves().wait_port().await;
         let remote = link.remote().filter(|_| endpoint.is_present(link));
-        let Some(remote) = remote else {
+        let Some(remote) = remote.filter(|remote| engine.reaches(remote.ip())) else {
             sleep(PATH_LOOK).await;
             continue;
         };
         let address = SocketAddr::new(remote.ip(), port);
-        if let Err(reason) = dial(endpoint, engine, link.peer(), address).await {
+        if let Err(reason) = dial_engine(endpoint, engine, link.peer(), address).await {
             tracing::debug!(peer = %link.peer().short(), %reason, "no link over the engine");
         }
         sleep(RETRY).await;
     }
 }
 
-async fn dial(
+async fn dial_engine(
     endpoint: &Endpoint,
     engine: &Engine,
     peer: NodeId,
@@ -149,10 +156,30 @@ async fn dial(
     accept::establish(endpoint, fresh, true).await.map(drop)
 }
 
+/// While a link over the engine lasts, dials its peer over iroh whenever no link stands by.
+pub(super) async fn renew_standby(endpoint: &Endpoint, link: &Link, addresses: &Addresses) {
+    loop {
+        sleep(STANDBY_LOOK).await;
+        let peer = link.peer();
+        if let Some(standby) = endpoint.0.direct.standby(peer) {
+            standby.closed().await;
+            continue;
+        }
+        let dialled = async {
+            let connection = dial::connect_by(endpoint, peer, addresses, STANDBY_ALPN).await?;
+            accept::establish_standby(endpoint, NewConnection::Quic(connection)).await
+        };
+        if let Err(reason) = Box::pin(dialled).await {
+            tracing::debug!(peer = %peer.short(), %reason, "no link stands by");
+            sleep(STANDBY_RETRY).await;
+        }
+    }
+}
+
 /// Closes a link over the engine when nothing is heard over it, if another stands by.
 async fn leave_when_silent(endpoint: &Endpoint, link: &Link) {
     link.wait_silent(SILENT).await;
-    if endpoint.0.direct.has_standby(link.peer()) {
+    if endpoint.0.direct.standby(link.peer()).is_some() {
         link.close(CloseCode::Duplicate, "nothing arrives over this connection");
     }
 }

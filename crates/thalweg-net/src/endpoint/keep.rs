@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 
 use super::backoff::{BACKOFF_MIN, Backoff};
-use super::{Endpoint, PeerState, dial, introduce, silence, stall};
+use super::{Endpoint, PeerState, dial, engage, introduce, silence, stall};
 use crate::address::Addresses;
 use crate::close::CloseCode;
 use crate::error::Unreachable;
@@ -129,6 +129,7 @@ async fn watch_link(endpoint: &Endpoint, link: &Link, addresses: &Addresses, see
     // A link over the engine is left for the one that stands by.
     let is_direct = link.transport() == Transport::Engine;
     let may_try = endpoint.may_try_quic(addresses) && !is_direct;
+    let may_renew = endpoint.may_try_quic(addresses) && is_direct;
     let may_better = link.transport() == Transport::Tcp && may_try;
     let pause: Duration = endpoint.0.tcp.retry.into();
     let mut changes = endpoint.0.network.changes();
@@ -138,6 +139,7 @@ async fn watch_link(endpoint: &Endpoint, link: &Link, addresses: &Addresses, see
         let has_moved = tokio::select! {
             _ = link.closed() => return,
             () = replaced(endpoint, link) => return,
+            () = engage::renew_standby(endpoint, link, addresses), if may_renew => return,
             () = silence::redial_when_silent(endpoint, link, addresses, seed), if may_try => return,
             () = stall::leave_when_stalled(endpoint, link, addresses), if may_leave => return,
             () = tokio::time::sleep(pause), if may_better => false,

@@ -123,7 +123,7 @@ impl Endpoint {
             Reach::Anywhere | Reach::OwnAddress => None,
         };
         let mut builder = builder(&options, confined.as_ref())?;
-        let session = options.tcp.session(&options.identity, clock);
+        let session = options.tcp.session(&options.identity, clock)?;
         let direct = Direct::start(&options, clock)?;
         let door = options.doorkeeper.map(|keeper| Arc::new(Door::new(keeper)));
         let listener = match options.tcp.listen.as_slice() {
@@ -224,6 +224,12 @@ impl Endpoint {
         if let Some(engine) = self.0.direct.engine() {
             engine.abort();
         }
+    }
+
+    /// Returns whether a connection over iroh stands by for the link with a peer.
+    #[doc(hidden)]
+    pub fn has_standby(&self, peer: NodeId) -> bool {
+        self.0.direct.standby(peer).is_some()
     }
 
     /// Returns the UDP addresses at which others may reach this node: the bound ones, and for an

@@ -1,8 +1,10 @@
 //! The options of an endpoint.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use thalweg_base::id::NodeId;
 use thalweg_base::time::Duration;
@@ -15,9 +17,11 @@ use crate::address::Relay;
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::doorkeeper::Doorkeeper;
+use crate::error::BindError;
 use crate::identity::Identity;
+use crate::link::gather;
 use crate::task::Vital;
-use crate::tcp;
+use crate::tcp::{self, ClearLoop};
 use crate::transport::HEAD_START;
 
 /// Interval of retries over QUIC: a few packets a minute cost little, and networks change no faster
@@ -72,6 +76,8 @@ pub struct TcpOptions {
     /// Peers with which everything after the handshake is sent unencrypted, if they are configured
     /// alike.
     pub plain: BTreeSet<NodeId>,
+    /// Whether one thread's loop runs the connections in the clear, in place of a task for each.
+    pub clear_loop: bool,
     /// How long a peer with addresses of both transports is tried over QUIC alone.
     pub head_start: Duration,
     /// Interval at which a peer linked over TCP is retried over QUIC.
@@ -125,6 +131,7 @@ impl Default for TcpOptions {
             congestion: None,
             standbys: STANDBYS,
             plain: BTreeSet::new(),
+            clear_loop: false,
             head_start: HEAD_START,
             retry: RETRY,
         }
@@ -132,16 +139,36 @@ impl Default for TcpOptions {
 }
 
 impl TcpOptions {
-    /// Returns the options of a session over TCP.
-    pub(super) fn session(&self, identity: &Identity, clock: Clock) -> tcp::Options {
-        tcp::Options {
+    /// Returns the options of a session over TCP; starts the loop of those in the clear, if one is asked
+    /// for and there can be such a session.
+    ///
+    /// Fails   if the loop does not start; where the system has none, there is none
+    pub(super) fn session(
+        &self,
+        identity: &Identity,
+        clock: Clock,
+    ) -> Result<tcp::Options, BindError> {
+        let is_wanted = self.clear_loop && !self.plain.is_empty();
+        let clear = match is_wanted.then(|| ClearLoop::start_with(|turn| gather(turn))) {
+            None => None,
+            Some(Ok(clear)) => Some(Arc::new(clear)),
+            Some(Err(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                tracing::warn!(
+                    "there is no loop for links in the clear on this system; each is a task"
+                );
+                None
+            }
+            Some(Err(error)) => return Err(BindError::Endpoint(error.to_string())),
+        };
+        Ok(tcp::Options {
             identity: identity.clone(),
             pacing: self.pacing,
             congestion: self.congestion.clone(),
             standbys: self.standbys,
             plain: self.plain.clone(),
+            clear,
             segments: tcp::Segments::Path,
             clock,
-        }
+        })
     }
 }

@@ -57,6 +57,8 @@ pub struct Options {
     pub congestion: Algorithm,
     /// The node's clock.
     pub clock: Clock,
+    /// Called with each turn of the loop, which it makes.
+    pub(crate) around: fn(&mut dyn FnMut()),
 }
 
 impl Options {
@@ -70,6 +72,7 @@ impl Options {
             handshake_timeout: GREETING_WAIT,
             congestion: Algorithm::default(),
             clock,
+            around: |turn| turn(),
         }
     }
 }

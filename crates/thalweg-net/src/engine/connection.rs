@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 
 use super::shared::Shared;
 use super::stream::{Arriving, Writer};
+use crate::lot::TakesLots;
 
 /// A connection with a peer; clones share it, and dropping the last closes it.
 #[derive(Clone)]
@@ -32,6 +33,11 @@ impl Connection {
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.0.0
+    }
+
+    /// Returns the loop.
+    pub(crate) fn takes_lots(&self) -> &Arc<dyn TakesLots> {
+        &self.shared().takes_lots
     }
 
     /// Returns the peer's key, which it has proved.

@@ -52,3 +52,41 @@ pub(super) fn for_socket(address: SocketAddr, local: SocketAddr) -> SocketAddr {
         (IpAddr::V6(_), _) => address,
     }
 }
+
+/// Returns whether a socket that is bound to `local` can send to an address: one bound to IPv4 cannot
+/// to IPv6, and one bound to a certain IPv6 address cannot to IPv4.
+pub(super) fn reaches(local: IpAddr, address: IpAddr) -> bool {
+    match local {
+        IpAddr::V4(_) => address.to_canonical().is_ipv4(),
+        IpAddr::V6(own) => own.is_unspecified() || address.to_canonical().is_ipv6(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn socket_reaches_its_family() {
+        let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+        for (local, reached, not) in [
+            (
+                "0.0.0.0",
+                &["10.0.0.1", "::ffff:10.0.0.1"][..],
+                &["2001:db8::1"][..],
+            ),
+            ("127.0.0.1", &["127.0.0.2"], &["::1"]),
+            ("::1", &["2001:db8::1"], &["10.0.0.1", "::ffff:10.0.0.1"]),
+            ("::", &["2001:db8::1", "10.0.0.1", "::ffff:10.0.0.1"], &[]),
+        ] {
+            assert!(
+                reached.iter().all(|other| reaches(ip(local), ip(other))),
+                "{local}"
+            );
+            assert!(
+                !not.iter().any(|other| reaches(ip(local), ip(other))),
+                "{local}"
+            );
+        }
+    }
+}

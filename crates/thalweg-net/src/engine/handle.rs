@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use thalweg_base::id::NodeId;
@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use super::config::{Config, Options};
 use super::connection::Connection;
 use super::counters::{Counters, EngineCounters};
-use super::dial::DialError;
+use super::dial::{self, DialError};
 use super::inbox::{Inbox, Request};
 use super::marks::Marks;
 use super::socket::Socket;
@@ -63,6 +63,11 @@ impl Engine {
     /// Returns the address that the port is bound to.
     pub const fn listening(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Returns whether the port can send to an address of this family.
+    pub fn reaches(&self, address: IpAddr) -> bool {
+        dial::reaches(self.local.ip(), address)
     }
 
     /// Returns the next connection that a peer has begun; `None` once the engine has ended.

@@ -1,6 +1,7 @@
 //! What other threads ask of the loop.
 //!
-//! *The idea.* One queue beside the marks, with the same bell. Requests are rare: a dial, the end.
+//! *The idea.* Two queues beside the marks, with the same bell: requests, which are rare (a dial, the
+//! end), and lots of ADUs for many connections.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +12,12 @@ use tokio::sync::oneshot;
 use super::connection::Connection;
 use super::dial::DialError;
 use super::marks::Marks;
+use crate::lot::{Lot, LotQueue, TakesLots};
 
 /// The queue of requests.
 pub(super) struct Inbox {
     queue: Mutex<Queue>,
+    lots: LotQueue,
     marks: Arc<Marks>,
 }
 
@@ -40,8 +43,11 @@ pub(super) enum Request {
 
 impl Inbox {
     pub(super) fn new(marks: Arc<Marks>) -> Self {
-        let queue = Mutex::default();
-        Self { queue, marks }
+        Self {
+            queue: Mutex::default(),
+            lots: LotQueue::default(),
+            marks,
+        }
     }
 
     /// Queues a request; drops it if the loop has ended.
@@ -58,20 +64,34 @@ impl Inbox {
         std::mem::take(&mut self.lock().requests)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.lock().requests.is_empty()
+    /// Takes the next lot.
+    pub(super) fn next_lot(&self) -> Option<Box<dyn Lot>> {
+        self.lots.pop()
     }
 
-    /// Drops all requests, and those that follow.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().requests.is_empty() && self.lots.is_empty()
+    }
+
+    /// Drops all requests, and those that follow; lots are done here, and then where they come from.
     pub(super) fn close(&self) {
         *self.lock() = Queue {
             requests: Vec::new(),
             is_closed: true,
         };
+        self.lots.close();
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // No code that can panic runs under this lock.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TakesLots for Inbox {
+    fn take(&self, lot: Box<dyn Lot>) -> Result<(), Box<dyn Lot>> {
+        self.lots.push(lot)?;
+        self.marks.wake();
+        Ok(())
     }
 }

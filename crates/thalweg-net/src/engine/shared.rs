@@ -28,6 +28,7 @@ use tokio::sync::{Notify, watch};
 use super::driver::{Driven, Driver, DriverSeat, DriverWaker};
 use super::marks::Marks;
 use crate::close::ToVarInt as _;
+use crate::lot::TakesLots;
 
 /// A connection with a peer that has proved its key and is admitted.
 pub(super) struct Shared {
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     pub(super) remote: SocketAddr,
     handle: ConnectionHandle,
     marks: Arc<Marks>,
+    /// The loop.
+    pub(super) takes_lots: Arc<dyn TakesLots>,
     /// Whether something is to be done for the connection.
     is_marked: AtomicBool,
     /// Whether the loop is at it, and looks for marks afterwards.
@@ -89,7 +92,7 @@ impl Shared {
         quic: Connection,
         (peer, remote): (NodeId, SocketAddr),
         handle: ConnectionHandle,
-        marks: Arc<Marks>,
+        (marks, takes_lots): (Arc<Marks>, Arc<dyn TakesLots>),
     ) -> Arc<Self> {
         let state = quic.congestion_state(PathId::ZERO);
         let watch = state.and_then(|state| thalweg_quic::watch(state.clone_box()));
@@ -98,6 +101,7 @@ impl Shared {
             remote,
             handle,
             marks,
+            takes_lots,
             is_marked: AtomicBool::new(false),
             is_settling: AtomicBool::new(false),
             driver: DriverSeat::default(),

@@ -7,6 +7,7 @@
 //! *What it does not do.* It sends no ADU: `wire` does.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
@@ -22,6 +23,7 @@ use super::stream::{Inbound, Outbound};
 use super::{OpenError, Transport, text};
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::confined::unwrapped;
+use crate::lot::TakesLots;
 use crate::{engine, tcp};
 
 /// Polling interval for the end of queued datagrams while a link drains; neither transport notifies
@@ -82,6 +84,15 @@ impl Connection {
             Self::Quic { .. } => Transport::Quic,
             Self::Tcp(_) => Transport::Tcp,
             Self::Engine { .. } => Transport::Engine,
+        }
+    }
+
+    /// Returns the loop that takes lots for it, if one does.
+    pub(crate) fn takes_lots(&self) -> Option<&Arc<dyn TakesLots>> {
+        match self {
+            Self::Quic { .. } => None,
+            Self::Tcp(connection) => connection.takes_lots(),
+            Self::Engine { connection, .. } => Some(connection.takes_lots()),
         }
     }
 

@@ -24,6 +24,7 @@
 //!
 //! *Sources.* docs/reference/protocol.md §2; draft-ietf-moq-transport for one stream per object.
 
+mod batch;
 mod bells;
 mod body;
 mod connection;
@@ -32,6 +33,8 @@ mod counters;
 mod direct;
 mod footprint;
 mod gathering;
+mod handed;
+mod lots;
 mod memory;
 mod news;
 mod outcome;
@@ -71,10 +74,13 @@ use thalweg_link::outbox::census::OutboxReading;
 use thalweg_link::pulse::Sign;
 use tokio::sync::{Semaphore, mpsc, watch};
 
+pub use batch::EndedAdu;
+pub(crate) use batch::gather;
 pub use body::{Arriving, Body, BodyEnd, End};
 pub(crate) use connection::NewConnection;
 pub use counters::LinkCounters;
 pub use footprint::Footprint;
+pub use lots::Lots;
 pub(crate) use memory::Memories;
 pub use outcome::{Carriage, OrderedId, Outcome, Payload, SendOptions};
 pub(crate) use receiver::DynReceiver;
@@ -98,6 +104,9 @@ use crate::task;
 
 /// The protocol of links and its version, as the TLS handshake names it (ALPN).
 pub const ALPN: &str = "thalweg/1";
+
+/// The same of a connection that stands by for a link over the engine from its start.
+pub(crate) const STANDBY_ALPN: &str = "thalweg-standby/1";
 
 /// How long the close code may take to leave on a connection over TCP.
 const CLOSE_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
@@ -221,7 +230,9 @@ impl Link {
         match &self.0.connection {
             // Its loop saves the driver a task.
             Connection::Engine { connection, .. } => connection.drive(guard(self.clone(), driving)),
-            Connection::Quic { .. } | Connection::Tcp(_) => self.spawn(driving),
+            // As above, if it is in the clear and there is a loop.
+            Connection::Tcp(connection) => connection.drive(guard(self.clone(), driving)),
+            Connection::Quic { .. } => self.spawn(driving),
         }
         self.spawn(receive::control(self.clone(), control));
         self.spawn(receive::streams(self.clone()));

@@ -64,6 +64,11 @@ impl Reports {
         self.waiting += usize::from(!reply.is_patient);
     }
 
+    /// Records an ADU that is lost before it was sent.
+    pub(super) fn handle_lost(&mut self, reply: Reply, header: Header) {
+        self.items.push(Item::Adu(reply, header, Outcome::LinkLost));
+    }
+
     /// Records a caller that waits for the end of a sequence.
     pub(super) fn handle_finishing(&mut self, id: OrderedId, caller: oneshot::Sender<Outcome>) {
         self.finishing.entry(id).or_default().push(caller);

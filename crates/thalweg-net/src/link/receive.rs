@@ -129,6 +129,7 @@ async fn take_one(link: &Link, mut reader: Reader, since: Option<Instant>) {
 }
 
 async fn take_ordered(link: &Link, mut reader: Reader) {
+    let _reading = link.0.moves.begin_reading().await;
     loop {
         let (decoded, trace) = match reader.header(|| link.now()).await {
             Ok(decoded) => decoded,

@@ -14,6 +14,7 @@ use thalweg_base::time::Instant;
 use thalweg_link::gauge::Sample;
 pub use thalweg_link::hop::DownCause;
 
+use super::batch::EndedAdu;
 use super::{Arriving, Link, Outcome};
 use crate::error::Unreachable;
 
@@ -34,6 +35,14 @@ pub trait Receiver: Send + Sync + 'static {
     /// Handles the outcome of an ADU that was [detached](super::Sending::detach) with this token.
     fn handle_outcome(&self, link: &Link, header: &Header, token: u64, outcome: Outcome) {
         let _ = (link, header, token, outcome);
+    }
+
+    /// Handles outcomes that came together, as many as there are at a time: those of one link's look at
+    /// its stream events, or of one turn of a loop for many links.
+    fn handle_outcomes(&self, ended: &[EndedAdu]) {
+        for adu in ended {
+            self.handle_outcome(&adu.link, &adu.header, adu.token, adu.outcome);
+        }
     }
 
     /// Handles the samples of all links, four times a second: the input of a
@@ -89,7 +98,7 @@ pub(crate) trait DynReceiver: Send + Sync {
     fn adu(self: Arc<Self>, link: Link, adu: Arriving) -> Handling;
     fn control(self: Arc<Self>, link: Link, frame: Bytes) -> Handling;
     fn link(&self, event: LinkEvent);
-    fn outcome(&self, link: &Link, header: &Header, token: u64, outcome: Outcome);
+    fn outcomes(&self, ended: &[EndedAdu]);
     fn measured(&self, samples: Samples);
     fn given(&self, link: &Link);
 }
@@ -107,8 +116,8 @@ impl<R: Receiver> DynReceiver for R {
         self.handle_link(event);
     }
 
-    fn outcome(&self, link: &Link, header: &Header, token: u64, outcome: Outcome) {
-        self.handle_outcome(link, header, token, outcome);
+    fn outcomes(&self, ended: &[EndedAdu]) {
+        self.handle_outcomes(ended);
     }
 
     fn measured(&self, samples: Samples) {

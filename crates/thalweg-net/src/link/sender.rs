@@ -31,7 +31,9 @@ use thalweg_quic::Reading;
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::Link;
+use super::batch;
 use super::connection::NewConnection;
+use super::handed::{Handed, HandedAdu};
 use super::memory::PeerMemory;
 use super::news::{Item, Reply, Reports, SentAt, To};
 use super::outcome::{Outcome, SendOptions};
@@ -44,6 +46,8 @@ const FOLLOW_INTERVAL: Duration = Duration::from_millis(20);
 /// The sending half of a link.
 pub(crate) struct Outgoing {
     state: Mutex<State>,
+    /// What was handed over, and goes before anything that is sent later.
+    handed: Handed,
     /// Notified when ADUs or sequences have ended.
     changed: Notify,
     /// The path's sendable rate, for its watchers.
@@ -84,6 +88,7 @@ impl Outgoing {
                 alarm: Instant::NEVER,
                 is_lost: false,
             }),
+            handed: Handed::default(),
             changed: Notify::new(),
             sendable: watch::Sender::new(None),
         }
@@ -91,7 +96,9 @@ impl Outgoing {
 
     /// Returns the number of ADUs without an outcome.
     pub(super) fn len(&self) -> usize {
-        self.lock().sender.len()
+        let state = self.lock();
+        // Under the lock, as it is taken: so each counts once.
+        state.sender.len() + self.handed.len()
     }
 
     /// Returns the controller's reading of the path in use; `None` over TCP.
@@ -198,6 +205,28 @@ impl Outgoing {
 }
 
 impl State {
+    /// Gives the sender what was handed over; returns whether there was any.
+    fn push_handed(&mut self, now: Instant, handed: &Handed) -> bool {
+        let adus = handed.take();
+        let is_any = !adus.is_empty();
+        for adu in adus {
+            let HandedAdu {
+                at,
+                header,
+                payload,
+                options,
+                reply,
+            } = adu;
+            if self.is_lost {
+                self.reports.handle_lost(reply, header);
+            } else {
+                self.reports.handle_sent(&reply);
+                self.sender.push(now, header, payload, options, (at, reply));
+            }
+        }
+        is_any
+    }
+
     /// Collects stream events, then lets the sender hand over what the transport accepts.
     fn pump(&mut self, now: Instant) {
         loop {
@@ -239,10 +268,10 @@ impl Link {
         reply: Reply,
     ) -> Option<Ticket> {
         let mut state = self.0.outgoing.lock();
+        state.push_handed(now, &self.0.outgoing.handed);
         if state.is_lost {
-            drop(state);
-            let outcome = Outcome::LinkLost;
-            self.report(reply, &header, outcome);
+            state.reports.handle_lost(reply, header);
+            self.report_all(now, state);
             return None;
         }
         state.reports.handle_sent(&reply);
@@ -288,6 +317,7 @@ impl Link {
                 return Outcome::LinkLost;
             }
             state.reports.handle_finishing(id, done);
+            state.push_handed(now, &self.0.outgoing.handed);
             state.sender.finish_ordered(id);
             self.pump_and_report(now, state);
         }
@@ -300,6 +330,7 @@ impl Link {
         {
             let now = self.now();
             let mut state = self.0.outgoing.lock();
+            state.push_handed(now, &self.0.outgoing.handed);
             state.sender.finish_all_ordered();
             self.pump_and_report(now, state);
         }
@@ -350,21 +381,29 @@ impl Link {
         if items.is_empty() {
             return;
         }
-        for item in items {
-            match item {
-                Item::Adu(reply, header, outcome) => self.report(reply, &header, outcome),
-                Item::Sequence(callers, outcome) => {
-                    for caller in callers {
-                        // A caller that stopped waiting needs no report.
-                        let _ = caller.send(outcome);
+        let is_one = items.len() == 1;
+        let report = || {
+            for item in items {
+                match item {
+                    Item::Adu(reply, header, outcome) => self.report(reply, header, outcome),
+                    Item::Sequence(callers, outcome) => {
+                        for caller in callers {
+                            // A caller that stopped waiting needs no report.
+                            let _ = caller.send(outcome);
+                        }
                     }
                 }
             }
+        };
+        if is_one {
+            report();
+        } else {
+            batch::gather(report);
         }
         self.0.outgoing.changed.notify_waiters();
     }
 
-    fn report(&self, reply: Reply, header: &Header, outcome: Outcome) {
+    fn report(&self, reply: Reply, header: Header, outcome: Outcome) {
         self.0.counters.count(outcome);
         tracing::trace!(
             peer = %self.0.peer.short(),
@@ -375,14 +414,26 @@ impl Link {
         );
         drop(reply.room);
         match reply.to {
-            To::Receiver(token) => {
-                let receiver = &self.0.context.receiver;
-                receiver.outcome(self, header, token, outcome);
-            }
+            To::Receiver(token) => batch::report(self, header, token, outcome),
             To::Caller(caller) => {
                 let _ = caller.send(outcome);
             }
         }
+    }
+}
+
+/// Leaves an ADU to a visit of the link's loop ([`carry_handed`]), or to whoever sends next.
+pub(super) fn hand(link: &Link, adu: HandedAdu) {
+    link.0.outgoing.handed.push(adu);
+    link.notify_given();
+}
+
+/// Sends what was handed over.
+pub(super) fn carry_handed(link: &Link) {
+    let now = link.now();
+    let mut state = link.0.outgoing.lock();
+    if state.push_handed(now, &link.0.outgoing.handed) {
+        link.pump_and_report(now, state);
     }
 }
 
@@ -419,11 +470,13 @@ pub(super) async fn drive(link: Link) {
         .await;
     }
     link.end();
+    let now = link.now();
     let mut state = link.0.outgoing.lock();
     state.is_lost = true;
+    state.push_handed(now, &link.0.outgoing.handed);
     state.sender.lose();
     link.0.outgoing.sendable.send_replace(None);
-    link.report_all(link.now(), state);
+    link.report_all(now, state);
 }
 
 /// The task of a link.

@@ -21,7 +21,10 @@ use thalweg_link::hop::sender::{Arrived, Ticket};
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError, oneshot};
 
 use super::Link;
+use super::batch;
 use super::body::Body;
+use super::handed::HandedAdu;
+use super::lots::Lots;
 use super::news::{Reply, To};
 use super::outcome::{Carriage, Outcome, Payload, SendOptions};
 use crate::close::StreamCode;
@@ -87,7 +90,19 @@ impl Sending {
     /// sent after the outcome of the one before: that is its backpressure.
     ///
     /// Fails   panics outside a tokio run-time (a caller's bug)
-    pub fn detach(mut self, token: u64) {
+    pub fn detach(self, token: u64) {
+        self.begin(token, None);
+    }
+
+    /// Like [`Sending::detach`], together with others where the link's loop takes lots: it is sent once
+    /// they are [handed over](Lots::hand_over), in the order in which the link was given its ADUs.
+    ///
+    /// Fails   panics outside a tokio run-time (a caller's bug)
+    pub fn detach_with(self, token: u64, lots: &mut Lots) {
+        self.begin(token, Some(lots));
+    }
+
+    fn begin(mut self, token: u64, lots: Option<&mut Lots>) {
         let State::Unsent(payload, options) = std::mem::replace(&mut self.state, State::Done)
         else {
             return;
@@ -103,7 +118,20 @@ impl Sending {
                     is_patient: is_patient && room.is_none(),
                     room,
                 };
-                link.push(now, header, arrived, options, reply);
+                let adu = HandedAdu {
+                    at: now,
+                    header,
+                    payload: arrived,
+                    options,
+                    reply,
+                };
+                let alone = match lots {
+                    Some(lots) => lots.add(&link, adu),
+                    None => Some(adu),
+                };
+                if let Some(adu) = alone {
+                    link.push(now, adu.header, adu.payload, adu.options, adu.reply);
+                }
             }
             Ready::Feed(mut arrived, body) => {
                 arrived.trace = trace;
@@ -123,8 +151,7 @@ impl Sending {
                 tokio::spawn(task::alone(async move {
                     let _waiting = waiting;
                     let outcome = send(link.clone(), header, trace, payload, options).await;
-                    let receiver = &link.0.context.receiver;
-                    receiver.outcome(&link, &header, token, outcome);
+                    batch::report(&link, header, token, outcome);
                 }));
             }
             Ready::Never(outcome) => end_unsent(&link, &header, token, outcome),
@@ -153,8 +180,7 @@ impl Future for Sending {
 /// Reports the outcome of a detached ADU that never entered the outbox, which counts all others.
 fn end_unsent(link: &Link, header: &Header, token: u64, outcome: Outcome) {
     link.0.counters.count(outcome);
-    let receiver = &link.0.context.receiver;
-    receiver.outcome(link, header, token, outcome);
+    batch::report(link, *header, token, outcome);
 }
 
 /// Returns the permit with which a detached ADU waits outside the outbox. An ordered one needs none:

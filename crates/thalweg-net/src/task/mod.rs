@@ -33,6 +33,11 @@ pub fn alone<F: Future>(task: F) -> impl Future<Output = F::Output> {
     ALONE.scope((), task)
 }
 
+/// The same for code of a thread that is no task.
+pub(crate) fn alone_now<T>(code: impl FnOnce() -> T) -> T {
+    ALONE.sync_scope((), code)
+}
+
 /// Returns whether the running task serves a single connection.
 pub fn is_alone() -> bool {
     ALONE.try_with(|()| ()).is_ok()

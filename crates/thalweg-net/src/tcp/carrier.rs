@@ -9,7 +9,8 @@
 //! per turn costs as much as the decision it waits for. For the same reason it locks the session
 //! once per turn.
 //!
-//! *What it does not do.* It decides nothing: the session does.
+//! *What it does not do.* It decides nothing: the session does. A connection in the clear that the loop
+//! runs is not its own ([`plain_carrier`]).
 
 use std::future::poll_fn;
 use std::io;
@@ -25,9 +26,10 @@ use tokio::io::Interest;
 use tokio::time::timeout;
 
 use super::line::{Line, LineError};
-use super::shared::Shared;
-use super::socket;
-use super::waker::CarrierWaker;
+use super::session_turn::{self, SessionTurn, moved_mark};
+use super::shared::{Shared, Slot};
+use super::waker::{CarrierWaker, TaskWaker};
+use super::{plain_carrier, socket};
 use crate::alarm::Alarm;
 use crate::task;
 
@@ -64,20 +66,6 @@ struct Carrier {
     wake_at: Option<Instant>,
 }
 
-/// The session's state after one turn.
-#[derive(Clone, Copy)]
-struct Turn {
-    /// Whether the session still uses this carrier.
-    is_needed: bool,
-    is_over: bool,
-    /// Whether something is queued that only more credit lets through.
-    wants_credit: bool,
-    /// How much may be unsent in the kernel, if the kernel paces this carrier.
-    unsent_max: Option<DataSize>,
-    /// When to run again if nothing happens.
-    until: Instant,
-}
-
 /// Adds a connection to a session after its greeting and runs its carrier; returns whether the
 /// session uses it.
 pub(super) fn join(
@@ -86,9 +74,20 @@ pub(super) fn join(
     line: Line,
     decoder: Decoder,
 ) -> bool {
-    let Some(waker) = shared.take_in(number, &line, decoder) else {
+    if let Some(clear) = shared.clear().filter(|_| line.is_plain()) {
+        return plain_carrier::join(shared, clear, number, line, decoder);
+    }
+    let waker = Arc::<TaskWaker>::default();
+    let slot = Slot::new(
+        CarrierWaker::Task(waker.clone()),
+        line.socket().clone(),
+        // Unknown for a socket that has just been reset.
+        line.socket().peer_addr().ok(),
+        line.counts().clone(),
+    );
+    if !shared.take_in(number, slot, decoder) {
         return false;
-    };
+    }
     tracing::debug!(peer = %shared.peer.short(), %number, "tcp carrier up");
     shared.running.send_modify(|running| *running += 1);
     let shared = shared.clone();
@@ -101,7 +100,7 @@ pub(super) fn join(
 }
 
 /// Runs a carrier until its connection fails, it is replaced, or the session is over.
-async fn run(shared: Arc<Shared>, number: CarrierNumber, line: Line, waker: Arc<CarrierWaker>) {
+async fn run(shared: Arc<Shared>, number: CarrierNumber, line: Line, waker: Arc<TaskWaker>) {
     let mut carrier = Carrier {
         alarm: Alarm::new(shared.clock),
         shared,
@@ -134,7 +133,7 @@ impl Carrier {
     fn poll_run(
         &mut self,
         context: &mut Context<'_>,
-        waker: &CarrierWaker,
+        waker: &TaskWaker,
     ) -> Poll<Result<(), LineError>> {
         let is_woken = waker.take(context);
         if let Some(until) = self.wake_at.take()
@@ -214,7 +213,7 @@ impl Carrier {
     }
 
     /// Writes what the pacer allows; returns what to wait for.
-    fn transmit(&mut self) -> Result<(Wait, Turn), LineError> {
+    fn transmit(&mut self) -> Result<(Wait, SessionTurn), LineError> {
         let mut was_queried = false;
         loop {
             // Bytes left by the last turn go first.
@@ -246,7 +245,7 @@ impl Carrier {
 
     /// Runs the session's timers, collects its next frames if the line can take them, and reads its
     /// state, under one lock.
-    fn turn(&mut self, has_room: bool) -> Turn {
+    fn turn(&mut self, has_room: bool) -> SessionTurn {
         let Self {
             shared,
             number,
@@ -261,26 +260,7 @@ impl Carrier {
         };
         out.clear();
         shared.act_as(*number, |state, now| {
-            state.check_timeouts(now);
-            // If nothing is queued, fresh data from the kernel changes nothing.
-            if state.wants_credit() {
-                state.refresh(now);
-            }
-            let mut is_all = false;
-            while has_room && !is_all && out.len() < bytes_max {
-                is_all = !state.session.poll_transmit(*number, now, out);
-            }
-            let session = &state.session;
-            let is_active = session.active() == Some(*number);
-            // What waits for the peer's acknowledgement needs no other wake-up.
-            let wants_credit = state.wants_credit() && !session.awaits_word(now);
-            Turn {
-                is_needed: session.has_carrier(*number),
-                is_over: session.is_over(),
-                wants_credit: (is_active && wants_credit) || (has_room && !is_all),
-                unsent_max: session.unsent_max().filter(|_| is_active),
-                until: session.poll_timeout(*number),
-            }
+            session_turn::turn(state, *number, now, has_room, bytes_max, out)
         })
     }
 
@@ -295,13 +275,9 @@ impl Carrier {
 
     /// Moves the low-water mark when its target has changed by a quarter.
     fn set_mark(&mut self, unsent_max: Option<DataSize>) -> Result<(), LineError> {
-        let Some(target) = unsent_max else {
-            return Ok(());
-        };
-        let (target, mark) = (target.as_bytes(), self.mark.as_bytes());
-        if target.abs_diff(mark) > mark / 4 {
-            self.mark = DataSize::from_bytes(target);
-            socket::set_unsent_max(self.line.socket(), self.mark)?;
+        if let Some(mark) = moved_mark(self.mark, unsent_max) {
+            self.mark = mark;
+            socket::set_unsent_max(self.line.socket(), mark)?;
         }
         Ok(())
     }

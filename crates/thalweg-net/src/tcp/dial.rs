@@ -83,7 +83,8 @@ pub async fn dial(
     let pacing = pacing(options.pacing, &line);
     let now = options.clock.now();
     let machine = Session::new(pacing, options.standbys, now);
-    let (shared, connection, events) = begin(machine, peer, options.clock);
+    let clear = options.clear.clone().filter(|_| line.is_plain());
+    let (shared, connection, events) = begin(machine, peer, options.clock, clear);
     carrier::join(&shared, FIRST, line, decoder);
     let dialling = dial_standbys(shared.clone(), dialler, session);
     tokio::spawn(task::alone_or(dialling, move || shared.fail_internally()));

@@ -222,7 +222,9 @@ impl Gate {
         let pacing = pacing(self.options.pacing, &line);
         let clock = self.options.clock;
         // The dialling end keeps the standbys.
-        let session_parts = begin(Session::new(pacing, 0, clock.now()), peer, clock);
+        let machine = Session::new(pacing, 0, clock.now());
+        let clear = self.options.clear.clone().filter(|_| line.is_plain());
+        let session_parts = begin(machine, peer, clock, clear);
         let (shared, connection, events) = session_parts;
         if !self.register(peer, session, &shared) {
             return refuse(line, CloseCode::Overload, "no room for a session".into()).await;

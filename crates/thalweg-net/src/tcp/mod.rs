@@ -22,6 +22,8 @@
 //! | `door` | one request and one answer for nodes that are not admitted |
 //! | `refusal` | the reason with which a connection is closed |
 //! | `carrier`, `waker` | the task of one TCP connection, and what wakes it |
+//! | `session_turn` | one look of a carrier at its session |
+//! | `clear`, `plain_carrier` | one thread's loop in place of such tasks, and a connection in it |
 //! | `line`, `tls`, `socket` | bytes in TLS or in the clear; keys; options and `TCP_INFO` |
 //! | `traffic` | counters of bytes and segments |
 //!
@@ -35,15 +37,18 @@
 //! *Sources.* docs/concepts/tcp.md; RFC 7250, RFC 8446; `tcp(7)`.
 
 mod carrier;
+mod clear;
 mod connection;
 mod dial;
 mod door;
 mod events;
 mod line;
 mod listener;
+mod plain_carrier;
 mod queue;
 mod refusal;
 mod sending;
+mod session_turn;
 mod shared;
 mod socket;
 mod tls;
@@ -51,6 +56,7 @@ mod traffic;
 mod waker;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use thalweg_base::id::NodeId;
 use thalweg_link::tcp_mux::Pacing;
@@ -59,6 +65,7 @@ use thalweg_link::tcp_mux::settings::STANDBYS;
 use crate::clock::Clock;
 use crate::identity::Identity;
 
+pub use self::clear::ClearLoop;
 pub use self::connection::{Arriving, Connection, WriteEnded, Writer};
 pub use self::dial::dial;
 pub(crate) use self::door::request;
@@ -91,6 +98,8 @@ pub struct Options {
     /// Peers with which everything after the handshake is unencrypted, if they are configured
     /// alike. They are dialled plain only; those that dial may still encrypt.
     pub plain: BTreeSet<NodeId>,
+    /// The loop that runs the connections in the clear; `None`: each is a task.
+    pub clear: Option<Arc<ClearLoop>>,
     /// The size of the segments of dialled connections; accepted ones follow their peer's.
     pub segments: Segments,
     /// The node's clock.
@@ -107,6 +116,7 @@ impl Options {
             congestion: None,
             standbys: STANDBYS,
             plain: BTreeSet::new(),
+            clear: None,
             segments: Segments::Path,
             clock,
         }

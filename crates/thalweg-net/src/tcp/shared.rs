@@ -7,6 +7,7 @@
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use thalweg_base::id::NodeId;
@@ -19,16 +20,17 @@ use thalweg_link::outbox::gate::WAKE;
 use thalweg_link::tcp_mux::{
     CarrierNumber, Decoder, Event, Numbered, Session, SessionError, StreamNumber,
 };
-use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, watch};
 
-use super::line::{ByteCounts, Line, printable};
+use super::clear::ClearLoop;
+use super::line::{ByteCounts, printable};
 use super::queue::EventQueue;
 use super::socket;
 use super::traffic::Traffic;
 use super::waker::CarrierWaker;
 use crate::clock::Clock;
+use crate::lot::TakesLots;
 use crate::task;
 
 /// Maximum interval between kernel queries while something is sent: window and rate change even if
@@ -39,11 +41,13 @@ const QUERY_INTERVAL: Duration = Duration::from_millis(200);
 pub(super) struct Shared {
     pub(super) peer: NodeId,
     pub(super) clock: Clock,
+    /// The loop that runs its carriers, if it is in the clear and there is one.
+    clear: Option<Arc<ClearLoop>>,
     /// Notified when a carrier may be missing, and at the end.
     pub(super) standby_needed: Notify,
     pub(super) datagrams: Notify,
     pub(super) over: watch::Sender<Option<DownCause>>,
-    /// Number of running carrier tasks; those of a session that is over still send its last frame.
+    /// Number of running carriers; those of a session that is over still send its last frame.
     pub(super) running: watch::Sender<usize>,
     state: Mutex<State>,
 }
@@ -96,8 +100,8 @@ struct KernelQuery {
 
 /// A TCP connection of the session.
 pub(super) struct Slot {
-    pub(super) waker: Arc<CarrierWaker>,
-    pub(super) socket: Arc<TcpStream>,
+    waker: CarrierWaker,
+    socket: Arc<dyn AsFd + Send + Sync>,
     pub(super) remote: Option<SocketAddr>,
     pub(super) counts: Arc<ByteCounts>,
     /// The kernel's last reading, and the bytes moved either way by then.
@@ -110,11 +114,13 @@ impl Shared {
         session: Session,
         peer: NodeId,
         clock: Clock,
+        clear: Option<Arc<ClearLoop>>,
     ) -> (Arc<Self>, UnboundedReceiver<(StreamNumber, Instant)>) {
         let (arrivals, arriving) = unbounded_channel();
         let shared = Self {
             peer,
             clock,
+            clear,
             standby_needed: Notify::new(),
             datagrams: Notify::new(),
             over: watch::Sender::new(None),
@@ -136,33 +142,27 @@ impl Shared {
         (Arc::new(shared), arriving)
     }
 
-    /// Adds a connection after its greeting; returns what wakes its carrier, `None` if the session
-    /// does not use it.
-    pub(super) fn take_in(
-        &self,
-        number: CarrierNumber,
-        line: &Line,
-        decoder: Decoder,
-    ) -> Option<Arc<CarrierWaker>> {
-        let slot = Slot {
-            waker: Arc::default(),
-            socket: line.socket().clone(),
-            // Unknown for a socket that has just been reset.
-            remote: line.socket().peer_addr().ok(),
-            counts: line.counts().clone(),
-            known: None,
-        };
-        let waker = slot.waker.clone();
+    /// Adds a connection after its greeting; returns whether the session uses it.
+    pub(super) fn take_in(&self, number: CarrierNumber, slot: Slot, decoder: Decoder) -> bool {
         let now = self.clock.now();
-        let is_needed = self.act(|state| {
+        self.act(|state| {
             let is_needed = state.session.handle_carrier(number, decoder, now);
             if is_needed {
                 state.next = state.next.max(number.0 + 1);
                 state.carriers.insert(number, slot);
             }
             is_needed
-        });
-        is_needed.then_some(waker)
+        })
+    }
+
+    /// Returns the loop that runs this session's carriers, if one does.
+    pub(super) fn clear(&self) -> Option<&ClearLoop> {
+        self.clear.as_deref().filter(|clear| clear.is_running())
+    }
+
+    /// Returns what takes lots for that loop; it gives them back once it has ended.
+    pub(super) fn takes_lots(&self) -> Option<&Arc<dyn TakesLots>> {
+        self.clear.as_deref().map(ClearLoop::takes_lots)
     }
 
     /// Removes a TCP connection; if it was the last, starts a task that runs the session's timers.
@@ -523,6 +523,21 @@ impl State {
 }
 
 impl Slot {
+    pub(super) fn new(
+        waker: CarrierWaker,
+        socket: Arc<impl AsFd + Send + Sync + 'static>,
+        remote: Option<SocketAddr>,
+        counts: Arc<ByteCounts>,
+    ) -> Self {
+        Self {
+            waker,
+            socket,
+            remote,
+            counts,
+            known: None,
+        }
+    }
+
     /// Returns the kernel's reading of the connection; for a standby that moved no bytes, the
     /// previous one.
     ///

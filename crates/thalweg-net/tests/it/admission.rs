@@ -24,7 +24,7 @@ async fn admitted_peers_have_a_link_each() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stranger_is_refused_with_reason() {
     for over in Over::ALL {
-        let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
+        let (a, b) = Node::start_two(over).await;
         a.admits(&b);
         let refused = bounded(a.endpoint.dial(b.id(), b.addresses()))
             .await
@@ -50,7 +50,7 @@ async fn stranger_is_refused_with_reason() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unadmitted_peer_is_not_dialled() {
     for over in Over::ALL {
-        let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
+        let (a, b) = Node::start_two(over).await;
         b.admits(&a);
         let refused = bounded(a.endpoint.dial(b.id(), b.addresses())).await;
         assert_eq!(

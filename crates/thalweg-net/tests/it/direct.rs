@@ -3,10 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_base::id::{Epoch, StreamId};
+use thalweg_base::adu::Header;
+use thalweg_base::id::{Epoch, Sequence, StreamId};
 use thalweg_base::time::Duration;
 use thalweg_net::link::Remote;
-use thalweg_net::{Carriage, CloseCode, DownCause, Link, LinkEvent, OrderedId, Outcome, Transport};
+use thalweg_net::{
+    Carriage, CloseCode, DownCause, Link, LinkEvent, Lots, OrderedId, Outcome, Transport,
+};
 
 use crate::node::{Node, Seen, bounded, by, header, loopback, options, pattern};
 
@@ -226,5 +229,160 @@ async fn revoked_peer_loses_engine_and_standby() {
         matches!(&cause, DownCause::ByPeer { code, .. } if *code == CloseCode::NotAdmitted);
     assert!(is_refused, "{cause}");
     bounded(first.closed()).await;
-    assert!(a.endpoint.links().is_empty() && b.endpoint.links().is_empty());
+    // Each end removes its link once its own task has seen the close.
+    let removed = async {
+        while !(a.endpoint.links().is_empty() && b.endpoint.links().is_empty()) {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    };
+    bounded(removed).await;
+}
+
+/// A node with links over its engine to two others.
+async fn fan() -> (Node, [Node; 2], [Link; 2]) {
+    let (source, sinks) = (start().await, [start().await, start().await]);
+    for sink in &sinks {
+        source.admits(sink);
+        sink.admits(&source);
+        moved(&source, sink).await;
+    }
+    let links = [0, 1].map(|place| source.endpoint.link(sinks[place].id()).expect("it is up"));
+    (source, sinks, links)
+}
+
+/// Holds the loop of a node back, so that what is handed over waits; returns the next token.
+async fn hold_back(source: &Node, link: &Link) -> u64 {
+    source.stall.set();
+    let mut token = source.stall.tokens().len() as u64;
+    let holding = async {
+        // A task may take an outcome instead of the loop.
+        while !source.stall.is_held() {
+            let header = Header::new(StreamId(9), Sequence(token));
+            link.send_adu(header, pattern(1), by(Carriage::Stream))
+                .detach(token);
+            token += 1;
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    bounded(holding).await;
+    token
+}
+
+async fn ended(source: &Node, tokens: std::ops::Range<u64>) {
+    let all: Vec<u64> = tokens.collect();
+    let ended = async {
+        while source.stall.tokens().len() < all.len() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    };
+    bounded(ended).await;
+    assert_eq!(source.stall.tokens(), all, "each ends once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lots_and_sends_keep_the_order_of_a_link() {
+    let (source, sinks, links) = fan().await;
+    let ordered = Carriage::Ordered(OrderedId {
+        stream: StreamId(7),
+        epoch: Epoch(0),
+    });
+    let mut token = 0;
+    // Once with a loop that does nothing meanwhile, and once with one that is as fast as it can.
+    for is_held in [true, false] {
+        if is_held {
+            token = hold_back(&source, &links[0]).await;
+        }
+        for sequence in 1..=40 {
+            let mut lots = Lots::default();
+            for (place, link) in links.iter().enumerate() {
+                let sending = link.send_adu(header(sequence), pattern(100), by(ordered));
+                // Both in the lot, then each of them alone beside it.
+                if sequence % 3 == place as u64 {
+                    sending.detach(token);
+                } else {
+                    sending.detach_with(token, &mut lots);
+                }
+                token += 1;
+            }
+            lots.hand_over();
+        }
+        source.stall.release();
+        for sink in &sinks {
+            for sequence in 1..=40 {
+                let next = sink.next(|seen| match seen {
+                    Seen::Adu(header, payload) => {
+                        (header.stream.0 == 7).then_some((header, payload))
+                    }
+                    _ => None,
+                });
+                let (header, payload) = next.await;
+                assert_eq!(header.sequence.0, sequence, "held back: {is_held}");
+                assert_eq!(payload.expect("whole"), pattern(100));
+            }
+        }
+        ended(&source, 0..token).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lots_of_a_lost_link_end_once() {
+    let (source, sinks, links) = fan().await;
+    let mut token = hold_back(&source, &links[0]).await;
+    for what in ["before", "while it is lost", "after"] {
+        for _ in 0..10 {
+            let mut lots = Lots::default();
+            for link in &links {
+                let deadline = source.endpoint.clock().now() + Duration::from_secs(30);
+                let header = Header {
+                    deadline,
+                    ..header(token)
+                };
+                link.send_adu(header, pattern(100), by(Carriage::Stream))
+                    .detach_with(token, &mut lots);
+                token += 1;
+            }
+        }
+        match what {
+            "before" => links[0].close(CloseCode::Shutdown, "a test"),
+            "while it is lost" => {
+                source.endpoint.cut_engine();
+                source.stall.release();
+                bounded(links[1].closed()).await;
+            }
+            _ => {}
+        }
+    }
+    ended(&source, 0..token).await;
+    drop(sinks);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_standby_is_dialled_again() {
+    // The peer keeps its link too, or does not.
+    for is_both in [true, false] {
+        let (a, b) = pair(true).await;
+        let [first, _] = moved(&a, &b).await;
+        a.endpoint.keep_dialled(b.id(), b.addresses(), 1);
+        if is_both {
+            b.endpoint.keep_dialled(a.id(), a.addresses(), 2);
+        }
+        first.close(CloseCode::Fault, "a test");
+        bounded(first.closed()).await;
+        let renewed = async {
+            while !(a.endpoint.has_standby(b.id()) && b.endpoint.has_standby(a.id())) {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        bounded(renewed).await;
+        let link = a.endpoint.link(b.id()).expect("it is up");
+        assert_eq!(link.transport(), Transport::Engine, "it only stands by");
+        deliver(&a, &b, 1, Carriage::Stream).await;
+        assert_eq!(b.next_adu().await.0.sequence.0, 1);
+        let cut = a.endpoint.clock().now();
+        a.endpoint.cut_engine();
+        deliver(&a, &b, 2, Carriage::Stream).await;
+        let link = a.endpoint.link(b.id()).expect("it is up");
+        assert_eq!(link.transport(), Transport::Quic);
+        assert!(link.since() < cut, "without a handshake");
+    }
 }

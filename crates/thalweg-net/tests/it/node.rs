@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,6 +43,49 @@ pub type Measured = Vec<(NodeId, DataSize)>;
 struct Recorder {
     seen: UnboundedSender<Seen>,
     measured: watch::Sender<Measured>,
+    stall: Arc<Stall>,
+}
+
+/// Holds an engine's loop back at the next outcome that it reports.
+#[derive(Default)]
+pub struct Stall {
+    is_set: AtomicBool,
+    is_held: AtomicBool,
+    /// The tokens of all outcomes.
+    tokens: std::sync::Mutex<Vec<u64>>,
+}
+
+impl Stall {
+    pub fn set(&self) {
+        self.is_set.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::SeqCst)
+    }
+
+    pub fn release(&self) {
+        self.is_set.store(false, Ordering::SeqCst);
+    }
+
+    /// Returns the tokens of all ADUs that have ended, sorted.
+    pub fn tokens(&self) -> Vec<u64> {
+        let mut tokens = self.tokens.lock().expect("no test panics here").clone();
+        tokens.sort_unstable();
+        tokens
+    }
+
+    fn handle_outcome(&self, token: u64) {
+        let mut tokens = self.tokens.lock().expect("no test panics here");
+        tokens.push(token);
+        drop(tokens);
+        let is_loop = std::thread::current().name() == Some("engine");
+        while is_loop && self.is_set.load(Ordering::SeqCst) {
+            self.is_held.store(true, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.is_held.fetch_and(!is_loop, Ordering::SeqCst);
+    }
 }
 
 impl Recorder {
@@ -65,8 +109,9 @@ impl Receiver for Recorder {
         self.write(Seen::Link(event));
     }
 
-    fn handle_outcome(&self, _link: &Link, _header: &Header, _token: u64, outcome: Outcome) {
+    fn handle_outcome(&self, _link: &Link, _header: &Header, token: u64, outcome: Outcome) {
         self.write(Seen::Outcome(outcome));
+        self.stall.handle_outcome(token);
     }
 
     fn handle_measured(&self, samples: Samples) {
@@ -87,6 +132,7 @@ pub struct Node {
     pub admission: Admission,
     /// The latest samples, apart from the events, since they come four times a second.
     pub measured: watch::Receiver<Measured>,
+    pub stall: Arc<Stall>,
     seen: Mutex<UnboundedReceiver<Seen>>,
 }
 
@@ -108,14 +154,37 @@ pub fn options(host: u8) -> Options {
 pub enum Over {
     Quic,
     Tcp(Pacing),
+    /// TCP in the clear, both ends in one thread's loop each.
+    Loop(Pacing),
 }
 
 impl Over {
-    pub const ALL: [Self; 3] = [
+    pub const ALL: [Self; 5] = [
         Self::Quic,
         Self::Tcp(Pacing::Kernel),
         Self::Tcp(Pacing::Acked),
+        Self::Loop(Pacing::Kernel),
+        Self::Loop(Pacing::Acked),
     ];
+
+    /// All over TCP.
+    pub const TCP: [Self; 4] = [
+        Self::Tcp(Pacing::Kernel),
+        Self::Tcp(Pacing::Acked),
+        Self::Loop(Pacing::Kernel),
+        Self::Loop(Pacing::Acked),
+    ];
+
+    /// Returns the options of a node that others dial over this transport.
+    pub fn options(self) -> Options {
+        let mut options = options(1);
+        if let Self::Tcp(pacing) | Self::Loop(pacing) = self {
+            options.tcp.pacing = pacing;
+            options.tcp.listen = vec![loopback(1)];
+        }
+        options.tcp.clear_loop = matches!(self, Self::Loop(_));
+        options
+    }
 }
 
 impl Node {
@@ -125,12 +194,29 @@ impl Node {
 
     /// Starts a node that others dial over this transport.
     pub async fn start_over(over: Over) -> Self {
-        let mut options = options(1);
-        if let Over::Tcp(pacing) = over {
-            options.tcp.pacing = pacing;
-            options.tcp.listen = vec![loopback(1)];
+        Self::start_with(over.options()).await
+    }
+
+    /// Starts two nodes that may dial each other over this transport.
+    pub async fn start_two(over: Over) -> (Self, Self) {
+        let [a, b] = Self::start_many(over).await;
+        (a, b)
+    }
+
+    /// Starts nodes that may dial each other over this transport.
+    pub async fn start_many<const N: usize>(over: Over) -> [Self; N] {
+        let mut all = [(); N].map(|()| over.options());
+        if let Over::Loop(_) = over {
+            let ids = all.each_ref().map(|options| options.identity.id());
+            for options in &mut all {
+                options.tcp.plain.extend(ids);
+            }
         }
-        Self::start_with(options).await
+        let mut nodes = Vec::new();
+        for options in all {
+            nodes.push(Self::start_with(options).await);
+        }
+        nodes.try_into().unwrap_or_else(|_| unreachable!("as many"))
     }
 
     pub async fn start_with(options: Options) -> Self {
@@ -140,7 +226,9 @@ impl Node {
         let recorder = Recorder {
             seen: sender,
             measured: measured_sender,
+            stall: Arc::default(),
         };
+        let stall = Arc::clone(&recorder.stall);
         let endpoint = Endpoint::bind(options, Arc::new(recorder), Clock::start())
             .await
             .expect("loopback can be listened on");
@@ -148,6 +236,7 @@ impl Node {
             endpoint,
             admission,
             measured,
+            stall,
             seen: Mutex::new(seen),
         }
     }
@@ -214,7 +303,7 @@ pub async fn pair() -> (Node, Node, Link) {
 
 /// Like [`pair`], over the given transport.
 pub async fn pair_over(over: Over) -> (Node, Node, Link) {
-    let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
+    let (a, b) = Node::start_two(over).await;
     a.admits(&b);
     b.admits(&a);
     let link = a.dial(&b).await;

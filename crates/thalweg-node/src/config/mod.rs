@@ -119,6 +119,8 @@ pub struct Tcp {
     /// Peers with which links over TCP are not encrypted after the handshake; each must be
     /// configured the same way.
     pub plain: Vec<NodeId>,
+    /// Whether one thread's loop carries those links, in place of a task for each connection.
+    pub clear_loop: bool,
 }
 
 impl Default for Tcp {
@@ -128,6 +130,7 @@ impl Default for Tcp {
             pace: Pacing::default(),
             connections: 1 + STANDBYS,
             plain: Vec::new(),
+            clear_loop: false,
         }
     }
 }

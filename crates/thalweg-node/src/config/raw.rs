@@ -75,6 +75,7 @@ struct RawTcp {
     send_credit: RawCredit,
     connections: Option<usize>,
     cleartext_peers: Vec<NodeName>,
+    cleartext_loop: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -401,6 +402,7 @@ impl RawTcp {
                 RawCredit::Acknowledged => Pacing::Acked,
             },
             connections: self.connections.unwrap_or(Tcp::default().connections),
+            clear_loop: self.cleartext_loop,
         }
     }
 }

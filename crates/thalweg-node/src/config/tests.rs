@@ -159,7 +159,7 @@ fn invalid_weight_is_refused() {
 fn tcp_prefix_selects_tcp() {
     let text = format!(
         "name = \"a\"\nlisten = [\"tcp:[::1]:7400\", \"[::1]:7400\"]\n[tcp]\nsend_credit = \"acknowledged\"\n\
-         connections = 3\n[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\n\
+         connections = 3\ncleartext_loop = true\n[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\n\
          addresses = [\"192.0.2.7:7400\", \"tcp:192.0.2.7:443\", \"tcp:192.0.2.8:443\"]\n"
     );
     let config = Config::parse(&text, "node.toml", Path::new("/etc")).expect("it is valid");
@@ -170,6 +170,7 @@ fn tcp_prefix_selects_tcp() {
         pace: Pacing::Acked,
         connections: 3,
         plain: Vec::new(),
+        clear_loop: true,
     };
     assert_eq!(config.tcp, tcp);
     let peer = &config.peers[0];

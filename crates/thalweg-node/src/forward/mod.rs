@@ -24,7 +24,6 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use thalweg_base::adu::Header;
 use thalweg_base::count::Counts;
 use thalweg_base::feed::Feed;
 use thalweg_base::id::{Epoch, NodeId, StreamId, StreamName};
@@ -36,7 +35,7 @@ use thalweg_dataplane::packet::Pool;
 use thalweg_dataplane::relay::SendNumber;
 use thalweg_dataplane::replay::{Budget, Plan};
 use thalweg_dataplane::route::Route;
-use thalweg_net::{Arriving, Clock, Link, OrderedId, Outcome, StreamCode};
+use thalweg_net::{Arriving, Clock, EndedAdu, Link, OrderedId, StreamCode};
 use tokio::sync::watch;
 
 use lag::LagMeter;
@@ -279,11 +278,17 @@ impl Forwarder {
         }
     }
 
-    /// Handles the outcome of an ADU that a lane sent under this number.
-    pub(crate) fn handle_outcome(&self, header: &Header, number: u64, outcome: Outcome) {
-        // A lane stays as long as an ADU of its is under way.
-        if let Some(lane) = self.lane(header.stream) {
-            lane.handle_outcome(SendNumber::from_u64(number), outcome);
+    /// Handles the outcomes of ADUs that lanes sent, each under its number: all of a stream at once.
+    pub(crate) fn handle_outcomes(&self, ended: &[EndedAdu]) {
+        let mut ended: Vec<&EndedAdu> = ended.iter().collect();
+        // Stable, so those of a stream keep their order.
+        ended.sort_by_key(|adu| adu.header.stream);
+        for of_stream in ended.chunk_by(|one, next| one.header.stream == next.header.stream) {
+            // A lane stays as long as an ADU of its is under way.
+            if let Some(lane) = self.lane(of_stream[0].header.stream) {
+                let number = |adu: &EndedAdu| SendNumber::from_u64(adu.token);
+                lane.handle_outcomes(of_stream.iter().map(|adu| (number(adu), adu.outcome)));
+            }
         }
     }
 

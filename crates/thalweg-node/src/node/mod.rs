@@ -17,14 +17,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
-use thalweg_base::adu::Header;
 use thalweg_base::id::NodeId;
 use thalweg_base::time::Duration;
 use thalweg_dataplane::packet::{POOL_BYTES_DEFAULT, Pool};
 use thalweg_net::task::Ended;
 use thalweg_net::{
-    Admission, Arriving, AtDoor, Clock, Endpoint, Failure, Failures, Identity, Link, LinkEvent,
-    Options, Outcome, Receiver, Relay, Samples, TcpOptions, Vital, check_relay_ca,
+    Admission, Arriving, AtDoor, Clock, EndedAdu, Endpoint, Failure, Failures, Identity, Link,
+    LinkEvent, Options, Receiver, Relay, Samples, TcpOptions, Vital, check_relay_ca,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -337,6 +336,7 @@ fn tcp(config: &Tcp) -> TcpOptions {
         pacing: config.pace,
         standbys: config.connections.saturating_sub(1),
         plain: config.plain.iter().copied().collect(),
+        clear_loop: config.clear_loop,
         ..TcpOptions::default()
     }
 }
@@ -480,8 +480,8 @@ impl Receiver for NetworkReceiver {
         let _ = self.events.send(event);
     }
 
-    fn handle_outcome(&self, _link: &Link, header: &Header, token: u64, outcome: Outcome) {
-        self.forwarder.handle_outcome(header, token, outcome);
+    fn handle_outcomes(&self, ended: &[EndedAdu]) {
+        self.forwarder.handle_outcomes(ended);
     }
 
     fn handle_measured(&self, samples: Samples) {

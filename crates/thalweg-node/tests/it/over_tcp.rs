@@ -11,25 +11,31 @@ use thalweg_link::tcp_mux::Pacing;
 
 use thalweg_net::Unreachable;
 use thalweg_node::InviteRequest;
-use thalweg_node::config::Owner;
+use thalweg_node::config::{Config, Owner};
 use thalweg_node::fabric::{JoinError, join, ticket};
 
 use crate::chain::{crossed, sequences};
 use crate::fabric::{Running, identity, start_with, stream, trusted, until};
 use crate::relayed::{confined, publisher_reaches, remote_addresses};
 
-/// Returns three nodes in a row: TCP from the first to the second, QUIC to the third.
-async fn row(pace: Pacing) -> Vec<Running> {
+/// Returns three nodes in a row: TCP from the first to the second, encrypted or in the clear by the loop
+/// of one thread each, and QUIC to the third.
+async fn row(pace: Pacing, is_clear: bool) -> Vec<Running> {
+    let tcp = |config: &mut Config, peer: &str| {
+        config.tcp.pace = pace;
+        config.tcp.clear_loop = is_clear;
+        config.tcp.plain = is_clear.then(|| identity(peer).id()).into_iter().collect();
+    };
     let known = [trusted("n1", None), trusted("n2", None)];
     let first = start_with("n0", &known, |config| {
         config.tcp.listen = vec![([127, 0, 0, 1], 0).into()];
-        config.tcp.pace = pace;
+        tcp(config, "n1");
     })
     .await;
     let known = [trusted("n0", None), trusted("n2", None)];
     let second = start_with("n1", &known, |config| {
         config.peers[0].tcp_addresses = first.handle.tcp_addresses().to_vec();
-        config.tcp.pace = pace;
+        tcp(config, "n0");
     })
     .await;
     let known = [trusted("n0", None), trusted("n1", Some(second.address))];
@@ -39,8 +45,13 @@ async fn row(pace: Pacing) -> Vec<Running> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reliabilities_cross_tcp_and_quic() {
-    for pace in [Pacing::Kernel, Pacing::Acked] {
-        let nodes = row(pace).await;
+    for (pace, is_clear) in [
+        (Pacing::Kernel, false),
+        (Pacing::Acked, false),
+        (Pacing::Kernel, true),
+        (Pacing::Acked, true),
+    ] {
+        let nodes = row(pace, is_clear).await;
         let deadline = Duration::from_secs(20);
         let until_deadline = Needs {
             deadline,
@@ -65,14 +76,14 @@ async fn reliabilities_cross_tcp_and_quic() {
             order: Order::Sequence,
             ..Needs::default()
         };
-        let adus = crossed(&row(pace).await, full, None, 40).await;
+        let adus = crossed(&row(pace, is_clear).await, full, None, 40).await;
         assert_eq!(sequences(&adus), (0..40).collect::<Vec<_>>());
         let unreliable = Needs {
             reliability: Reliability::None,
             deadline,
             ..Needs::default()
         };
-        let adus = crossed(&row(pace).await, unreliable, None, 20).await;
+        let adus = crossed(&row(pace, is_clear).await, unreliable, None, 20).await;
         assert!(!adus.is_empty(), "an idle loopback carries datagrams");
     }
 }

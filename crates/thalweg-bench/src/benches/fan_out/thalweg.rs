@@ -61,6 +61,8 @@ pub(crate) enum Over {
     Tcp,
     /// TCP, in the clear after the handshake.
     Plain,
+    /// The same, by one thread's loop at the relay.
+    PlainLoop,
 }
 
 /// A node's number: the relay, the source, and then the sinks.
@@ -83,7 +85,13 @@ pub(super) struct Beat {
 }
 
 impl Over {
-    pub(super) const ALL: [Self; 4] = [Self::Quic, Self::Engine, Self::Tcp, Self::Plain];
+    pub(super) const ALL: [Self; 5] = [
+        Self::Quic,
+        Self::Engine,
+        Self::Tcp,
+        Self::Plain,
+        Self::PlainLoop,
+    ];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -91,6 +99,7 @@ impl Over {
             Self::Engine => "thalweg_engine",
             Self::Tcp => "thalweg_tcp",
             Self::Plain => "thalweg_plain",
+            Self::PlainLoop => "thalweg_plain_loop",
         }
     }
 
@@ -100,6 +109,7 @@ impl Over {
             Self::Engine => "the same over the engine's port",
             Self::Tcp => "TCP, encrypted: until-deadline, chunks by importance",
             Self::Plain => "the same in the clear",
+            Self::PlainLoop => "the same by one thread's loop at the relay",
         }
     }
 
@@ -109,6 +119,7 @@ impl Over {
             Self::Engine => "engine",
             Self::Tcp => "tcp",
             Self::Plain => "plain",
+            Self::PlainLoop => "plain-loop",
         }
     }
 }
@@ -145,7 +156,7 @@ pub(crate) fn relay(over: Over, sinks: u32) -> anyhow::Result<()> {
         let handle = node.handle();
         let addresses = match over {
             Over::Quic | Over::Engine => handle.addresses(),
-            Over::Tcp | Over::Plain => handle.tcp_addresses(),
+            Over::Tcp | Over::Plain | Over::PlainLoop => handle.tcp_addresses(),
         };
         let address = addresses.first().context("a relay listens")?;
         println!("{}", address.port());
@@ -276,7 +287,8 @@ async fn node(
     // No transport but the measured one.
     config.reach.packets = thalweg_net::Reach::OwnAddress;
     let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let is_tcp = matches!(over, Over::Tcp | Over::Plain);
+    let is_plain = matches!(over, Over::Plain | Over::PlainLoop);
+    let is_tcp = is_plain || over == Over::Tcp;
     if is_tcp && place == RELAY_PLACE {
         config.tcp.listen = vec![loopback(0)];
     }
@@ -290,7 +302,7 @@ async fn node(
             .collect();
         let (addresses, tcp_addresses) = match over {
             Over::Quic | Over::Engine => (dialled, Vec::new()),
-            Over::Tcp | Over::Plain => (Vec::new(), dialled),
+            Over::Tcp | Over::Plain | Over::PlainLoop => (Vec::new(), dialled),
         };
         Ok(Peer {
             name: other.name().parse()?,
@@ -307,9 +319,11 @@ async fn node(
         })
     };
     config.peers = known.map(peer).collect::<anyhow::Result<_>>()?;
-    if over == Over::Plain {
+    if is_plain {
         config.tcp.plain = config.peers.iter().map(|peer| peer.key).collect();
     }
+    // Sinks share the machine: a thread for each of them would be a load of its own.
+    config.tcp.clear_loop = over == Over::PlainLoop && place == RELAY_PLACE;
     Ok(Node::with_identity(config, place.identity()).await?)
 }
 

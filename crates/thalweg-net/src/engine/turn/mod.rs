@@ -30,12 +30,16 @@ use super::peers::{BegunBy, Handshake, Peers, Stage};
 use super::socket::{Datagram, Socket};
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::lobby::Host;
+use crate::lot::Lot;
 
 /// Batches of datagrams that one turn takes.
 const BATCHES_PER_TURN: usize = 8;
 
 /// Buffers that one connection sends in one turn.
 const BUFFERS_PER_TURN: usize = 64;
+
+/// Connections of lots that one turn writes to: a millisecond or two, as acknowledgements wait meanwhile.
+const STEPS_PER_TURN: usize = 64;
 
 /// How often one turn polls a driver that its own writes have woken.
 const POLLS_PER_TURN: usize = 4;
@@ -61,6 +65,8 @@ pub(super) struct Turn {
     swept: Instant,
     marks: Arc<Marks>,
     inbox: Arc<Inbox>,
+    /// The lot that is being done.
+    lot: Option<Box<dyn Lot>>,
     counters: Arc<Counters>,
     accepted: mpsc::UnboundedSender<Connection>,
     /// The host's run-time, for the drivers.
@@ -102,6 +108,7 @@ impl Turn {
             swept: Instant::now(),
             marks,
             inbox,
+            lot: None,
             counters,
             accepted,
             runtime: Handle::try_current().ok(),
@@ -113,46 +120,56 @@ impl Turn {
         // Drivers set timers and start tasks.
         let runtime = self.runtime.clone();
         let _entered = runtime.as_ref().map(Handle::enter);
-        loop {
+        let around = self.options.around;
+        let mut goes_on = true;
+        while goes_on {
             self.wait();
-            self.counters.turns.add_one();
-            let now = Instant::now();
-            self.receive(now);
-            let mut is_stopped = false;
-            for request in self.inbox.take() {
-                match request {
-                    Request::Dial {
-                        peer,
-                        address,
-                        reply,
-                    } => self.dial(now, (peer, address), reply),
-                    Request::Stop => is_stopped = true,
-                    Request::Abort => return,
-                }
-            }
-            self.begin_pending(now);
-            while let Some(handle) = self.peers.pop_due(now) {
-                self.peers.act(handle, |quic| quic.handle_timeout(now));
-            }
-            self.sweep(now);
-            let mut marked = Vec::new();
-            self.marks.take(&mut marked);
-            for handle in marked {
-                self.peers.mark(handle);
-            }
-            if is_stopped {
-                self.close_all(now);
-            }
-            self.settle_marked(now);
-            if is_stopped {
-                return;
+            around(&mut || goes_on = self.turn());
+        }
+    }
+
+    /// Does one turn; returns whether another follows.
+    fn turn(&mut self) -> bool {
+        self.counters.turns.add_one();
+        let now = Instant::now();
+        self.receive(now);
+        let mut is_stopped = false;
+        for request in self.inbox.take() {
+            match request {
+                Request::Dial {
+                    peer,
+                    address,
+                    reply,
+                } => self.dial(now, (peer, address), reply),
+                Request::Stop => is_stopped = true,
+                Request::Abort => return false,
             }
         }
+        self.begin_pending(now);
+        while let Some(handle) = self.peers.pop_due(now) {
+            self.peers.act(handle, |quic| quic.handle_timeout(now));
+        }
+        self.sweep(now);
+        let mut marked = Vec::new();
+        self.marks.take(&mut marked);
+        for handle in marked {
+            self.peers.mark(handle);
+        }
+        if is_stopped {
+            self.close_all(now);
+        }
+        self.settle_marked(now);
+        if !is_stopped {
+            self.carry_lots();
+        }
+        self.mark_unfinished();
+        !is_stopped
     }
 
     /// Waits for datagrams, room to send, a mark, a request or a timer.
     fn wait(&mut self) {
         let has_work = self.marks.doze()
+            || self.lot.is_some()
             || !self.inbox.is_empty()
             || self.pending.is_waiting()
             || (self.peers.has_marked() && self.outgoing.blocked.is_none());
@@ -387,6 +404,8 @@ impl Turn {
 impl Drop for Turn {
     /// Releases all that wait on the loop, also if it has panicked.
     fn drop(&mut self) {
+        // Its end, and that of those that wait, writes to connections that send no more.
+        self.lot = None;
         self.inbox.close();
         for handle in self.peers.handles() {
             if let Some(Stage::Up(shared)) = self.peers.get(handle).map(|slot| &slot.stage) {

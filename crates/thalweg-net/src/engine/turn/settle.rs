@@ -1,17 +1,19 @@
 //! Settles connections: packets to the socket, reports to the tasks, and the driver in between.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use noq_proto::{Connection as Quic, ConnectionError, ConnectionHandle, Event};
 
-use super::{BUFFERS_PER_TURN, POLLS_PER_TURN, Turn};
+use super::{BUFFERS_PER_TURN, POLLS_PER_TURN, STEPS_PER_TURN, Turn};
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::engine::accept::{self, Refusal};
 use crate::engine::connection::Connection;
 use crate::engine::peers::{BegunBy, Handshake, Stage};
 use crate::engine::shared::Shared;
 use crate::engine::socket::Sent;
+use crate::lot::TakesLots;
 
 impl Turn {
     /// Settles each marked connection once.
@@ -25,8 +27,33 @@ impl Turn {
         for handle in self.peers.take_marked() {
             self.settle(handle, now);
         }
+    }
+
+    /// Marks the connections that have more to send than their part of this turn.
+    pub(super) fn mark_unfinished(&mut self) {
         for handle in std::mem::take(&mut self.unfinished) {
             self.peers.mark(handle);
+        }
+    }
+
+    /// Does a part of the lots: after each step it settles what that has marked.
+    pub(super) fn carry_lots(&mut self) {
+        let mut marked = Vec::new();
+        for _ in 0..STEPS_PER_TURN {
+            if self.lot.is_none() {
+                self.lot = self.inbox.next_lot();
+            }
+            let Some(lot) = &mut self.lot else {
+                return;
+            };
+            if !lot.step() {
+                self.lot = None;
+            }
+            self.marks.take(&mut marked);
+            let now = Instant::now();
+            for handle in marked.drain(..) {
+                self.settle(handle, now);
+            }
         }
     }
 
@@ -162,7 +189,8 @@ impl Turn {
         }
         self.shares.join(peer);
         let ends = (peer, handshake.remote);
-        let shared = Shared::new(*quic, ends, handle, self.marks.clone());
+        let takes_lots: Arc<dyn TakesLots> = self.inbox.clone();
+        let shared = Shared::new(*quic, ends, handle, (self.marks.clone(), takes_lots));
         let connection = Connection::new(shared.clone());
         // A connection that nobody takes closes itself.
         match handshake.begun_by {

@@ -24,10 +24,12 @@ use thalweg_link::tcp_mux::{
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::clear::ClearLoop;
 use super::events::Events;
 use super::shared::{End, Shared};
 use super::traffic::{LineTraffic, Traffic};
 use crate::clock::Clock;
+use crate::lot::TakesLots;
 
 pub use self::stream::{Arriving, WriteEnded, Writer};
 
@@ -41,13 +43,14 @@ struct Handle {
     arrivals: tokio::sync::Mutex<UnboundedReceiver<(StreamNumber, Instant)>>,
 }
 
-/// Begins a session without a TCP connection.
+/// Begins a session without a TCP connection; those that it gets are run by the loop, if there is one.
 pub(super) fn begin(
     session: Session,
     peer: NodeId,
     clock: Clock,
+    clear: Option<Arc<ClearLoop>>,
 ) -> (Arc<Shared>, Connection, Events) {
-    let (shared, arrivals) = Shared::new(session, peer, clock);
+    let (shared, arrivals) = Shared::new(session, peer, clock, clear);
     let events = Events::new(shared.clone());
     let handle = Handle {
         shared: shared.clone(),
@@ -167,6 +170,20 @@ impl Connection {
             .ok()
             .and_then(|cause| cause.clone())
             .unwrap_or(DownCause::ByUs)
+    }
+
+    /// Runs the driver of a link's sender until it ends: in the loop that runs the session's carriers, or as
+    /// a task.
+    pub(crate) fn drive(&self, driver: impl Future<Output = ()> + Send + 'static) {
+        match self.0.shared.clear() {
+            Some(clear) => clear.drive(driver),
+            None => drop(tokio::spawn(driver)),
+        }
+    }
+
+    /// Returns the loop that takes lots for it, if one runs its carriers.
+    pub(crate) fn takes_lots(&self) -> Option<&Arc<dyn TakesLots>> {
+        self.0.shared.takes_lots()
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {

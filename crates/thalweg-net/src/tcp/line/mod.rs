@@ -155,6 +155,13 @@ impl Line {
         &self.pipe.counts
     }
 
+    /// Returns the socket of a plain line that has written all it was given; it still never waits.
+    ///
+    /// Fails   if the run-time does not let go of it
+    pub(super) fn into_plain(self) -> io::Result<(std::net::TcpStream, Arc<ByteCounts>)> {
+        self.pipe.into_std()
+    }
+
     /// Passes received bytes to `sink`; returns whether there may be more at once.
     ///
     /// Fails   if the connection is broken, or bytes arrive that do not decrypt

@@ -30,6 +30,14 @@ impl ByteCounts {
     pub(in crate::tcp) fn received(&self) -> u64 {
         self.received.load(Relaxed)
     }
+
+    pub(in crate::tcp) fn add_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(in crate::tcp) fn add_received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Relaxed);
+    }
 }
 
 impl Pipe {
@@ -40,18 +48,23 @@ impl Pipe {
         }
     }
 
+    /// Takes the socket out of the run-time.
+    ///
+    /// Fails   if something else holds the socket, or the run-time does not let go of it
+    pub(super) fn into_std(self) -> io::Result<(std::net::TcpStream, Arc<ByteCounts>)> {
+        let socket = Arc::into_inner(self.socket);
+        let socket = socket.ok_or_else(|| io::Error::other("the socket is in use"))?;
+        Ok((socket.into_std()?, self.counts))
+    }
+
     fn sent(&self, sent: io::Result<usize>) -> io::Result<usize> {
-        sent.inspect(|count| {
-            self.counts.sent.fetch_add(*count as u64, Relaxed);
-        })
+        sent.inspect(|count| self.counts.add_sent(*count))
     }
 }
 
 impl Read for &Pipe {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        socket::read(&self.socket, buffer).inspect(|count| {
-            self.counts.received.fetch_add(*count as u64, Relaxed);
-        })
+        socket::read(&self.socket, buffer).inspect(|count| self.counts.add_received(*count))
     }
 }
 

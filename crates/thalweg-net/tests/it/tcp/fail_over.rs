@@ -10,9 +10,9 @@ use super::proxy::{Proxy, Way};
 use super::*;
 
 /// A session through a proxy, with its standby up.
-async fn through_proxy(pacing: Pacing, way: Way) -> (Pair, Proxy) {
+async fn through_proxy(by: By, way: Way) -> (Pair, Proxy) {
     let mut proxy = None;
-    let pair = pair_through(pacing, async |address| {
+    let pair = pair_through(by, async |address| {
         let started = Proxy::start(address, way);
         let address = started.address;
         proxy = Some(started);
@@ -82,8 +82,8 @@ async fn send_around(pair: &mut Pair, disturb: impl FnOnce()) {
 
 #[tokio::test]
 async fn stalled_connection_fails_over() {
-    for pacing in BOTH {
-        let (mut pair, proxy) = through_proxy(pacing, Way::Slow(4_000)).await;
+    for by in By::ALL {
+        let (mut pair, proxy) = through_proxy(by, Way::Slow(4_000)).await;
         send_around(&mut pair, || proxy.set(0, Way::Stalled)).await;
         // Lets the next standby be dialled.
         bounded(proxy.count(3)).await;
@@ -91,62 +91,72 @@ async fn stalled_connection_fails_over() {
 }
 
 #[tokio::test]
-async fn cut_connection_fails_over() {
-    let (mut pair, proxy) = through_proxy(Pacing::Kernel, Way::Slow(4_000)).await;
-    send_around(&mut pair, || proxy.set(0, Way::Cut)).await;
+async fn broken_connection_fails_over() {
+    for by in By::KERNEL {
+        for way in [Way::Cut, Way::HalfClosed, Way::Reset] {
+            let (mut pair, proxy) = through_proxy(by, Way::Slow(4_000)).await;
+            send_around(&mut pair, || proxy.set(0, way)).await;
+        }
+    }
 }
 
 #[tokio::test]
 async fn stalled_standby_fails_over_again() {
-    let (mut pair, proxy) = through_proxy(Pacing::Kernel, Way::Open).await;
-    proxy.set_all(Way::Stalled);
-    let stream = pair.a.open(0).expect("the peer admits it");
-    let connection = pair.a.clone();
-    tokio::spawn(async move { write_all(&connection, stream, pattern(1, 400_000)).await });
-    loop {
-        let event = bounded(pair.events.next())
-            .await
-            .expect("the session lives");
-        if matches!(event, Event::FailedOver { .. }) {
-            break;
+    for by in By::KERNEL {
+        let (mut pair, proxy) = through_proxy(by, Way::Open).await;
+        proxy.set_all(Way::Stalled);
+        let stream = pair.a.open(0).expect("the peer admits it");
+        let connection = pair.a.clone();
+        tokio::spawn(async move { write_all(&connection, stream, pattern(1, 400_000)).await });
+        loop {
+            let event = bounded(pair.events.next())
+                .await
+                .expect("the session lives");
+            if matches!(event, Event::FailedOver { .. }) {
+                break;
+            }
         }
+        // The standby stalls too; the next one finds an open line.
+        bounded(proxy.count(3)).await;
+        proxy.set(2, Way::Open);
+        let arriving = bounded(pair.b.accept()).await.expect("the session lives");
+        let bytes = bounded(arriving.collect(400_000))
+            .await
+            .expect("it is finished");
+        assert_eq!(bytes, pattern(1, 400_000));
+        acknowledged(&mut pair.events, 1).await;
+        let carried = pair.a.carried();
+        assert!((2..=4).contains(&carried.failovers), "{carried:?}");
     }
-    // The standby stalls too; the next one finds an open line.
-    bounded(proxy.count(3)).await;
-    proxy.set(2, Way::Open);
-    let arriving = bounded(pair.b.accept()).await.expect("the session lives");
-    let bytes = bounded(arriving.collect(400_000))
-        .await
-        .expect("it is finished");
-    assert_eq!(bytes, pattern(1, 400_000));
-    acknowledged(&mut pair.events, 1).await;
-    let carried = pair.a.carried();
-    assert!((2..=4).contains(&carried.failovers), "{carried:?}");
 }
 
 #[tokio::test]
 async fn session_without_connection_ends() {
-    let (pair, proxy) = through_proxy(Pacing::Kernel, Way::Open).await;
-    cut_all(&pair, &proxy).await;
-    // A session goes on if a connection joins in time, and times out again when that one is gone.
-    proxy.set_all(Way::Open);
-    carriers(&pair, 2).await;
-    proxy.set_all(Way::Cut);
-    for connection in [&pair.a, &pair.b] {
-        assert_eq!(bounded(connection.closed()).await, DownCause::TimedOut);
+    for by in By::KERNEL {
+        let (pair, proxy) = through_proxy(by, Way::Open).await;
+        cut_all(&pair, &proxy).await;
+        // A session goes on if a connection joins in time, and times out again when that one is gone.
+        proxy.set_all(Way::Open);
+        carriers(&pair, 2).await;
+        proxy.set_all(Way::Cut);
+        for connection in [&pair.a, &pair.b] {
+            assert_eq!(bounded(connection.closed()).await, DownCause::TimedOut);
+        }
     }
 }
 
 #[tokio::test]
 async fn session_unknown_to_peer_ends() {
-    let (pair, proxy) = through_proxy(Pacing::Kernel, Way::Open).await;
-    cut_all(&pair, &proxy).await;
-    // The peer has no connection left on which to receive this close.
-    pair.b.close(CloseCode::Shutdown, "restarted");
-    proxy.set_all(Way::Open);
-    let cause = DownCause::ByPeer {
-        code: CloseCode::Shutdown,
-        reason: "the session is over".into(),
-    };
-    assert_eq!(bounded(pair.a.closed()).await, cause);
+    for by in By::KERNEL {
+        let (pair, proxy) = through_proxy(by, Way::Open).await;
+        cut_all(&pair, &proxy).await;
+        // The peer has no connection left on which to receive this close.
+        pair.b.close(CloseCode::Shutdown, "restarted");
+        proxy.set_all(Way::Open);
+        let cause = DownCause::ByPeer {
+            code: CloseCode::Shutdown,
+            reason: "the session is over".into(),
+        };
+        assert_eq!(bounded(pair.a.closed()).await, cause);
+    }
 }

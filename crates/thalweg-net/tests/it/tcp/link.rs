@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_base::id::Epoch;
 use thalweg_base::time::Duration;
 use thalweg_net::{
-    Addresses, BodyError, Carriage, CloseCode, DownCause, Link, LinkEvent, OrderedId, Outcome,
-    StreamCode, Transport, Unreachable,
+    Addresses, BodyError, Carriage, CloseCode, DownCause, Link, LinkEvent, Lots, OrderedId,
+    Outcome, StreamCode, Transport, Unreachable,
 };
 use tokio::net::UdpSocket;
 
@@ -19,9 +19,8 @@ use super::*;
 use crate::node::{Node, Over, Seen, by, header};
 
 /// Two nodes with a link over TCP through a proxy, with its standby up.
-async fn through_proxy(pacing: Pacing, way: Way) -> (Node, Node, Link, Proxy) {
-    let over = Over::Tcp(pacing);
-    let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
+async fn through_proxy(over: Over, way: Way) -> (Node, Node, Link, Proxy) {
+    let (a, b) = Node::start_two(over).await;
     a.admits(&b);
     b.admits(&a);
     let proxy = Proxy::start(b.endpoint.listening_tcp()[0], way);
@@ -52,8 +51,8 @@ const LANE: Carriage = Carriage::Ordered(OrderedId {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stats_cover_all_tcp_connections() {
-    for pacing in BOTH {
-        let (_a, b, link, proxy) = through_proxy(pacing, Way::Open).await;
+    for over in Over::TCP {
+        let (_a, b, link, proxy) = through_proxy(over, Way::Open).await;
         let sending = link.send_adu(header(0), pattern(0, 500_000), by(Carriage::Stream));
         assert_eq!(bounded(sending).await, Outcome::Acknowledged);
         let stats = link.stats();
@@ -81,8 +80,8 @@ async fn stats_cover_all_tcp_connections() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn control_overtakes_queued_adus() {
-    for pacing in BOTH {
-        let (_a, b, link, _proxy) = through_proxy(pacing, Way::Slow(1_000)).await;
+    for over in Over::TCP {
+        let (_a, b, link, _proxy) = through_proxy(over, Way::Slow(1_000)).await;
         for sequence in 0..4 {
             link.send_adu(header(sequence), pattern(1, 400_000), by(Carriage::Stream))
                 .detach(0);
@@ -106,8 +105,8 @@ async fn control_overtakes_queued_adus() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn half_sent_adus_are_reset() {
-    for pacing in BOTH {
-        let (a, b, link, _proxy) = through_proxy(pacing, Way::Slow(500)).await;
+    for over in Over::TCP {
+        let (a, b, link, _proxy) = through_proxy(over, Way::Slow(500)).await;
         let mut late = header(0);
         late.deadline = a.endpoint.clock().now() + Duration::from_secs(2);
         let sending = link.send_adu(late, pattern(0, 4_000_000), by(Carriage::Stream));
@@ -144,12 +143,15 @@ async fn half_sent_adus_are_reset() {
 async fn fail_over_delivers_exactly_once() {
     const COUNT: u64 = 60;
     const BYTES: usize = 20_000;
-    for (pacing, failing) in [
-        (Pacing::Kernel, Way::Stalled),
-        (Pacing::Acked, Way::Stalled),
-        (Pacing::Kernel, Way::Cut),
+    for (over, failing) in [
+        (Over::Tcp(Pacing::Kernel), Way::Stalled),
+        (Over::Tcp(Pacing::Acked), Way::Stalled),
+        (Over::Tcp(Pacing::Kernel), Way::Cut),
+        (Over::Loop(Pacing::Kernel), Way::Stalled),
+        (Over::Loop(Pacing::Acked), Way::Stalled),
+        (Over::Loop(Pacing::Kernel), Way::Cut),
     ] {
-        let (_a, b, link, proxy) = through_proxy(pacing, Way::Slow(2_000)).await;
+        let (_a, b, link, proxy) = through_proxy(over, Way::Slow(2_000)).await;
         let unordered = tokio::spawn({
             let link = link.clone();
             async move {
@@ -185,7 +187,7 @@ async fn fail_over_delivers_exactly_once() {
                 proxy.set(0, failing);
             }
         }
-        assert_eq!(arrivals.len() as u64, 2 * COUNT, "{pacing:?} {failing:?}");
+        assert_eq!(arrivals.len() as u64, 2 * COUNT, "{over:?} {failing:?}");
         assert!(arrivals.values().all(|times| *times == 1));
         assert!(lane.is_sorted());
         let outcomes = bounded(unordered).await.expect("it does not panic");
@@ -199,6 +201,63 @@ async fn fail_over_delivers_exactly_once() {
         assert_eq!(end, Outcome::Acknowledged);
         assert!(link.stats().failovers >= 1);
         assert!(!link.is_closed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lots_keep_the_order_of_a_link() {
+    const COUNT: u64 = 150;
+    for over in Over::TCP {
+        let [source, first, second]: [Node; 3] = Box::pin(Node::start_many(over)).await;
+        let sinks = [first, second];
+        let mut links = Vec::new();
+        for sink in &sinks {
+            source.admits(sink);
+            sink.admits(&source);
+            links.push(source.dial(sink).await);
+        }
+        for sequence in 0..COUNT {
+            let mut lots = Lots::default();
+            for (place, link) in links.iter().enumerate() {
+                let token = 2 * sequence + place as u64;
+                let sending = link.send_adu(header(sequence), pattern(1, 4_000), by(LANE));
+                // Both in the lot, then each of them alone beside it.
+                if sequence % 3 == place as u64 {
+                    sending.detach(token);
+                } else {
+                    sending.detach_with(token, &mut lots);
+                }
+            }
+            lots.hand_over();
+        }
+        for sink in &sinks {
+            for sequence in 0..COUNT {
+                let (header, payload) = sink.next_adu().await;
+                assert_eq!(header.sequence.0, sequence, "{over:?}");
+                assert_eq!(payload.expect("whole"), pattern(1, 4_000));
+            }
+        }
+        // What is handed over as a link ends, or after, has its outcome too.
+        for token in 2 * COUNT..2 * COUNT + 40 {
+            let mut lots = Lots::default();
+            for link in &links {
+                link.send_adu(header(token), pattern(1, 4_000), by(Carriage::Stream))
+                    .detach_with(token, &mut lots);
+            }
+            if token == 2 * COUNT + 20 {
+                links[0].close(CloseCode::Shutdown, "a test");
+            }
+        }
+        let all: Vec<u64> = (0..2 * COUNT)
+            .chain((2 * COUNT..2 * COUNT + 40).flat_map(|token| [token, token]))
+            .collect();
+        bounded(async {
+            while source.stall.tokens().len() < all.len() {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        assert_eq!(source.stall.tokens(), all, "{over:?}: each ends once");
     }
 }
 
@@ -278,8 +337,8 @@ async fn bad_stream_is_stopped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_drains_link() {
-    for pacing in BOTH {
-        let (a, b, link, _proxy) = through_proxy(pacing, Way::Slow(1_000)).await;
+    for over in Over::TCP {
+        let (a, b, link, _proxy) = through_proxy(over, Way::Slow(1_000)).await;
         for sequence in 0..20 {
             link.send_adu(header(sequence), pattern(0, 10_000), by(Carriage::Stream))
                 .detach(0);

@@ -3,6 +3,7 @@
 //! Tests that need a slow or stalled line put a proxy between the ends, which forwards bytes at a
 //! rate, or none. Every wait is bounded, and tests assert no durations.
 
+mod clear;
 mod fail_over;
 mod link;
 mod outbox;
@@ -12,10 +13,11 @@ mod strangers;
 mod streams;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use thalweg_link::tcp_mux::{Event, Pacing, StreamNumber, Written};
-use thalweg_net::tcp::{Connection, Events, Listener, Options, dial};
+use thalweg_net::tcp::{ClearLoop, Connection, Events, Listener, Options, dial};
 use thalweg_net::{Admission, Clock, Identity};
 
 use crate::node::bounded;
@@ -39,6 +41,42 @@ fn options(pacing: Pacing) -> Options {
     options
 }
 
+/// How the connections of a session are paced, and carried: encrypted by a task each, or in the clear by
+/// one thread's loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Tasks(Pacing),
+    Loop(Pacing),
+}
+
+impl By {
+    const ALL: [Self; 4] = [
+        Self::Tasks(Pacing::Kernel),
+        Self::Tasks(Pacing::Acked),
+        Self::Loop(Pacing::Kernel),
+        Self::Loop(Pacing::Acked),
+    ];
+
+    /// Those that the kernel paces.
+    const KERNEL: [Self; 2] = [Self::Tasks(Pacing::Kernel), Self::Loop(Pacing::Kernel)];
+
+    /// Returns the options of two ends.
+    fn options(self) -> (Options, Options) {
+        let (Self::Tasks(pacing) | Self::Loop(pacing)) = self;
+        let (mut here, mut there) = (options(pacing), options(pacing));
+        if let Self::Loop(_) = self {
+            here.plain.insert(there.identity.id());
+            there.plain.insert(here.identity.id());
+            for options in [&mut here, &mut there] {
+                options.clear = Some(Arc::new(
+                    ClearLoop::start().expect("Linux has what it needs"),
+                ));
+            }
+        }
+        (here, there)
+    }
+}
+
 async fn listen(options: &Options, admission: Admission) -> Listener {
     Listener::bind(options.clone(), &[loopback()], admission)
         .await
@@ -46,8 +84,8 @@ async fn listen(options: &Options, admission: Admission) -> Listener {
 }
 
 /// Dials the address that `between` returns for the listener's.
-async fn pair_through(pacing: Pacing, between: impl AsyncFnOnce(SocketAddr) -> SocketAddr) -> Pair {
-    let (here, there) = (options(pacing), options(pacing));
+async fn pair_through(by: By, between: impl AsyncFnOnce(SocketAddr) -> SocketAddr) -> Pair {
+    let (here, there) = by.options();
     let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
     let address = between(listener.addresses()[0]).await;
     let (a, events) = bounded(dial(&here, there.identity.id(), &[address]))
@@ -64,8 +102,8 @@ async fn pair_through(pacing: Pacing, between: impl AsyncFnOnce(SocketAddr) -> S
     }
 }
 
-async fn pair(pacing: Pacing) -> Pair {
-    pair_through(pacing, async |address| address).await
+async fn pair(by: By) -> Pair {
+    pair_through(by, async |address| address).await
 }
 
 /// Writes all bytes, waiting for room, and finishes the stream.
@@ -99,5 +137,3 @@ fn pattern(seed: usize, bytes: usize) -> Bytes {
         .map(|place| (place.wrapping_mul(7 + seed) % 251) as u8)
         .collect()
 }
-
-const BOTH: [Pacing; 2] = [Pacing::Kernel, Pacing::Acked];

@@ -102,13 +102,13 @@ async fn arrivals(connection: Connection, count: usize) -> Vec<(Sequence, Vec<u8
 #[tokio::test]
 async fn urgent_adus_overtake_large_one() {
     const LARGE: usize = 1_000_000;
-    for pacing in BOTH {
+    for by in By::ALL {
         let Pair {
             a,
             events,
             b,
             _listener,
-        } = pair_through(pacing, async |address| {
+        } = pair_through(by, async |address| {
             Proxy::start(address, Way::Slow(2_000)).address
         })
         .await;
@@ -121,7 +121,7 @@ async fn urgent_adus_overtake_large_one() {
         }
         driver.run(21).await;
         let last = driver.outcomes.last().copied();
-        assert_eq!(last, Some((0, Outcome::Acknowledged)), "{pacing:?}");
+        assert_eq!(last, Some((0, Outcome::Acknowledged)), "{by:?}");
         let all_arrived = |(_, outcome): &(u64, Outcome)| *outcome == Outcome::Acknowledged;
         assert!(driver.outcomes.iter().all(all_arrived));
         let arrived = bounded(receiving).await.expect("it does not panic");
@@ -135,26 +135,28 @@ async fn urgent_adus_overtake_large_one() {
 
 #[tokio::test]
 async fn expired_half_sent_adu_is_reset() {
-    let Pair {
-        a,
-        events,
-        b,
-        _listener,
-    } = pair_through(Pacing::Kernel, async |address| {
-        Proxy::start(address, Way::Slow(500)).address
-    })
-    .await;
-    let mut driver = Driver::new(a, events);
-    let soon = driver.clock.now() + Duration::from_secs(1);
-    driver.push(0, 1, soon, 4_000_000);
-    driver.pump();
-    driver.run(1).await;
-    assert_eq!(driver.outcomes, [(0, Outcome::Expired)]);
-    driver.push(1, 1, Instant::NEVER, 1_000);
-    driver.run(2).await;
-    assert_eq!(driver.outcomes[1], (1, Outcome::Acknowledged));
-    let given_up = bounded(b.accept()).await.expect("the session lives");
-    let end = bounded(given_up.collect(1 << 23)).await;
-    let expired = thalweg_link::hop::BodyError::Reset(StreamCode::Expired);
-    assert_eq!(end, Err(expired));
+    for by in By::KERNEL {
+        let Pair {
+            a,
+            events,
+            b,
+            _listener,
+        } = pair_through(by, async |address| {
+            Proxy::start(address, Way::Slow(500)).address
+        })
+        .await;
+        let mut driver = Driver::new(a, events);
+        let soon = driver.clock.now() + Duration::from_secs(1);
+        driver.push(0, 1, soon, 4_000_000);
+        driver.pump();
+        driver.run(1).await;
+        assert_eq!(driver.outcomes, [(0, Outcome::Expired)]);
+        driver.push(1, 1, Instant::NEVER, 1_000);
+        driver.run(2).await;
+        assert_eq!(driver.outcomes[1], (1, Outcome::Acknowledged));
+        let given_up = bounded(b.accept()).await.expect("the session lives");
+        let end = bounded(given_up.collect(1 << 23)).await;
+        let expired = thalweg_link::hop::BodyError::Reset(StreamCode::Expired);
+        assert_eq!(end, Err(expired));
+    }
 }

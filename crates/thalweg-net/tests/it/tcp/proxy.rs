@@ -30,6 +30,12 @@ pub enum Way {
     Stalled,
     /// Closes both connections.
     Cut,
+    /// Ends the way back, and forwards the other.
+    HalfClosed,
+    /// Resets both connections.
+    Reset,
+    /// Sends bytes that no peer would, then nothing.
+    Garbage,
 }
 
 pub struct Proxy {
@@ -111,9 +117,15 @@ async fn join(
 ) {
     let (mut from_read, mut from_write) = from.split();
     let (mut to_read, mut to_write) = to.split();
-    let there = pass(&mut from_read, &mut to_write, number, state.clone());
-    let back = pass(&mut to_read, &mut from_write, number, state);
+    let there = pass(&mut from_read, &mut to_write, number, state.clone(), false);
+    let back = pass(&mut to_read, &mut from_write, number, state.clone(), true);
     tokio::join!(there, back);
+    if state.borrow()[number] == Way::Reset {
+        for socket in [&from, &to] {
+            let linger = socket2::SockRef::from(socket).set_linger(Some(Duration::ZERO));
+            linger.expect("an option of every socket");
+        }
+    }
 }
 
 async fn pass(
@@ -121,20 +133,26 @@ async fn pass(
     to: &mut tokio::net::tcp::WriteHalf<'_>,
     number: usize,
     mut state: watch::Receiver<Vec<Way>>,
+    is_back: bool,
 ) {
     let mut buffer = vec![0; 16 << 10];
     loop {
         let way = state.borrow_and_update()[number];
         let most = match way {
-            Way::Open => buffer.len(),
+            Way::HalfClosed if is_back => break,
+            Way::Open | Way::HalfClosed => buffer.len(),
             Way::Slow(bytes) => bytes,
-            Way::Stalled => {
+            Way::Stalled | Way::Garbage => {
+                if way == Way::Garbage && to.write_all(&[0xff; 1_000]).await.is_err() {
+                    break;
+                }
                 if state.changed().await.is_err() {
                     return;
                 }
                 continue;
             }
             Way::Cut => break,
+            Way::Reset => return,
         };
         let count = tokio::select! {
             count = from.read(&mut buffer[..most]) => count.unwrap_or(0),

@@ -11,8 +11,8 @@ use super::*;
 
 #[tokio::test]
 async fn many_streams_interleave() {
-    for pacing in BOTH {
-        let mut pair = pair(pacing).await;
+    for by in By::ALL {
+        let mut pair = pair(by).await;
         let sizes: Vec<usize> = (0..60).map(|n| n * n * 40).collect();
         for connection in [&pair.a, &pair.b] {
             for (n, size) in sizes.iter().copied().enumerate() {
@@ -41,8 +41,8 @@ async fn many_streams_interleave() {
 
 #[tokio::test]
 async fn urgent_stream_overtakes_bulk() {
-    for pacing in BOTH {
-        let pair = pair_through(pacing, async |address| {
+    for by in By::ALL {
+        let pair = pair_through(by, async |address| {
             Proxy::start(address, Way::Slow(2_000)).address
         })
         .await;
@@ -71,87 +71,97 @@ async fn urgent_stream_overtakes_bulk() {
         {
             between += chunk.len();
         }
-        assert!(before + between < bulk_bytes / 2, "{pacing:?}: {between}");
+        assert!(before + between < bulk_bytes / 2, "{by:?}: {between}");
     }
 }
 
 #[tokio::test]
 async fn reset_reaches_reader() {
-    let pair = pair(Pacing::Kernel).await;
-    for round in 0..20 {
-        let stream = pair.a.open(0).expect("the peer admits it");
-        let mut bytes = pattern(round, 60_000);
-        pair.a.write(stream, &mut bytes);
-        let mut arriving = bounded(pair.b.accept()).await.expect("the session lives");
-        bounded(arriving.chunk()).await.expect("it begins");
-        pair.a.reset(stream, StreamCode::Expired);
-        let end = loop {
-            match bounded(arriving.chunk()).await {
-                Ok(Some(_)) => {}
-                end => break end,
-            }
-        };
-        assert_eq!(end, Err(BodyError::Reset(StreamCode::Expired)));
+    for by in By::KERNEL {
+        let pair = pair(by).await;
+        for round in 0..20 {
+            let stream = pair.a.open(0).expect("the peer admits it");
+            let mut bytes = pattern(round, 60_000);
+            pair.a.write(stream, &mut bytes);
+            let mut arriving = bounded(pair.b.accept()).await.expect("the session lives");
+            bounded(arriving.chunk()).await.expect("it begins");
+            pair.a.reset(stream, StreamCode::Expired);
+            let end = loop {
+                match bounded(arriving.chunk()).await {
+                    Ok(Some(_)) => {}
+                    end => break end,
+                }
+            };
+            assert_eq!(end, Err(BodyError::Reset(StreamCode::Expired)));
+        }
     }
 }
 
 #[tokio::test]
 async fn unread_stream_stalls_no_other() {
-    let mut pair = pair(Pacing::Kernel).await;
-    let size = 3 * STREAM_WINDOW_BYTES as usize;
-    for rank in [9, 0] {
-        let stream = pair.a.open(rank).expect("the peer admits it");
-        let connection = pair.a.clone();
-        tokio::spawn(async move { write_all(&connection, stream, pattern(1, size)).await });
+    for by in By::KERNEL {
+        let mut pair = pair(by).await;
+        let size = 3 * STREAM_WINDOW_BYTES as usize;
+        for rank in [9, 0] {
+            let stream = pair.a.open(rank).expect("the peer admits it");
+            let connection = pair.a.clone();
+            tokio::spawn(async move { write_all(&connection, stream, pattern(1, size)).await });
+        }
+        let unread = bounded(pair.b.accept()).await.expect("the session lives");
+        let read = bounded(pair.b.accept()).await.expect("the session lives");
+        let bytes = bounded(read.collect(size)).await.expect("it is finished");
+        assert_eq!(bytes, pattern(1, size));
+        acknowledged(&mut pair.events, 1).await;
+        let bytes = bounded(unread.collect(size)).await.expect("it is finished");
+        assert_eq!(bytes, pattern(1, size));
     }
-    let unread = bounded(pair.b.accept()).await.expect("the session lives");
-    let read = bounded(pair.b.accept()).await.expect("the session lives");
-    let bytes = bounded(read.collect(size)).await.expect("it is finished");
-    assert_eq!(bytes, pattern(1, size));
-    acknowledged(&mut pair.events, 1).await;
-    let bytes = bounded(unread.collect(size)).await.expect("it is finished");
-    assert_eq!(bytes, pattern(1, size));
 }
 
 #[tokio::test]
 async fn stop_code_reaches_writer() {
-    let mut pair = pair(Pacing::Kernel).await;
-    let stream = pair.a.open(0).expect("the peer admits it");
-    pair.a.write(stream, &mut pattern(1, 10_000));
-    let arriving = bounded(pair.b.accept()).await.expect("the session lives");
-    arriving.stop(StreamCode::UnknownStream);
-    loop {
-        let event = bounded(pair.events.next())
-            .await
-            .expect("the session lives");
-        if event == Event::Stopped(stream, StreamCode::UnknownStream) {
-            break;
+    for by in By::KERNEL {
+        let mut pair = pair(by).await;
+        let stream = pair.a.open(0).expect("the peer admits it");
+        pair.a.write(stream, &mut pattern(1, 10_000));
+        let arriving = bounded(pair.b.accept()).await.expect("the session lives");
+        arriving.stop(StreamCode::UnknownStream);
+        loop {
+            let event = bounded(pair.events.next())
+                .await
+                .expect("the session lives");
+            if event == Event::Stopped(stream, StreamCode::UnknownStream) {
+                break;
+            }
         }
+        let written = pair.a.write(stream, &mut pattern(1, 1));
+        assert_eq!(written, Written::Stopped(StreamCode::UnknownStream));
     }
-    let written = pair.a.write(stream, &mut pattern(1, 1));
-    assert_eq!(written, Written::Stopped(StreamCode::UnknownStream));
 }
 
 #[tokio::test]
 async fn datagrams_arrive_in_order() {
-    let pair = pair(Pacing::Acked).await;
-    for n in 0..50 {
-        pair.a
-            .send_datagram(pattern(n, 1_000))
-            .expect("there is room");
-    }
-    for n in 0..50 {
-        assert_eq!(bounded(pair.b.datagram()).await, Some(pattern(n, 1_000)));
+    for by in By::ALL {
+        let pair = pair(by).await;
+        for n in 0..50 {
+            pair.a
+                .send_datagram(pattern(n, 1_000))
+                .expect("there is room");
+        }
+        for n in 0..50 {
+            assert_eq!(bounded(pair.b.datagram()).await, Some(pattern(n, 1_000)));
+        }
     }
 }
 
 #[tokio::test]
 async fn credit_returns_to_sender() {
-    for pacing in BOTH {
-        let mut pair = pair(pacing).await;
+    for by in By::ALL {
+        let mut pair = pair(by).await;
         let stream = pair.a.open(0).expect("the peer admits it");
+        // Kept until the end: dropping it ends the session.
+        let b = pair.b.clone();
         let reader = tokio::spawn(async move {
-            let arriving = pair.b.accept().await.expect("the session lives");
+            let arriving = b.accept().await.expect("the session lives");
             arriving.collect(1 << 23).await
         });
         let mut left = pattern(1, 2_000_000);
@@ -171,7 +181,7 @@ async fn credit_returns_to_sender() {
         pair.a.finish(stream);
         let bytes = bounded(reader).await.expect("it does not panic");
         assert_eq!(bytes.expect("it is finished"), pattern(1, 2_000_000));
-        assert!(pair.a.path_rate().sendable.is_some());
+        assert!(pair.a.path_rate().sendable.is_some(), "{by:?}");
     }
 }
 
@@ -183,14 +193,16 @@ async fn write_piece(connection: &Connection, stream: StreamNumber, piece: &mut 
 
 #[tokio::test]
 async fn end_reason_reaches_both() {
-    let pair = pair(Pacing::Kernel).await;
-    pair.a.close(CloseCode::Shutdown, "enough");
-    assert_eq!(bounded(pair.a.closed()).await, DownCause::ByUs);
-    let expected = DownCause::ByPeer {
-        code: CloseCode::Shutdown,
-        reason: "enough".into(),
-    };
-    assert_eq!(bounded(pair.b.closed()).await, expected);
-    assert!(bounded(pair.b.accept()).await.is_none());
-    assert!(bounded(pair.b.datagram()).await.is_none());
+    for by in By::KERNEL {
+        let pair = pair(by).await;
+        pair.a.close(CloseCode::Shutdown, "enough");
+        assert_eq!(bounded(pair.a.closed()).await, DownCause::ByUs);
+        let expected = DownCause::ByPeer {
+            code: CloseCode::Shutdown,
+            reason: "enough".into(),
+        };
+        assert_eq!(bounded(pair.b.closed()).await, expected);
+        assert!(bounded(pair.b.accept()).await.is_none());
+        assert!(bounded(pair.b.datagram()).await.is_none());
+    }
 }

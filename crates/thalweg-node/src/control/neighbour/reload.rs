@@ -166,6 +166,7 @@ fn restart_keys(old: &Config, new: &Config) -> [(&'static str, bool); 11] {
             config.tcp.pace,
             config.tcp.connections,
             config.tcp.plain.clone(),
+            config.tcp.clear_loop,
         )
     };
     [

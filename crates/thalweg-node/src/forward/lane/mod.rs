@@ -43,7 +43,7 @@ use thalweg_dataplane::relay::{Action, Dispatch, Ended, Relay, SendNumber};
 use thalweg_dataplane::replay::{Budget, Plan};
 use thalweg_dataplane::route::{self, Route};
 use thalweg_net::link::Body;
-use thalweg_net::{Carriage, OrderedId, Outcome, Payload, SendOptions, StreamCode};
+use thalweg_net::{Carriage, Lots, OrderedId, Outcome, Payload, SendOptions, StreamCode};
 use tokio::sync::oneshot;
 
 use super::StreamCounts;
@@ -216,12 +216,17 @@ impl Lane {
         });
     }
 
-    /// Handles a link's outcome for an ADU.
-    pub(super) fn handle_outcome(&self, number: SendNumber, outcome: Outcome) {
-        let ended = outcome.accounted_cause().map_or(Ok(()), Err);
+    /// Handles the links' outcomes for ADUs.
+    pub(super) fn handle_outcomes(
+        &self,
+        outcomes: impl IntoIterator<Item = (SendNumber, Outcome)>,
+    ) {
         self.drive(|state, now| {
-            if state.relay.handle_outcome(number, ended, now) {
-                self.counts.ended(outcome);
+            for (number, outcome) in outcomes {
+                let ended = outcome.accounted_cause().map_or(Ok(()), Err);
+                if state.relay.handle_outcome(number, ended, now) {
+                    self.counts.ended(outcome);
+                }
             }
         });
     }
@@ -322,9 +327,11 @@ impl Lane {
     /// Does these jobs; returns those that came meanwhile, if any did.
     fn carry_batch(&self, mut jobs: Vec<Job>) -> Option<Vec<Job>> {
         let carrying = Carrying(self);
+        let mut lots = Lots::default();
         for job in jobs.drain(..) {
-            self.carry(job);
+            self.carry(job, &mut lots);
         }
+        lots.hand_over();
         std::mem::forget(carrying);
         let mut state = self.lock();
         if !state.jobs.is_empty() {
@@ -338,25 +345,31 @@ impl Lane {
         None
     }
 
-    fn carry(&self, job: Job) {
+    fn carry(&self, job: Job, lots: &mut Lots) {
         match job {
             Job::Send(dispatch, payload, trace) => {
-                self.send(&dispatch, Payload::Whole(payload), trace);
+                self.send(&dispatch, Payload::Whole(payload), trace, lots);
             }
             Job::Pass(dispatch, body, trace) => {
-                self.send(&dispatch, Payload::Arriving(*body), trace);
+                self.send(&dispatch, Payload::Arriving(*body), trace, lots);
             }
             Job::Deliver(adu, reliability, trace) => self.deliver(&adu, reliability, trace),
         }
     }
 
-    /// Hands an ADU to the link to the next node.
-    fn send(&self, dispatch: &Dispatch, payload: Payload, trace: Option<Box<Trace>>) {
+    /// Hands an ADU to the link to the next node, or adds it to the lots.
+    fn send(
+        &self,
+        dispatch: &Dispatch,
+        payload: Payload,
+        trace: Option<Box<Trace>>,
+        lots: &mut Lots,
+    ) {
         let Some(Onward { link, exposure }) = self.ways.onward(dispatch.to) else {
             if let Payload::Arriving(body) = payload {
                 body.refuse(StreamCode::of_drop(DropCause::PathLost));
             }
-            return self.handle_outcome(dispatch.number, Outcome::LinkLost);
+            return self.handle_outcomes([(dispatch.number, Outcome::LinkLost)]);
         };
         let header = dispatch.header;
         exposure.sent(header.flags.contains(Flags::SEALED));
@@ -382,7 +395,7 @@ impl Lane {
         } else {
             sending.patient()
         };
-        sending.detach(dispatch.number.as_u64());
+        sending.detach_with(dispatch.number.as_u64(), lots);
     }
 
     /// Puts an ADU into the mailboxes of its stream, without waiting for any of them.
