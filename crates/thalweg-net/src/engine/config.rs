@@ -57,6 +57,8 @@ pub struct Options {
     pub congestion: Algorithm,
     /// The node's clock.
     pub clock: Clock,
+    /// The machine's monotonic clock.
+    pub(crate) moment: fn() -> Instant,
     /// Called with each turn of the loop, which it makes.
     pub(crate) around: fn(&mut dyn FnMut()),
 }
@@ -72,6 +74,7 @@ impl Options {
             handshake_timeout: GREETING_WAIT,
             congestion: Algorithm::default(),
             clock,
+            moment: Instant::now,
             around: |turn| turn(),
         }
     }
@@ -90,7 +93,7 @@ impl Config {
     pub(super) fn new(options: &Options) -> Result<Self, rustls::Error> {
         let key = RawKey::new(&options.identity);
         let suite = initial_suite(&key).ok_or_else(|| no_tls("no cipher suite for QUIC"))?;
-        let transport = Arc::new(transport(options.idle_timeout, options.congestion));
+        let transport = Arc::new(transport(options));
         let tls = Arc::new(key.server([ALPN])?);
         let tls = QuicServerConfig::with_initial(tls, suite);
         let tls = tls.map_err(|_| no_tls("no cipher suite for QUIC's first packets"))?;
@@ -152,14 +155,15 @@ fn initial_suite(key: &RawKey) -> Option<Suite> {
 
 const INITIAL_SUITE: rustls::CipherSuite = rustls::CipherSuite::TLS13_AES_128_GCM_SHA256;
 
-fn transport(idle_timeout: Duration, congestion: Algorithm) -> TransportConfig {
-    let patience = Patience::new(idle_timeout);
+fn transport(options: &Options) -> TransportConfig {
+    let patience = Patience::new(options.idle_timeout);
+    let controllers = thalweg_quic::factory(options.congestion, Some(options.moment));
     let mut mtu = MtuDiscoveryConfig::default();
     mtu.upper_bound(MTU_BYTES_MAX)
         .minimum_change(MTU_GAIN_BYTES);
     let mut config = TransportConfig::default();
     config
-        .congestion_controller_factory(thalweg_quic::factory(congestion, Some(Instant::now)))
+        .congestion_controller_factory(controllers)
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(STREAMS_MAX))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))

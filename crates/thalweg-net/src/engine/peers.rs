@@ -97,6 +97,12 @@ impl Peers {
         taken.map(|(index, _)| ConnectionHandle(index)).collect()
     }
 
+    /// Returns how many connections there are, and how many entries in the heap of timers.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let slots = self.slots.iter().filter(|slot| slot.is_some());
+        (slots.count(), self.timers.count())
+    }
+
     /// Calls `with` with a connection and marks it; does nothing if there is none.
     pub(super) fn act(&mut self, handle: ConnectionHandle, with: impl FnOnce(&mut Quic)) {
         let Some(slot) = self.get(handle) else {
