@@ -1,7 +1,7 @@
 //! The engine's options, and QUIC's configuration for it.
 //!
-//! *The idea.* The settings of links over iroh (`transport`), and TLS by the raw key that TCP uses too. There is one path
-//! and no migration: a peer that moves is reached over iroh again.
+//! *The idea.* The settings of links over iroh (`transport`), and TLS by the raw key that TCP uses too.
+//! There is one path and no migration: a peer that moves is reached over iroh again.
 //!
 //! *Sources.* `transport.rs`; noq-proto 1.4 `config`; RFC 9001.
 

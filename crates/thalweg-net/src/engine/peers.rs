@@ -115,6 +115,31 @@ impl Peers {
         self.mark(handle);
     }
 
+    /// Handles that a connection's entry in the heap has come up. Mostly it is out of date: the timer was
+    /// set for packets that are acknowledged by now, and only the next entry is due.
+    pub(super) fn handle_due(&mut self, handle: ConnectionHandle, now: Instant) {
+        let Some(slot) = self.get(handle) else {
+            return;
+        };
+        let handle_timeout = |quic: &mut Quic| {
+            let timeout = quic.poll_timeout();
+            let is_due = timeout.is_some_and(|at| at <= now);
+            if is_due {
+                quic.handle_timeout(now);
+            }
+            (is_due, timeout)
+        };
+        let (is_due, timeout) = match &mut slot.stage {
+            Stage::Shaking(quic, _) | Stage::Closing(quic) => handle_timeout(quic),
+            Stage::Up(shared) => handle_timeout(&mut shared.lock().quic),
+        };
+        if is_due {
+            self.mark(handle);
+        } else {
+            self.wake_at(handle, timeout);
+        }
+    }
+
     /// Marks a connection to be settled.
     pub(super) fn mark(&mut self, handle: ConnectionHandle) {
         if let Some(slot) = self.slots.get_mut(handle.0).and_then(Option::as_mut)

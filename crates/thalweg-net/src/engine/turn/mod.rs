@@ -154,7 +154,7 @@ impl<U: Udp> Turn<U> {
         }
         self.begin_pending(now);
         while let Some(handle) = self.peers.pop_due(now) {
-            self.peers.act(handle, |quic| quic.handle_timeout(now));
+            self.peers.handle_due(handle, now);
         }
         self.sweep(now);
         let mut marked = Vec::new();
