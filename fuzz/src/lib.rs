@@ -7,6 +7,7 @@
 //! To add a target: a function here, its entry in [`TARGETS`], a file in `fuzz_targets/`, its `[[bin]]`
 //! and some files in `corpus/NAME/`. The replay test fails while one of them is missing.
 
+mod engine;
 mod numbers;
 mod outbox;
 mod relay;
@@ -56,6 +57,7 @@ pub const TARGETS: &[Target] = &[
     ("transfer", transfer),
     ("outbox", outbox),
     ("relay", relay),
+    ("engine", engine),
     ("format", format),
     ("access", access),
 ];
@@ -202,6 +204,11 @@ pub fn outbox(bytes: &[u8]) {
 /// A node's data path, driven by hostile and reordered events; see [`relay::run`].
 pub fn relay(bytes: &[u8]) {
     relay::run(bytes);
+}
+
+/// An engine among hostile peers; see [`engine::run`].
+pub fn engine(bytes: &[u8]) {
+    engine::run(bytes);
 }
 
 /// A peer's TCP bytes: frames round-trip, and a session handles any of them.

@@ -18,6 +18,7 @@
 //! | `transport`, `confined` | QUIC's settings, and its sockets for a node that searches for no path |
 //! | `raw_key` | a node's key in TLS, over TCP and QUIC |
 //! | `lot` | work for many connections, handed over as one to the loop that drives them |
+//! | `reading` | reading a stream that is still arriving, over TCP and the engine |
 //! | `reason` | errors of QUIC and TLS, as sentences |
 //! | [`engine`] | connections between peers that reach each other directly, in one thread's loop |
 //! | [`endpoint`] | binding, dialling, redialling, one link per neighbour |
@@ -50,6 +51,7 @@ pub mod link;
 mod lobby;
 mod lot;
 mod raw_key;
+mod reading;
 mod reason;
 pub mod shaper;
 pub mod task;

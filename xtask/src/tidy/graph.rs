@@ -98,7 +98,7 @@ const EVERY_AND_TESTBED: &[&str] = &[
 /// What only the tests of a crate may depend on besides.
 const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     // The corpora are replayed against every decoder, and those lie below the purity line, or in the formats
-    // of the input, which come without its ends.
+    // of the input, which come without its ends; and against the engine, which runs without its socket.
     (
         "xtask",
         &[
@@ -109,6 +109,7 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
             "thalweg-world",
             "thalweg-media",
             "thalweg-io",
+            "thalweg-net",
         ],
     ),
 ];

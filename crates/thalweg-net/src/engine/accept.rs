@@ -98,6 +98,11 @@ impl Pending {
         self.waiting.pop_front()
     }
 
+    /// Returns how many there are.
+    pub(super) const fn count(&self) -> usize {
+        self.taken
+    }
+
     /// Returns whether a handshake waits to be begun.
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
@@ -124,6 +129,12 @@ impl Shares {
     fn has_room(&self, peer: NodeId) -> bool {
         let own = self.by_key.get(&peer).copied().unwrap_or(0);
         self.count < CONNECTIONS_MAX && own < CONNECTIONS_PER_KEY
+    }
+
+    /// Returns how many there are, and the most of one key.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let most = self.by_key.values().copied().max();
+        (self.count, most.unwrap_or(0))
     }
 
     /// Counts a connection.

@@ -1,8 +1,7 @@
 //! The engine's options, and QUIC's configuration for it.
 //!
-//! *The idea.* The numbers of [`thalweg_link::hop::settings`], through noq-proto's setters, as
-//! `transport` sets them through iroh; and TLS by the raw key that TCP uses too. There is one path
-//! and no migration: a peer that moves is reached over iroh again.
+//! *The idea.* The settings of links over iroh (`transport`), and TLS by the raw key that TCP uses too.
+//! There is one path and no migration: a peer that moves is reached over iroh again.
 //!
 //! *Sources.* `transport.rs`; noq-proto 1.4 `config`; RFC 9001.
 
@@ -12,23 +11,21 @@ use std::time::Instant;
 
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{
-    ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, NoneTokenLog, NoneTokenStore,
-    ServerConfig, TransportConfig, ValidationTokenConfig, VarInt,
+    ClientConfig, EndpointConfig, NoneTokenLog, NoneTokenStore, ServerConfig, TransportConfig,
+    ValidationTokenConfig,
 };
 use rustls::SupportedCipherSuite;
 use rustls::quic::Suite;
 use thalweg_base::id::NodeId;
 use thalweg_base::time::Duration;
 use thalweg_link::congestion::Algorithm;
-use thalweg_link::hop::settings::{
-    DATAGRAM_BUFFER_BYTES, GREETING_WAIT, IDLE_TIMEOUT, LINK_WINDOW_BYTES, MTU_BYTES_MAX,
-    MTU_BYTES_MIN, MTU_GAIN_BYTES, Patience, SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES, STREAMS_MAX,
-};
+use thalweg_link::hop::settings::{GREETING_WAIT, IDLE_TIMEOUT};
 
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::identity::Identity;
 use crate::raw_key::RawKey;
+use crate::transport;
 
 /// The protocol of links over the engine and its version, as the TLS handshake names it (ALPN).
 pub(super) const ALPN: &str = "thalweg-engine/1";
@@ -57,6 +54,8 @@ pub struct Options {
     pub congestion: Algorithm,
     /// The node's clock.
     pub clock: Clock,
+    /// The machine's monotonic clock.
+    pub(crate) moment: fn() -> Instant,
     /// Called with each turn of the loop, which it makes.
     pub(crate) around: fn(&mut dyn FnMut()),
 }
@@ -72,6 +71,7 @@ impl Options {
             handshake_timeout: GREETING_WAIT,
             congestion: Algorithm::default(),
             clock,
+            moment: Instant::now,
             around: |turn| turn(),
         }
     }
@@ -90,7 +90,8 @@ impl Config {
     pub(super) fn new(options: &Options) -> Result<Self, rustls::Error> {
         let key = RawKey::new(&options.identity);
         let suite = initial_suite(&key).ok_or_else(|| no_tls("no cipher suite for QUIC"))?;
-        let transport = Arc::new(transport(options.idle_timeout, options.congestion));
+        let controllers = thalweg_quic::factory(options.congestion, Some(options.moment));
+        let transport = Arc::new(transport::of_engine(options.idle_timeout, controllers));
         let tls = Arc::new(key.server([ALPN])?);
         let tls = QuicServerConfig::with_initial(tls, suite);
         let tls = tls.map_err(|_| no_tls("no cipher suite for QUIC's first packets"))?;
@@ -151,30 +152,3 @@ fn initial_suite(key: &RawKey) -> Option<Suite> {
 }
 
 const INITIAL_SUITE: rustls::CipherSuite = rustls::CipherSuite::TLS13_AES_128_GCM_SHA256;
-
-fn transport(idle_timeout: Duration, congestion: Algorithm) -> TransportConfig {
-    let patience = Patience::new(idle_timeout);
-    let mut mtu = MtuDiscoveryConfig::default();
-    mtu.upper_bound(MTU_BYTES_MAX)
-        .minimum_change(MTU_GAIN_BYTES);
-    let mut config = TransportConfig::default();
-    config
-        .congestion_controller_factory(thalweg_quic::factory(congestion, Some(Instant::now)))
-        .max_concurrent_bidi_streams(VarInt::from_u32(0))
-        .max_concurrent_uni_streams(VarInt::from_u32(STREAMS_MAX))
-        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
-        .receive_window(VarInt::from_u32(LINK_WINDOW_BYTES))
-        .send_window(SEND_WINDOW_BYTES)
-        // Without fairness noq finishes a stream it has begun, whatever more important data waits.
-        .send_fairness(true)
-        .datagram_receive_buffer_size(Some(DATAGRAM_BUFFER_BYTES))
-        .datagram_send_buffer_size(DATAGRAM_BUFFER_BYTES)
-        .initial_mtu(MTU_BYTES_MIN)
-        .min_mtu(MTU_BYTES_MIN)
-        .mtu_discovery_config(Some(mtu))
-        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(patience.idle_ms))))
-        .keep_alive_interval(Some(patience.keep_alive.into()))
-        .default_path_max_idle_timeout(Some(patience.path_idle.into()))
-        .default_path_keep_alive_interval(Some(patience.path_keep_alive.into()));
-    config
-}

@@ -19,6 +19,7 @@ use super::inbox::{Inbox, Request};
 use super::marks::Marks;
 use super::socket::Socket;
 use super::turn::Turn;
+use super::udp::Udp as _;
 
 /// An engine; dropping it closes its connections and ends its thread.
 pub struct Engine {

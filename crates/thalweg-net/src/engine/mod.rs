@@ -17,7 +17,8 @@
 //! | `turn` | one turn: take, timers, settle those that are marked, flush, wait |
 //! | `peers` | the connections by handle, and their timers |
 //! | `accept`, `dial` | how connections begin; the admission |
-//! | `socket` | batches of datagrams: GSO, GRO, `recvmmsg` |
+//! | `udp`, `socket` | the port: batches of datagrams by GSO, GRO and `recvmmsg` |
+//! | [`bare`] | the loop without socket, thread and clock, for the fuzzer |
 //! | `inbox`, `marks` | what other threads ask; connections with something to send, and the `eventfd` |
 //! | `shared` | one connection behind its lock |
 //! | `driver` | the driver of the link's sender, run by the loop |
@@ -30,6 +31,8 @@
 //! *Sources.* docs/decisions/0040; noq-proto 1.4; RFC 9000.
 
 mod accept;
+#[doc(hidden)]
+pub mod bare;
 mod config;
 mod connection;
 mod counters;
@@ -41,12 +44,14 @@ mod marks;
 mod peers;
 mod sending;
 mod shared;
+mod sizes;
 mod socket;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod timers;
 mod turn;
+mod udp;
 
 pub use self::config::Options;
 pub use self::connection::Connection;

@@ -97,6 +97,12 @@ impl Peers {
         taken.map(|(index, _)| ConnectionHandle(index)).collect()
     }
 
+    /// Returns how many connections there are, and how many entries in the heap of timers.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let slots = self.slots.iter().filter(|slot| slot.is_some());
+        (slots.count(), self.timers.count())
+    }
+
     /// Calls `with` with a connection and marks it; does nothing if there is none.
     pub(super) fn act(&mut self, handle: ConnectionHandle, with: impl FnOnce(&mut Quic)) {
         let Some(slot) = self.get(handle) else {
@@ -107,6 +113,31 @@ impl Peers {
             Stage::Up(shared) => with(&mut shared.lock().quic),
         }
         self.mark(handle);
+    }
+
+    /// Handles that a connection's entry in the heap has come up. Mostly it is out of date: the timer was
+    /// set for packets that are acknowledged by now, and only the next entry is due.
+    pub(super) fn handle_due(&mut self, handle: ConnectionHandle, now: Instant) {
+        let Some(slot) = self.get(handle) else {
+            return;
+        };
+        let handle_timeout = |quic: &mut Quic| {
+            let timeout = quic.poll_timeout();
+            let is_due = timeout.is_some_and(|at| at <= now);
+            if is_due {
+                quic.handle_timeout(now);
+            }
+            (is_due, timeout)
+        };
+        let (is_due, timeout) = match &mut slot.stage {
+            Stage::Shaking(quic, _) | Stage::Closing(quic) => handle_timeout(quic),
+            Stage::Up(shared) => handle_timeout(&mut shared.lock().quic),
+        };
+        if is_due {
+            self.mark(handle);
+        } else {
+            self.wake_at(handle, timeout);
+        }
     }
 
     /// Marks a connection to be settled.

@@ -38,6 +38,7 @@ pub(super) struct Shared {
     marks: Arc<Marks>,
     /// The loop.
     pub(super) takes_lots: Arc<dyn TakesLots>,
+    moment: fn() -> Moment,
     /// Whether something is to be done for the connection.
     is_marked: AtomicBool,
     /// Whether the loop is at it, and looks for marks afterwards.
@@ -93,6 +94,7 @@ impl Shared {
         (peer, remote): (NodeId, SocketAddr),
         handle: ConnectionHandle,
         (marks, takes_lots): (Arc<Marks>, Arc<dyn TakesLots>),
+        moment: fn() -> Moment,
     ) -> Arc<Self> {
         let state = quic.congestion_state(PathId::ZERO);
         let watch = state.and_then(|state| thalweg_quic::watch(state.clone_box()));
@@ -102,6 +104,7 @@ impl Shared {
             handle,
             marks,
             takes_lots,
+            moment,
             is_marked: AtomicBool::new(false),
             is_settling: AtomicBool::new(false),
             driver: DriverSeat::default(),
@@ -113,7 +116,7 @@ impl Shared {
                 readers: BTreeMap::new(),
                 writers: BTreeMap::new(),
                 events: Events::new(),
-                heard: (0, Moment::now()),
+                heard: (0, moment()),
             }),
             over: watch::Sender::new(None),
             gone: watch::Sender::new(false),
@@ -174,7 +177,7 @@ impl Shared {
     pub(super) fn close(&self, code: CloseCode, reason: &str) {
         self.end(ConnectionError::LocallyClosed, |quic| {
             quic.close(
-                Moment::now(),
+                (self.moment)(),
                 code.varint(),
                 Bytes::copy_from_slice(reason.as_bytes()),
             );

@@ -14,6 +14,8 @@ use noq_proto::{EcnCodepoint, FourTuple, Transmit};
 use noq_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket as RawSocket, Type};
 
+use super::udp::{Datagram, Sent, Udp};
+
 /// Buffers that one system call fills.
 const BATCH: usize = 16;
 
@@ -33,19 +35,6 @@ pub(super) struct Socket {
     state: UdpSocketState,
     arena: Vec<u8>,
     metas: [RecvMeta; BATCH],
-}
-
-/// A datagram, where it came from, and its mark.
-pub(super) type Datagram = (FourTuple, Option<EcnCodepoint>, BytesMut);
-
-/// What the system did with a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sent {
-    Yes,
-    /// The kernel's buffer is full.
-    Full,
-    /// The packet cannot be sent, which QUIC takes for a loss.
-    Lost,
 }
 
 impl Socket {
@@ -71,19 +60,19 @@ impl Socket {
             metas: [RecvMeta::default(); BATCH],
         })
     }
+}
 
-    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+impl Udp for Socket {
+    fn local(&self) -> io::Result<SocketAddr> {
         self.udp.local_addr()
     }
 
-    /// Returns how many packets fit one buffer to send.
-    pub(super) fn segments(&self) -> NonZeroUsize {
+    fn segments(&self) -> NonZeroUsize {
         let most = self.state.max_gso_segments();
         most.min(NonZeroUsize::new(SEGMENTS_MAX).unwrap_or(NonZeroUsize::MIN))
     }
 
-    /// Passes one batch of datagrams to `sink`; returns whether there may be more.
-    pub(super) fn receive(&mut self, pool: &mut BytesMut, mut sink: impl FnMut(Datagram)) -> bool {
+    fn receive(&mut self, pool: &mut BytesMut, mut sink: impl FnMut(Datagram)) -> bool {
         let mut buffers = self.arena.chunks_mut(BUFFER_BYTES).map(IoSliceMut::new);
         let mut buffers: [IoSliceMut<'_>; BATCH] =
             std::array::from_fn(|_| buffers.next().expect("the arena has as many"));
@@ -111,8 +100,7 @@ impl Socket {
         count == BATCH
     }
 
-    /// Sends one buffer.
-    pub(super) fn send(&self, transmit: &Transmit, contents: &[u8]) -> Sent {
+    fn send(&mut self, transmit: &Transmit, contents: &[u8]) -> Sent {
         let packets = noq_udp::Transmit {
             destination: transmit.destination,
             ecn: transmit

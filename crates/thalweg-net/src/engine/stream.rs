@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use super::shared::Shared;
 use crate::close::ToVarInt as _;
+use crate::reading::{self, Source, Then};
 
 /// An incoming stream. Dropped before its end, it is stopped with [`StreamCode::Whole`]: no more of
 /// it is wanted.
@@ -37,14 +38,6 @@ pub struct Writer {
 #[error("the stream accepts no more bytes")]
 pub struct WriteEnded;
 
-/// Why a read took no further chunk.
-enum Then {
-    More,
-    Blocked,
-    Finished,
-    Reset(StreamCode),
-}
-
 impl Arriving {
     pub(super) const fn new(shared: Arc<Shared>, stream: StreamId, news: Arc<Notify>) -> Self {
         Self {
@@ -59,9 +52,7 @@ impl Arriving {
     ///
     /// Fails   if the sender gave up, or the connection is over
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
-        let mut chunk = Bytes::new();
-        let count = self.chunks(1, |bytes| chunk = bytes).await?;
-        Ok(count.map(|_| chunk))
+        reading::chunk(self).await
     }
 
     /// Passes arrived chunks to `sink`, at least one and at most `most`; returns how many, `None`
@@ -71,31 +62,29 @@ impl Arriving {
     pub async fn chunks(
         &mut self,
         most: usize,
-        mut sink: impl FnMut(Bytes),
+        sink: impl FnMut(Bytes),
     ) -> Result<Option<usize>, BodyError> {
-        while !self.is_over {
-            let news = self.news.notified();
-            let (count, then) = self.read(most, &mut sink);
-            match then {
-                Then::Finished => self.is_over = true,
-                Then::Reset(code) => {
-                    self.is_over = true;
-                    return Err(BodyError::Reset(code));
-                }
-                Then::Blocked if count == 0 && self.shared.is_over() => {
-                    return Err(BodyError::LinkLost);
-                }
-                Then::Blocked if count == 0 => news.await,
-                Then::Blocked | Then::More => {}
-            }
-            if count > 0 {
-                return Ok(Some(count));
-            }
-        }
-        Ok(None)
+        reading::chunks(self, most, sink).await
     }
 
-    /// Takes the arrived chunks; returns how many, and why there were no more.
+    /// Stops the stream with this code; later reads return nothing.
+    pub fn stop(&mut self, code: StreamCode) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        self.shared.act(|state| {
+            state.readers.remove(&self.stream);
+            // An error means that the stream is over already.
+            let _ = state.quic.recv_stream(self.stream).stop(code.varint());
+        });
+    }
+}
+
+impl Source for Arriving {
+    fn news(&self) -> &Notify {
+        &self.news
+    }
+
     fn read(&self, most: usize, sink: &mut impl FnMut(Bytes)) -> (usize, Then) {
         let mut state = self.shared.lock();
         let mut stream = state.quic.recv_stream(self.stream);
@@ -130,16 +119,12 @@ impl Arriving {
         (count, then)
     }
 
-    /// Stops the stream with this code; later reads return nothing.
-    pub fn stop(&mut self, code: StreamCode) {
-        if std::mem::replace(&mut self.is_over, true) {
-            return;
-        }
-        self.shared.act(|state| {
-            state.readers.remove(&self.stream);
-            // An error means that the stream is over already.
-            let _ = state.quic.recv_stream(self.stream).stop(code.varint());
-        });
+    fn is_lost(&self) -> bool {
+        self.shared.is_over()
+    }
+
+    fn is_over(&mut self) -> &mut bool {
+        &mut self.is_over
     }
 }
 

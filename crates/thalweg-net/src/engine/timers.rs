@@ -18,6 +18,11 @@ impl Timers {
         self.0.push(Reverse((at, handle.0)));
     }
 
+    /// Returns the number of entries.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Returns the time of the first entry.
     pub(super) fn next(&self) -> Option<Instant> {
         self.0.peek().map(|Reverse((at, _))| *at)

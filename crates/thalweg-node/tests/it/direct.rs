@@ -8,7 +8,10 @@ use thalweg_base::adu::{Adu, Flags, Importance, MediaTime};
 use thalweg_base::needs::{Needs, Order, Reliability};
 use thalweg_base::time::Duration;
 use thalweg_base::units::Bitrate;
-use thalweg_node::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+use thalweg_node::config::Config;
+use thalweg_node::{
+    Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
+};
 
 use crate::chain::sequences;
 use crate::fabric::{PATIENCE, Running, start_with, trusted, until};
@@ -40,6 +43,18 @@ async fn address(node: &Running) -> String {
     shown.cloned().unwrap_or_default()
 }
 
+/// Returns an ADU of this number.
+fn numbered(number: u64) -> Outgoing {
+    Outgoing {
+        media_time: MediaTime::from_micros(number * 1_000),
+        importance: Importance(200),
+        layer: 0,
+        flags: Flags::NONE,
+        depends_on: 0,
+        payload: Bytes::from(vec![number as u8; 3000]),
+    }
+}
+
 /// Streams from one node to the other, and cuts an engine off in the midst.
 async fn crossed([source, sink]: [&Running; 2], needs: Needs, cut: &Running) -> Vec<Adu> {
     let name = "cam".parse().expect("a name");
@@ -58,15 +73,10 @@ async fn crossed([source, sink]: [&Running; 2], needs: Needs, cut: &Running) -> 
             if number == COUNT / 3 {
                 cut.endpoint.cut_engine();
             }
-            let outgoing = Outgoing {
-                media_time: MediaTime::from_micros(number * 1_000),
-                importance: Importance(200),
-                layer: 0,
-                flags: Flags::NONE,
-                depends_on: 0,
-                payload: Bytes::from(vec![number as u8; 3000]),
-            };
-            publisher.send(outgoing).await.expect("the node runs");
+            publisher
+                .send(numbered(number))
+                .await
+                .expect("the node runs");
             tokio::time::sleep(StdDuration::from_millis(3)).await;
         }
         publisher.finish().await
@@ -120,4 +130,99 @@ async fn stream_survives_a_cut_engine() {
             }
         }
     }
+}
+
+/// The sinks of the relay below.
+const SINKS: usize = 6;
+
+/// Starts a source, a relay and its sinks, and waits until all their links go over engines.
+async fn fan() -> (Running, Running, Vec<Running>) {
+    let engine = Some(([127, 0, 0, 1], 0).into());
+    let with_engine = |config: &mut Config| config.engine = engine;
+    let names: Vec<String> = (0..SINKS).map(|sink| format!("s{sink}")).collect();
+    let source = start_with("n0", &[trusted("n1", None)], with_engine).await;
+    let mut known = vec![trusted("n0", Some(source.address))];
+    known.extend(names.iter().map(|name| trusted(name, None)));
+    let relay = start_with("n1", &known, with_engine).await;
+    let mut sinks = Vec::new();
+    for name in &names {
+        let known = [trusted("n0", None), trusted("n1", Some(relay.address))];
+        sinks.push(start_with(name, &known, with_engine).await);
+    }
+    until("all links over engines", async || {
+        let status = relay.handle.status().await.expect("it runs");
+        let links = status.links.iter();
+        let addresses = links.filter_map(|link| link.addresses.first());
+        let over_engines = addresses.filter(|address| address.starts_with("engine:"));
+        over_engines.count() == SINKS + 1
+    })
+    .await;
+    (source, relay, sinks)
+}
+
+/// Publishes until each subscriber has got something, for they join one after the other; returns the
+/// next sequence.
+async fn joined(publisher: &mut Publisher, subscribers: &mut [Subscriber]) -> u64 {
+    let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
+    wanted.expect("a plan in time").expect("the node runs");
+    let mut next = 0;
+    for subscriber in subscribers {
+        let few = StdDuration::from_millis(50);
+        let has_one = |event| matches!(event, Ok(Some(SubscriberEvent::Adu(_))));
+        while !has_one(tokio::time::timeout(few, subscriber.recv()).await) {
+            let sent = publisher.send(numbered(next)).await;
+            next = sent.expect("it runs").0 + 1;
+            assert!(next < 600, "a plan for each sink");
+        }
+    }
+    next
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn relay_fans_out_over_the_engine() {
+    let (source, _relay, sinks) = fan().await;
+    let publication = Publication {
+        needs: Needs {
+            deadline: Duration::from_secs(20),
+            ..Needs::default()
+        },
+        ..Publication::new("cam".parse().expect("a name"), Bitrate::from_kbps(500))
+    };
+    let mut subscribers = Vec::new();
+    for sink in &sinks {
+        let options = SubscribeOptions {
+            name: "cam".parse().expect("a name"),
+            in_sequence: false,
+        };
+        subscribers.push(sink.handle.subscribe(options).await);
+    }
+    let mut publisher = source.handle.publish(publication).await.expect("it is");
+    let first = joined(&mut publisher, &mut subscribers).await;
+    let send = async {
+        for number in 0..COUNT {
+            publisher.send(numbered(number)).await.expect("it runs");
+            tokio::time::sleep(StdDuration::from_millis(3)).await;
+        }
+        publisher.finish().await
+    };
+    let receive = async {
+        for subscriber in &mut subscribers {
+            let mut adus = Vec::new();
+            while let Some(event) = subscriber.recv().await {
+                if let SubscriberEvent::Adu(adu) = event {
+                    adus.push(adu);
+                }
+            }
+            let mut arrived = sequences(&adus);
+            arrived.sort_unstable();
+            arrived.retain(|sequence| *sequence >= first);
+            let all: Vec<u64> = (first..first + COUNT).collect();
+            assert_eq!(arrived, all, "each once");
+        }
+    };
+    let both = async { tokio::join!(send, receive) };
+    let (summary, ()) = tokio::time::timeout(PATIENCE, both)
+        .await
+        .expect("the end in time");
+    assert_eq!(summary.counts.outstanding, 0, "{summary:?}");
 }

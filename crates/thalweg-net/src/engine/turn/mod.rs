@@ -27,7 +27,9 @@ use super::dial::{self, DialError};
 use super::inbox::{Inbox, Request};
 use super::marks::Marks;
 use super::peers::{BegunBy, Handshake, Peers, Stage};
-use super::socket::{Datagram, Socket};
+use super::sizes::Sizes;
+use super::socket::Socket;
+use super::udp::{Datagram, Udp};
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::lobby::Host;
 use crate::lot::Lot;
@@ -48,11 +50,11 @@ const POLLS_PER_TURN: usize = 4;
 const SWEEP_EVERY: Duration = Duration::from_millis(250);
 
 /// The loop's state.
-pub(super) struct Turn {
+pub(super) struct Turn<U> {
     options: Options,
     config: Config,
     endpoint: Endpoint,
-    socket: Socket,
+    socket: U,
     peers: Peers,
     pending: Pending,
     shares: Shares,
@@ -80,18 +82,17 @@ struct Outgoing {
     blocked: Option<(Transmit, Vec<u8>)>,
 }
 
-impl Turn {
+impl<U: Udp> Turn<U> {
     pub(super) fn new(
         options: Options,
         config: Config,
-        socket: Socket,
+        socket: U,
         (marks, inbox): (Arc<Marks>, Arc<Inbox>),
         counters: Arc<Counters>,
         accepted: mpsc::UnboundedSender<Connection>,
     ) -> Self {
         let endpoint = Endpoint::new(Arc::new(config::endpoint()), Some(config.server()), true);
         Self {
-            options,
             config,
             endpoint,
             socket,
@@ -105,33 +106,39 @@ impl Turn {
             pool: BytesMut::new(),
             received: Vec::new(),
             unfinished: Vec::new(),
-            swept: Instant::now(),
+            swept: (options.moment)(),
             marks,
             inbox,
             lot: None,
+            options,
             counters,
             accepted,
             runtime: Handle::try_current().ok(),
         }
     }
 
-    /// Turns until it is told to stop.
-    pub(super) fn run(mut self) {
-        // Drivers set timers and start tasks.
-        let runtime = self.runtime.clone();
-        let _entered = runtime.as_ref().map(Handle::enter);
-        let around = self.options.around;
-        let mut goes_on = true;
-        while goes_on {
-            self.wait();
-            around(&mut || goes_on = self.turn());
+    /// Returns the port.
+    pub(super) const fn port(&mut self) -> &mut U {
+        &mut self.socket
+    }
+
+    /// Returns what is held.
+    pub(super) fn sizes(&self) -> Sizes {
+        let (shares, most_of_a_key) = self.shares.count();
+        let (slots, timers) = self.peers.count();
+        Sizes {
+            slots,
+            shares,
+            most_of_a_key,
+            pending: self.pending.count(),
+            timers,
         }
     }
 
     /// Does one turn; returns whether another follows.
-    fn turn(&mut self) -> bool {
+    pub(super) fn turn(&mut self) -> bool {
         self.counters.turns.add_one();
-        let now = Instant::now();
+        let now = (self.options.moment)();
         self.receive(now);
         let mut is_stopped = false;
         for request in self.inbox.take() {
@@ -147,7 +154,7 @@ impl Turn {
         }
         self.begin_pending(now);
         while let Some(handle) = self.peers.pop_due(now) {
-            self.peers.act(handle, |quic| quic.handle_timeout(now));
+            self.peers.handle_due(handle, now);
         }
         self.sweep(now);
         let mut marked = Vec::new();
@@ -164,34 +171,6 @@ impl Turn {
         }
         self.mark_unfinished();
         !is_stopped
-    }
-
-    /// Waits for datagrams, room to send, a mark, a request or a timer.
-    fn wait(&mut self) {
-        let has_work = self.marks.doze()
-            || self.lot.is_some()
-            || !self.inbox.is_empty()
-            || self.pending.is_waiting()
-            || (self.peers.has_marked() && self.outgoing.blocked.is_none());
-        let sweep = self.swept + SWEEP_EVERY;
-        let until = self.peers.next_timer().map_or(sweep, |at| at.min(sweep));
-        let mut pause = Timespec::default();
-        if !has_work {
-            let left = until.saturating_duration_since(Instant::now());
-            // At most the interval of sweeps, so it fits.
-            pause.tv_nsec = left.min(SWEEP_EVERY).subsec_nanos().into();
-        }
-        let wanted = match self.outgoing.blocked {
-            Some(_) => PollFlags::IN | PollFlags::OUT,
-            None => PollFlags::IN,
-        };
-        let mut polled = [
-            PollFd::from_borrowed_fd(self.socket.as_fd(), wanted),
-            PollFd::from_borrowed_fd(self.marks.as_fd(), PollFlags::IN),
-        ];
-        // An interrupted wait is an early turn.
-        let _ = poll(&mut polled, Some(&pause));
-        self.marks.rise();
     }
 
     /// Takes the datagrams that have arrived.
@@ -401,7 +380,50 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Turn<Socket> {
+    /// Turns until it is told to stop.
+    pub(super) fn run(mut self) {
+        // Drivers set timers and start tasks.
+        let runtime = self.runtime.clone();
+        let _entered = runtime.as_ref().map(Handle::enter);
+        let around = self.options.around;
+        let mut goes_on = true;
+        while goes_on {
+            self.wait();
+            around(&mut || goes_on = self.turn());
+        }
+    }
+
+    /// Waits for datagrams, room to send, a mark, a request or a timer.
+    fn wait(&mut self) {
+        let has_work = self.marks.doze()
+            || self.lot.is_some()
+            || !self.inbox.is_empty()
+            || self.pending.is_waiting()
+            || (self.peers.has_marked() && self.outgoing.blocked.is_none());
+        let sweep = self.swept + SWEEP_EVERY;
+        let until = self.peers.next_timer().map_or(sweep, |at| at.min(sweep));
+        let mut pause = Timespec::default();
+        if !has_work {
+            let left = until.saturating_duration_since(Instant::now());
+            // At most the interval of sweeps, so it fits.
+            pause.tv_nsec = left.min(SWEEP_EVERY).subsec_nanos().into();
+        }
+        let wanted = match self.outgoing.blocked {
+            Some(_) => PollFlags::IN | PollFlags::OUT,
+            None => PollFlags::IN,
+        };
+        let mut polled = [
+            PollFd::from_borrowed_fd(self.socket.as_fd(), wanted),
+            PollFd::from_borrowed_fd(self.marks.as_fd(), PollFlags::IN),
+        ];
+        // An interrupted wait is an early turn.
+        let _ = poll(&mut polled, Some(&pause));
+        self.marks.rise();
+    }
+}
+
+impl<U> Drop for Turn<U> {
     /// Releases all that wait on the loop, also if it has panicked.
     fn drop(&mut self) {
         // Its end, and that of those that wait, writes to connections that send no more.

@@ -12,10 +12,10 @@ use crate::engine::accept::{self, Refusal};
 use crate::engine::connection::Connection;
 use crate::engine::peers::{BegunBy, Handshake, Stage};
 use crate::engine::shared::Shared;
-use crate::engine::socket::Sent;
+use crate::engine::udp::{Sent, Udp};
 use crate::lot::TakesLots;
 
-impl Turn {
+impl<U: Udp> Turn<U> {
     /// Settles each marked connection once.
     pub(super) fn settle_marked(&mut self, now: Instant) {
         if let Some((transmit, contents)) = self.outgoing.blocked.take()
@@ -50,7 +50,7 @@ impl Turn {
                 self.lot = None;
             }
             self.marks.take(&mut marked);
-            let now = Instant::now();
+            let now = (self.options.moment)();
             for handle in marked.drain(..) {
                 self.settle(handle, now);
             }
@@ -114,9 +114,14 @@ impl Turn {
         let was_shaking = matches!(slot.stage, Stage::Shaking(..));
         let is_drained = match slot.stage {
             Stage::Shaking(mut quic, handshake) => {
-                let is_drained = self.drive(handle, &mut quic, now);
+                if self.drive(handle, &mut quic, now) {
+                    // Also one that is complete, and over before anyone could take it.
+                    self.counters.unfinished.add_one();
+                    self.leave(handshake.begun_by, &ConnectionError::TimedOut);
+                    return;
+                }
                 slot.stage = self.advance(handle, quic, handshake, now);
-                is_drained
+                false
             }
             Stage::Closing(mut quic) => {
                 let is_drained = self.drive(handle, &mut quic, now);
@@ -127,9 +132,6 @@ impl Turn {
             Stage::Up(_) => false,
         };
         if is_drained {
-            if let Stage::Shaking(_, handshake) = slot.stage {
-                self.leave(handshake.begun_by, &ConnectionError::TimedOut);
-            }
             return;
         }
         // The next settling takes what the handshake has left, or sends the refusal.
@@ -190,7 +192,13 @@ impl Turn {
         self.shares.join(peer);
         let ends = (peer, handshake.remote);
         let takes_lots: Arc<dyn TakesLots> = self.inbox.clone();
-        let shared = Shared::new(*quic, ends, handle, (self.marks.clone(), takes_lots));
+        let shared = Shared::new(
+            *quic,
+            ends,
+            handle,
+            (self.marks.clone(), takes_lots),
+            self.options.moment,
+        );
         let connection = Connection::new(shared.clone());
         // A connection that nobody takes closes itself.
         match handshake.begun_by {

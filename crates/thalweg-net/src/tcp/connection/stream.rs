@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use super::super::shared::End;
 use super::Connection;
+use crate::reading::{self, Source, Then};
 
 /// An incoming stream. Dropped before its end, it is stopped with [`StreamCode::Whole`]: no more of
 /// it is wanted.
@@ -70,9 +71,7 @@ impl Arriving {
     ///
     /// Fails   if the sender gave up, or the session is over
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
-        let mut chunk = Bytes::new();
-        let count = self.chunks(1, |bytes| chunk = bytes).await?;
-        Ok(count.map(|_| chunk))
+        reading::chunk(self).await
     }
 
     /// Passes arrived chunks to `sink`, at least one and at most `most`; returns how many, `None`
@@ -82,42 +81,9 @@ impl Arriving {
     pub async fn chunks(
         &mut self,
         most: usize,
-        mut sink: impl FnMut(Bytes),
+        sink: impl FnMut(Bytes),
     ) -> Result<Option<usize>, BodyError> {
-        while !self.is_over {
-            let arrival = self.wake.notified();
-            let (count, then) = self.read(most, &mut sink);
-            match then {
-                Some(Read::Finished) => self.is_over = true,
-                Some(Read::Reset(code)) => {
-                    self.is_over = true;
-                    return Err(BodyError::Reset(code));
-                }
-                Some(Read::Unknown) => return Err(BodyError::LinkLost),
-                Some(Read::Blocked) if count == 0 && self.connection.is_over() => {
-                    return Err(BodyError::LinkLost);
-                }
-                Some(Read::Blocked) if count == 0 => arrival.await,
-                _ => {}
-            }
-            if count > 0 {
-                return Ok(Some(count));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Takes the arrived chunks; returns how many, and why there were no more.
-    fn read(&self, most: usize, sink: &mut impl FnMut(Bytes)) -> (usize, Option<Read>) {
-        self.connection.shared().act(|state| {
-            for count in 0..most {
-                match state.session.read(self.stream) {
-                    Read::Bytes(bytes) => sink(bytes),
-                    then => return (count, Some(then)),
-                }
-            }
-            (most, None)
-        })
+        reading::chunks(self, most, sink).await
     }
 
     /// Returns the whole content.
@@ -151,6 +117,39 @@ impl Arriving {
             }
         });
         self.is_over = true;
+    }
+}
+
+impl Source for Arriving {
+    fn news(&self) -> &Notify {
+        &self.wake
+    }
+
+    fn read(&self, most: usize, sink: &mut impl FnMut(Bytes)) -> (usize, Then) {
+        self.connection.shared().act(|state| {
+            for count in 0..most {
+                let then = match state.session.read(self.stream) {
+                    Read::Bytes(bytes) => {
+                        sink(bytes);
+                        continue;
+                    }
+                    Read::Blocked => Then::Blocked,
+                    Read::Finished => Then::Finished,
+                    Read::Reset(code) => Then::Reset(code),
+                    Read::Unknown => Then::Unknown,
+                };
+                return (count, then);
+            }
+            (most, Then::More)
+        })
+    }
+
+    fn is_lost(&self) -> bool {
+        self.connection.is_over()
+    }
+
+    fn is_over(&mut self) -> &mut bool {
+        &mut self.is_over
     }
 }
 
