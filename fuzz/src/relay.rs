@@ -5,8 +5,9 @@
 //! failures in any order, also of receptions that never began; outcomes late, twice or never; plans that
 //! are installed again in another form, removed, cast on each other and recalled under way; links that
 //! come and go; rounds of forwarding that take long, so that ADUs are refused as too late for it; a clock
-//! that steps backwards. Each number that a link is given must be fresh, each outcome
-//! must be taken once, nothing without a deadline may be refused as late, and once everything has ended, the counts of each plan must add up.
+//! that steps backwards. Each number that a link is given must be fresh, each outcome must be taken once,
+//! nothing without a deadline may be refused as late, and once everything has ended, the counts of each
+//! plan must add up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
