@@ -27,7 +27,7 @@ WEIGHTS = {**KAPPA, "quality": "100.0", "pack_ratio": "0.5", "seal_overhead": "0
 KEYS = {
     "world": {"weights", "node", "link", "stream", "|", "length", "at"},
     "weights": set(WEIGHTS),
-    "node": {"slots", "trusted", "|", "clock_offset", "clock_drift_ppm"},
+    "node": {"slots", "trusted", "|", "clock_offset", "clock_drift_ppm", "copy_time"},
     "link": {
         "ends", "rate", "delay", "secure", "up",
         "|", "jitter", "ordered", "reorder", "loss", "burst", "burst_loss", "queue",

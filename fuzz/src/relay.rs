@@ -4,8 +4,10 @@
 //! nodes that may send them or not, with any sequence, layer, importance and deadline; chunks, ends and
 //! failures in any order, also of receptions that never began; outcomes late, twice or never; plans that
 //! are installed again in another form, removed, cast on each other and recalled under way; links that
-//! come and go; a clock that steps backwards. Each number that a link is given must be fresh, each outcome
-//! must be taken once, and once everything has ended, the counts of each plan must add up.
+//! come and go; rounds of forwarding that take long, so that ADUs are refused as too late for it; a clock
+//! that steps backwards. Each number that a link is given must be fresh, each outcome must be taken once,
+//! nothing without a deadline may be refused as late, and once everything has ended, the counts of each
+//! plan must add up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +22,7 @@ use thalweg_base::part::{Installation, Secrets};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_dataplane::packet::Pool;
 use thalweg_dataplane::relay::lag::Lag;
-use thalweg_dataplane::relay::{Action, Begun, Relay, SendNumber};
+use thalweg_dataplane::relay::{Action, Begun, Refusal, Relay, SendNumber};
 use thalweg_dataplane::route::Route;
 
 use super::numbers::Numbers;
@@ -45,6 +47,8 @@ struct Run {
     /// Numbers with an outcome that was reported.
     ended: Vec<SendNumber>,
     last: Option<SendNumber>,
+    /// Rounds of forwarding that have ended.
+    rounds: u32,
     held: BTreeSet<u8>,
     /// The plans that were never removed: the counts of others have begun again.
     steady: BTreeMap<(StreamId, Epoch), bool>,
@@ -60,6 +64,7 @@ pub fn run(bytes: &[u8]) {
         sendings: BTreeSet::new(),
         ended: Vec::new(),
         last: None,
+        rounds: 0,
         held: BTreeSet::new(),
         steady: BTreeMap::new(),
         now: Instant::ZERO + Duration::from_secs(1),
@@ -184,20 +189,32 @@ impl Run {
                 let feed = feeds[usize::from(numbers.below(4))];
                 machine.handle_cast(plan(numbers), feed, now);
             }
-            _ => match numbers.below(4) {
-                0 => machine.recall(plan(numbers), now),
-                1 => self.lag.handle_end(now),
-                2 => {
-                    let _ = machine
-                        .arrivals_mut()
-                        .take_news(plan(numbers).0, numbers.below(2) == 0);
-                }
-                // The clock may step, also backwards.
-                _ => {
-                    self.now =
-                        Instant::ZERO + Duration::from_millis(u64::from(numbers.byte()) << 4);
-                }
-            },
+            _ => self.step_aside(numbers),
+        }
+    }
+
+    /// What is not about one ADU.
+    fn step_aside(&mut self, numbers: &mut Numbers<'_>) {
+        let now = self.now;
+        let way = numbers.byte();
+        match way % 4 {
+            0 => self.machine.recall(plan(numbers), now),
+            // A round that has taken up to 63 ms.
+            1 => {
+                self.now = now + Duration::from_millis(u64::from(way / 4));
+                self.lag.handle_end(self.now);
+                self.rounds += 1;
+            }
+            2 => {
+                let _ = self
+                    .machine
+                    .arrivals_mut()
+                    .take_news(plan(numbers).0, numbers.below(2) == 0);
+            }
+            // The clock may step, also backwards.
+            _ => {
+                self.now = Instant::ZERO + Duration::from_millis(u64::from(numbers.byte()) << 4);
+            }
         }
     }
 
@@ -280,7 +297,15 @@ impl Run {
                 Action::Hold(recv) => {
                     self.held.insert(recv);
                 }
-                Action::Resume(recv) | Action::Refuse(recv, ..) => {
+                Action::Refuse(recv, header, refusal) => {
+                    self.held.remove(&recv);
+                    if refusal == Refusal::Dropped(DropCause::Expired) {
+                        assert!(self.rounds >= 3, "forwarding was never measured");
+                        let is_urgent = !header.flags.contains(Flags::END);
+                        assert!(is_urgent && !header.deadline.is_never());
+                    }
+                }
+                Action::Resume(recv) => {
                     self.held.remove(&recv);
                 }
             }

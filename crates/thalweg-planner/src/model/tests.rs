@@ -146,6 +146,7 @@ fn impossible_traffic_is_a_fault() {
     let mut world = World::default();
     let drifting = Node {
         clock_drift_ppm: -2_000,
+        copy_time: Duration::from_millis(101),
         ..Node::default()
     };
     world.nodes.insert(name("a"), drifting);
@@ -157,7 +158,8 @@ fn impossible_traffic_is_a_fault() {
         },
     });
     let paths: Vec<_> = world.faults().into_iter().map(|fault| fault.path).collect();
-    assert_eq!(paths, ["node.a.clock_drift_ppm", "at[0].node"]);
+    let expected = ["node.a.clock_drift_ppm", "node.a.copy_time", "at[0].node"];
+    assert_eq!(paths, expected);
 }
 
 /// Returns the keys of the faults of a world with two nodes and these declared adapters.

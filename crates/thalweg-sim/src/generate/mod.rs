@@ -2,11 +2,12 @@
 //!
 //! *The idea.* A machine that works in the worlds that we think of may fail in those that we do
 //! not. A seed determines a network of two to eight nodes, links from a LAN's to a bad radio's,
-//! streams of every combination of needs, and weather: steps of the rate, outages, nodes that
-//! crash, stop and start, processes that are frozen, publishers that are killed and subscribers
-//! that stop reading. Most defects show within seconds; renewals, windows and outages that are
-//! longer than a lease take a [`Length::Minute`]. A generated world is a [`World`] like any other,
-//! sound by its own rules, so a seed that finds a defect can be written to a file and read.
+//! streams of every combination of needs, in one world of eight a node with a slow processor, and
+//! weather: steps of the rate, outages, nodes that crash, stop and start, processes that are frozen,
+//! publishers that are killed and subscribers that stop reading. Most defects show within seconds;
+//! renewals, windows and outages that are longer than a lease take a [`Length::Minute`]. A generated
+//! world is a [`World`] like any other, sound by its own rules, so a seed that finds a defect can be
+//! written to a file and read.
 //!
 //! *What it does not do.* It runs nothing. The same seed makes the same world only as long as this
 //! file does not change; what a seed found is kept as a test of what it found.
@@ -21,7 +22,9 @@ use std::collections::BTreeMap;
 use thalweg_base::random::SplitMix;
 use thalweg_base::time::Duration;
 use thalweg_base::units::{Bitrate, Ratio};
-use thalweg_planner::model::{Change, Event, Link, LinkChange, Node, NodeAction, NodeName, World};
+use thalweg_planner::model::{
+    Change, Event, Link, LinkChange, Node, NodeAction, NodeName, Stream, World,
+};
 
 /// Nodes of a generated world at most: enough for a ring with a detour, few enough for two
 /// milliseconds of planning.
@@ -32,6 +35,13 @@ const LONG: Duration = Duration::from_secs(40);
 
 /// What tells a world's dice from those that are thrown while it runs, which have the same seed.
 const GENERATOR: u64 = 0x7468_616c_7765_6731;
+
+/// Which of sixteen seeds make worlds with a slow processor: the seeds that are kept for what they once
+/// found, and those with a golden hash, are of other remainders.
+const SLOW: [u64; 2] = [4, 7];
+
+/// What tells the dice of slow processors from the others, so that all else in a world stays as it was.
+const SLOWNESS: u64 = 0x736c_6f77_6e65_7373;
 
 /// How long a generated world is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,18 +83,19 @@ pub fn world(seed: u64, length: Length) -> World {
     let links = links(&names, &mut dice);
     let streams = streams::streams(&names, length, &mut dice);
     let is_end = |name: &NodeName| {
-        let ends = |stream: &thalweg_planner::model::Stream| {
-            stream.from == *name || stream.to.contains(name)
-        };
+        let ends = |stream: &Stream| stream.from == *name || stream.to.contains(name);
         streams
             .iter()
             .any(|stream| stream.needs.confidential && ends(stream))
     };
-    let nodes: BTreeMap<NodeName, Node> = names
+    let mut nodes: BTreeMap<NodeName, Node> = names
         .iter()
         .map(|name| (name.clone(), node(is_end(name), &mut dice)))
         .collect();
     let events = events(&names, &links, length, &mut dice);
+    if SLOW.contains(&(seed % 16)) {
+        slow_down(&mut nodes, &links, seed);
+    }
     World {
         length: Some(length),
         nodes,
@@ -113,6 +124,21 @@ fn node(is_trusted: bool, dice: &mut SplitMix) -> Node {
         clock_offset: Duration::from_millis(dice.next_below(100_000)),
         clock_drift_ppm: dice.next_below(401) as i32 - 200,
         ..Node::default()
+    }
+}
+
+/// Gives one node a slow processor, from fast enough for most streams to far too slow: one with several
+/// links, if there is any.
+fn slow_down(nodes: &mut BTreeMap<NodeName, Node>, links: &[Link], seed: u64) {
+    let mut dice = SplitMix::new(seed ^ SLOWNESS);
+    let several = |name: &&NodeName| links.iter().filter(|of| of.ends.contains(name)).count() > 1;
+    let mut names: Vec<NodeName> = nodes.keys().filter(several).cloned().collect();
+    if names.is_empty() {
+        names = nodes.keys().cloned().collect();
+    }
+    let name = &names[dice.next_below(names.len() as u64) as usize];
+    if let Some(node) = nodes.get_mut(name) {
+        node.copy_time = Duration::from_millis(1 << dice.next_below(6));
     }
 }
 

@@ -30,8 +30,10 @@ fn a_seed_makes_one_world_and_another_makes_another() {
 #[test]
 fn every_combination_of_needs_and_every_event_occurs() {
     let (mut needs, mut events, mut sizes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut copy_times = BTreeSet::new();
     for world in (0..1_000).map(|seed| world(seed, Length::Seconds)) {
         sizes.insert(world.nodes.len());
+        copy_times.extend(world.nodes.values().map(|node| node.copy_time));
         for stream in &world.streams {
             let n = stream.needs;
             needs.insert(format!(
@@ -54,5 +56,6 @@ fn every_combination_of_needs_and_every_event_occurs() {
         sizes.into_iter().collect::<Vec<_>>(),
         (2..=8).collect::<Vec<_>>()
     );
+    assert_eq!(copy_times.len(), 1 + 6, "{copy_times:?}");
     assert_eq!(events.len(), 4 + 8, "{events:?}");
 }

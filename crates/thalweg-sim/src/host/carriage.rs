@@ -44,8 +44,10 @@ pub(super) type Reception = (usize, RecvId);
 pub(super) struct Carriage {
     place: usize,
     relay: Relay<Reception>,
-    /// Forwarding takes no virtual time, so no round is ever measured.
+    /// Measured only where the host's copies take time.
     lag: Lag,
+    /// Copies that were handed to links and not yet counted as the processor's work.
+    copies: u64,
     /// ADUs that arrive, as the observer knows them.
     arriving: BTreeMap<Reception, Option<Copy>>,
     /// ADUs that ports have, by the machine's number and by the port's.
@@ -70,6 +72,7 @@ impl Carriage {
             place,
             relay: Relay::default(),
             lag: Lag::default(),
+            copies: 0,
             arriving: BTreeMap::new(),
             sends: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -86,6 +89,16 @@ impl Carriage {
     /// Returns the machine, for inputs after which no action is due.
     pub(super) const fn relay_mut(&mut self) -> &mut Relay<Reception> {
         &mut self.relay
+    }
+
+    /// Handles that all copies of a round are made.
+    pub(super) fn handle_round(&mut self, now: Instant) {
+        self.lag.handle_end(now);
+    }
+
+    /// Returns how many copies were handed to links since the last call.
+    pub(super) const fn take_copies(&mut self) -> u64 {
+        std::mem::replace(&mut self.copies, 0)
     }
 
     /// Withholds this share of what it should send on from now on.
@@ -384,6 +397,7 @@ impl Carriage {
             .watch
             .handed([self.place, to], &header, payload_bytes, carriage);
         let send = scene.ports.send_adu(to, header, source, options, scene.now);
+        self.copies += 1;
         if let Some(send) = send {
             self.sends.insert(number, (to, send));
             self.numbers.insert((to, send), (number, copy));
@@ -419,6 +433,8 @@ impl Carriage {
             let step = scene.watch.model.step(self.place, from, header);
             self.compare(step, Step::Nowhere, copy, scene);
         }
+        // Only for how long forwarding takes does a relay refuse an ADU as expired.
+        scene.watch.lagging += u64::from(cause == DropCause::Expired);
         scene.watch.dropped(self.place, copy, cause);
         scene.ports.refuse(peer, recv, code, scene.now);
     }

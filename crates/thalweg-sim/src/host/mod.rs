@@ -19,7 +19,8 @@
 //! | `ports` | links: dials, events, measurements |
 //! | `carriage` | the data path: the product's machine, its actions carried out |
 //! | `publisher`, `subscriber` | the world's programs |
-//! | `stall` | stalled programs and frozen hosts |
+//! | `stall` | stalled programs |
+//! | `processor` | how long copying takes, and what waits in sockets meanwhile, or while the host is frozen |
 //! | `orders` | executes the control plane's outputs |
 //! | `events` | handles the ports' events |
 
@@ -28,6 +29,7 @@ mod events;
 mod mind;
 mod orders;
 mod ports;
+mod processor;
 mod publisher;
 mod stall;
 mod subscriber;
@@ -54,8 +56,8 @@ use carriage::{Carriage, Scene};
 use mind::Mind;
 use ports::Ports;
 pub(crate) use ports::next_to;
+use processor::{Processor, Sockets};
 use publisher::Publishers;
-use stall::Frozen;
 use subscriber::Subscribers;
 
 /// How long a stopping node waits for its publishers to end: as the node does.
@@ -112,8 +114,10 @@ pub struct Host {
     publishers: Publishers,
     subscribers: Subscribers,
     phase: Phase,
-    /// Set while the host is frozen.
-    frozen: Option<Frozen>,
+    processor: Processor,
+    /// What waits while the host is busy or frozen.
+    sockets: Sockets,
+    is_frozen: bool,
     /// The clock's reading at the last check.
     last: Instant,
 }
@@ -177,7 +181,9 @@ impl Host {
             publishers: Publishers::new(place),
             subscribers: Subscribers::new(place),
             phase: Phase::Running,
-            frozen: None,
+            processor: Processor::new(node.copy_time),
+            sockets: Sockets::default(),
+            is_frozen: false,
             last: now,
         };
         host.open_programs(watch);
@@ -232,19 +238,22 @@ impl Host {
 
     /// Handles a datagram that left a line.
     pub fn handle_parcel(&mut self, from: usize, parcel: Parcel, watch: &mut Watch<'_>) {
-        if let Some(frozen) = &mut self.frozen {
-            return frozen.keep(from, parcel);
+        if self.is_frozen || self.processor.busy_until().is_some() {
+            return self.sockets.keep(from, parcel);
         }
         self.receive(from, parcel, watch);
         self.settle(watch);
     }
 
-    /// Handles the timers that are due.
+    /// Handles the timers that are due, and then what waits in its sockets.
     pub fn handle_timeout(&mut self, watch: &mut Watch<'_>) {
-        if self.frozen.is_some() {
+        let now = self.now(watch);
+        if self.processor.finish(now) {
+            self.carriage.handle_round(now);
+        }
+        if self.is_frozen || self.processor.busy_until().is_some() {
             return;
         }
-        let now = self.now(watch);
         self.ports.handle_timeout(now);
         for (peer, hearing) in self.ports.check_pulses(now) {
             self.mind.handle_hearing(peer, hearing, now);
@@ -260,6 +269,11 @@ impl Host {
             self.mind.handle_timeout(now);
         }
         self.settle(watch);
+        // What waits is one round: copying begins when all of it is read.
+        for (from, parcel) in self.sockets.take() {
+            self.receive(from, parcel, watch);
+            self.settle(watch);
+        }
     }
 
     /// Reports counts and receipts to the control plane.
@@ -317,21 +331,18 @@ impl Host {
 
     /// Freezes the host.
     pub fn handle_freeze(&mut self, watch: &mut Watch<'_>) {
-        self.frozen.get_or_insert_default();
+        self.is_frozen = true;
         watch.fates.handle_frozen(self.place, watch.now);
     }
 
     /// Thaws the host and handles the datagrams waiting in its sockets.
     pub fn handle_thaw(&mut self, watch: &mut Watch<'_>) {
-        let Some(frozen) = self.frozen.take() else {
+        if !std::mem::take(&mut self.is_frozen) {
             return;
-        };
+        }
         watch.fates.handle_thawed(self.place, watch.now);
         // Timers come first: they are long due, and the tasks that read the sockets are woken by them.
         self.handle_timeout(watch);
-        for (from, parcel) in frozen.into_waiting() {
-            self.handle_parcel(from, parcel, watch);
-        }
     }
 
     /// Returns whether it has stopped.
@@ -339,16 +350,22 @@ impl Host {
         matches!(self.phase, Phase::Gone)
     }
 
-    /// Returns the next datagram to put on a line.
+    /// Returns the next datagram to put on a line; none while it copies.
     pub fn poll_outgoing(&mut self, watch: &Watch<'_>) -> Option<Outgoing> {
+        if self.processor.busy_until().is_some() {
+            return None;
+        }
         let now = self.now(watch);
         self.ports.poll_outgoing(now)
     }
 
     /// Returns when [`Host::handle_timeout`] is due, in world time.
     pub fn poll_timeout(&self, watch: &Watch<'_>) -> Instant {
-        if self.frozen.is_some() {
+        if self.is_frozen {
             return Instant::NEVER;
+        }
+        if let Some(until) = self.processor.busy_until() {
+            return self.clock.world(until).max(watch.now);
         }
         let now = self.now(watch);
         let phase = match self.phase {
@@ -393,6 +410,7 @@ impl Host {
             }
         }
         let now = self.now(watch);
+        self.processor.copy(self.carriage.take_copies(), now);
         self.subscribers.serve(&mut self.mind, now, watch);
         self.check(watch);
     }

@@ -1,11 +1,10 @@
-//! Stalled programs and frozen nodes: a program stopped with Ctrl-Z, a machine that ran out of memory.
+//! Stalled programs: a program stopped with Ctrl-Z.
 //!
 //! A stalled program has the product's own [`Mailbox`] for each stream that ends on its node, beside
 //! the world's subscriber. It must cost that subscriber nothing and use no more memory than a mailbox
-//! may. It appears in no account. A frozen host runs nothing; datagrams wait in its sockets, and the
-//! ones beyond their capacity are lost.
+//! may. It appears in no account.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use thalweg_base::adu::Adu;
 use thalweg_base::id::StreamId;
@@ -14,11 +13,7 @@ use thalweg_base::needs::Reliability;
 use thalweg_base::time::Instant;
 use thalweg_dataplane::mailbox::{Mail, Mailbox, TAKE_GRACE};
 
-use super::Parcel;
 use crate::watch::Watch;
-
-/// Datagrams that wait in the sockets of a frozen host: about Linux's default for a UDP socket.
-const SOCKET_DATAGRAMS_MAX: usize = 256;
 
 /// An additional program that receives every stream that ends on its node.
 #[derive(Debug, Default)]
@@ -28,10 +23,6 @@ pub(super) struct Stalled {
     /// It takes what comes.
     is_resumed: bool,
 }
-
-/// Datagrams waiting in the sockets of a frozen host, with their sender.
-#[derive(Debug, Default)]
-pub(super) struct Frozen(VecDeque<(usize, Parcel)>);
 
 impl Stalled {
     /// Lets the program take what comes from now on, or stalls it.
@@ -89,19 +80,5 @@ impl Stalled {
     pub(super) fn is_pressed(&self, stream: StreamId) -> bool {
         let mailbox = self.mailboxes.get(&stream);
         mailbox.is_some_and(|mailbox| mailbox.is_pressed(false))
-    }
-}
-
-impl Frozen {
-    /// Keeps a datagram in its socket, if there is room.
-    pub(super) fn keep(&mut self, from: usize, parcel: Parcel) {
-        if self.0.len() < SOCKET_DATAGRAMS_MAX {
-            self.0.push_back((from, parcel));
-        }
-    }
-
-    /// Returns the datagrams that wait, the oldest first.
-    pub(super) fn into_waiting(self) -> VecDeque<(usize, Parcel)> {
-        self.0
     }
 }

@@ -87,6 +87,8 @@ pub struct Played {
     pub promises: Vec<Promise>,
     /// ADUs of which more than one copy crossed a link.
     pub doubled: Vec<Doubled>,
+    /// ADUs that nodes with a slow processor refused because forwarding them would have taken too long.
+    pub lagging: u64,
     /// World time at which all was accounted for.
     pub ended: Duration,
     /// How soon each stream's source learned of losses, if wanted.
@@ -410,6 +412,7 @@ impl<'w> Run<'w> {
             happenings: self.watch.trace.happenings(),
             text: self.watch.trace.take_text(),
             doubled: self.watch.fates.doubled(),
+            lagging: self.watch.lagging,
             promises: self.watch.promises.into_all(),
             ended: self.watch.now.saturating_since(Instant::ZERO),
             loss_delays: self.loss_delays,

@@ -47,6 +47,8 @@ pub struct Watch<'w> {
     pub model: Model,
     /// What plans promised of their links.
     pub promises: Promises,
+    /// ADUs that nodes refused because forwarding them would have taken too long.
+    pub lagging: u64,
     /// What should not have happened.
     pub violations: Violations,
     /// The viewers of video, by stream and sink.
@@ -95,6 +97,7 @@ impl<'w> Watch<'w> {
             fates: Fates::new(streams),
             model: Model::default(),
             promises: Promises::default(),
+            lagging: 0,
             violations: Violations::default(),
             viewers,
             films: films.to_vec(),

@@ -120,6 +120,29 @@ fn idle_line_carries_all() {
 }
 
 #[test]
+fn slow_relay_drops_before_copying() {
+    let text = include_str!("../../../../worlds/outbox/slow-relay.toml");
+    let played = run(&world(text), 1);
+    assert_eq!(played.report.violations, [] as [&str; 0]);
+    let late = |stream: &StreamReport| -> u64 {
+        let causes = stream.by_hop.get("relay");
+        causes
+            .and_then(|of| of.get("expired"))
+            .copied()
+            .unwrap_or(0)
+    };
+    let at_relay: u64 = played.report.streams.iter().map(late).sum();
+    // One that the relay refuses is lost to each of the three sinks that it would have been copied for.
+    let refused = played.lagging;
+    assert!(refused > 0 && (refused..=3 * refused).contains(&at_relay));
+    for stream in &played.report.streams {
+        let [pictures, refinements] = [pictures(stream), refinements(stream)];
+        assert!(pictures >= 0.8, "{pictures}");
+        assert!(refinements <= 0.2, "{refinements}");
+    }
+}
+
+#[test]
 fn full_line_is_shared_by_weight() {
     let text = include_str!("../../../../worlds/outbox/weights.toml");
     let report = run(&world(text), 1).report;

@@ -51,6 +51,27 @@ fn golden_hashes_hold() {
     assert_eq!(played, golden);
 }
 
+/// The trace hash of a world in which a relay's processor is slow.
+const GOLDEN_SLOW: &str = "3494ed1d96880354";
+
+#[test]
+fn golden_hash_of_slow_relay_holds() {
+    let text = include_str!("../../../../worlds/outbox/slow-relay.toml");
+    let format = thalweg_world::Format::Toml;
+    let world = thalweg_world::load_str(text, format, "world").expect("a world of the repository");
+    let played = run_by_law(&world, 1);
+    assert_eq!(played.report.trace_hash.as_deref(), Some(GOLDEN_SLOW));
+}
+
+#[test]
+fn generated_slow_nodes_drop_what_is_late() {
+    for seed in [103, 135, 228, 599] {
+        let world = generate::world(seed, Length::Seconds);
+        let played = run_by_law(&world, seed);
+        assert!(played.lagging > 0, "seed {seed}");
+    }
+}
+
 #[test]
 fn seed_changes_course_of_same_world() {
     let mut world = generate::world(4, Length::Seconds);

@@ -2,8 +2,8 @@
 //!
 //! A process is `thalweg node` as an operator runs it, with a configuration file as an operator writes
 //! it: the neighbours' keys and addresses, trust, configured link rates. Everything else it must
-//! discover. All nodes share the machine's clock; `clock_offset` and `clock_drift_ppm` are for the
-//! simulator.
+//! discover. All nodes share the machine's clock; `clock_offset`, `clock_drift_ppm` and
+//! `copy_time` are for the simulator.
 
 mod config;
 mod process;

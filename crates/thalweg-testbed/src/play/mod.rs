@@ -285,6 +285,10 @@ fn initial_remarks(world: &World) -> Vec<String> {
         .nodes
         .iter()
         .filter(|(_, node)| node.clock_offset != Duration::ZERO || node.clock_drift_ppm != 0);
+    let slow = world
+        .nodes
+        .iter()
+        .filter(|(_, node)| node.copy_time > Duration::ZERO);
     let withholding = world.events.iter().filter_map(|event| match &event.change {
         Change::Node {
             name,
@@ -312,10 +316,13 @@ fn initial_remarks(world: &World) -> Vec<String> {
         .map(|of| format!("stalled consumers, as on {of}, exist only in the simulator"));
     let clocks = named(skewed.map(|(name, _)| name).collect())
         .map(|of| format!("skewed clocks, as of {of}, exist only in the simulator"));
+    let slow = named(slow.map(|(name, _)| name).collect())
+        .map(|of| format!("slow processors, as of {of}, exist only in the simulator"));
     let passing = named(withholding.collect())
         .map(|of| format!("withholding nodes, as {of}, exist only in the simulator"));
     clocks
         .into_iter()
+        .chain(slow)
         .chain(passing)
         .chain(reading)
         .chain(publishing)

@@ -74,6 +74,11 @@ fn worlds() -> impl Strategy<Value = World> {
             slots,
             trusted,
             clock_drift_ppm: -40,
+            copy_time: if trusted {
+                Duration::from_micros(250)
+            } else {
+                Duration::ZERO
+            },
             adapters: trusted.then(|| vec![AdapterName::KEEP, AdapterName::OPEN]),
             cpu_cores: trusted.then_some(0.5),
             ..Node::default()

@@ -75,6 +75,14 @@ pub struct Node {
     pub clock_offset: Duration,
     /// How much faster its clock runs than the world's, in ppm; negative: slower. Omitted: 0.
     pub clock_drift_ppm: i32,
+    /// How long its processor takes to hand one copy of an ADU to a link. Omitted: no time, and not
+    /// written then, so that older readers accept the world.
+    #[serde(
+        deserialize_with = "text::read_duration",
+        serialize_with = "text::write_duration",
+        skip_serializing_if = "is_zero"
+    )]
+    pub copy_time: Duration,
 }
 
 /// A link of a world, symmetric in both directions.
@@ -160,6 +168,11 @@ fn is_true(value: &bool) -> bool {
     *value
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(value: &Duration) -> bool {
+    *value == Duration::ZERO
+}
+
 fn one_packet() -> f64 {
     1.0
 }
@@ -181,6 +194,7 @@ impl Default for Node {
             cpu_cores: None,
             clock_offset: Duration::ZERO,
             clock_drift_ppm: 0,
+            copy_time: Duration::ZERO,
         }
     }
 }

@@ -10,6 +10,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use thalweg_base::limits::{LAYERS_MAX, WORLD_LINKS_MAX, WORLD_NODES_MAX, WORLD_STREAMS_MAX};
+use thalweg_base::time::Duration;
 use thalweg_base::units::Bitrate;
 
 use crate::model::fault::{Fault, Faults};
@@ -20,6 +21,9 @@ const FRAMES_MAX: f64 = 100_000.0;
 
 /// Maximum drift of a clock: ten times that of a poor crystal.
 const DRIFT_PPM_MAX: u32 = 1_000;
+
+/// Maximum time of one copy: ten thousand times that of a small processor.
+const COPY_TIME_MAX: Duration = Duration::from_millis(100);
 
 impl World {
     /// Returns every mistake, in the order of weights, adapters, nodes, links, streams, events.
@@ -73,6 +77,11 @@ impl World {
                 let message =
                     format!("a drift of {ppm} ppm is too large: use at most {DRIFT_PPM_MAX}");
                 faults.add(format!("node.{name}.clock_drift_ppm"), message);
+            }
+            if node.copy_time > COPY_TIME_MAX {
+                let time = node.copy_time;
+                let message = format!("{time} for a copy is too long: use at most {COPY_TIME_MAX}");
+                faults.add(format!("node.{name}.copy_time"), message);
             }
         }
     }
