@@ -54,3 +54,4 @@ pub use input::{
 };
 pub use node::{Node, NodeError, Report};
 pub use status::Status;
+pub use thalweg_base::mailbox::{Depth, MailboxError, MailboxOptions, Policy};

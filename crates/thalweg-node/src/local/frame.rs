@@ -9,6 +9,7 @@ use thalweg_base::adu::Adu;
 use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, StreamName};
 use thalweg_base::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
+use thalweg_base::mailbox::MailboxOptions;
 use thalweg_base::needs::Needs;
 use thalweg_base::time::Instant;
 use thalweg_base::wire::adu;
@@ -62,7 +63,14 @@ pub(super) enum Message {
     /// Client: publish a stream.
     Publish(PublishRequest),
     /// Client: subscribe to a stream.
-    Subscribe { name: StreamName, in_sequence: bool },
+    Subscribe {
+        name: StreamName,
+        in_sequence: bool,
+        #[serde(default)]
+        mailbox: MailboxOptions,
+    },
+    /// Client: so many more ADUs are asked for; only of a subscription that pulls.
+    Request { adus: u64 },
     /// Client: report the node's status.
     Status,
     /// Client: issue a ticket.

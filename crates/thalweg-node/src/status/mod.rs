@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, StreamName};
+use thalweg_base::mailbox::MailboxOptions;
 use thalweg_net::Footprint;
 use thalweg_planner::planner::report::Report;
 
@@ -322,6 +323,8 @@ pub struct SubscriberStatus {
     pub missed: u64,
     /// How long it has blocked its stream, if it does.
     pub blocking_seconds: Option<f64>,
+    /// What it asked of its mailbox.
+    pub mailbox: MailboxOptions,
 }
 
 /// The fate of a stream's ADUs on all nodes of its path. An ADU counts once for each plan under

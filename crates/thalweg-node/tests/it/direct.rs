@@ -44,7 +44,7 @@ async fn address(node: &Running) -> String {
 async fn crossed([source, sink]: [&Running; 2], needs: Needs, cut: &Running) -> Vec<Adu> {
     let name = "cam".parse().expect("a name");
     let in_sequence = needs.order == Order::Sequence;
-    let options = SubscribeOptions { name, in_sequence };
+    let options = SubscribeOptions::new(name, in_sequence);
     let mut subscriber = sink.handle.subscribe(options).await;
     let publication = Publication {
         needs,

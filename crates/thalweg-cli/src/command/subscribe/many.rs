@@ -26,6 +26,7 @@ use tokio::time::{Duration, Instant, MissedTickBehavior, interval, timeout};
 
 use super::Arguments;
 use super::received::{Received, Stop, Target};
+use super::wishes::Pull;
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::lasting::{self, Backoff};
 use crate::progress::{Progress, size};
@@ -198,13 +199,19 @@ impl<'a> Streams<'a> {
         });
         let (progress, asking) = (Arc::clone(&self.progress), Arc::clone(&self.asking));
         let socket = self.arguments.socket.path();
+        let (mailbox, mut pull) = (
+            self.arguments.wishes.options(),
+            self.arguments.wishes.pull(),
+        );
         let mut stopped = self.stop.subscribe();
         self.joined.insert(name.clone());
         self.tasks.spawn(async move {
             let mut stream = stream;
             let receive = async {
                 let socket = socket.map_err(Stop::Failed)?;
-                receive_one(&mut stream, &socket, &name, &progress, &asking).await
+                let options = SubscribeOptions::new(name.clone(), true).with_mailbox(mailbox);
+                let parts = (&mut stream, &mut pull);
+                receive_one(parts, &socket, options, &progress, &asking).await
             };
             // A message is written without a pause in between, so the file stays whole.
             let end = tokio::select! {
@@ -329,16 +336,13 @@ impl<'a> Streams<'a> {
 
 /// Receives one of the streams until it ends.
 async fn receive_one(
-    stream: &mut Received,
+    (stream, pull): (&mut Received, &mut Pull),
     socket: &Path,
-    name: &StreamName,
+    options: SubscribeOptions,
     progress: &Progress,
     asking: &Semaphore,
 ) -> Result<(), Stop> {
-    let options = SubscribeOptions {
-        name: name.clone(),
-        in_sequence: true,
-    };
+    let name = options.name.clone();
     let subscribed = async {
         // Never closed.
         let _permit = asking.acquire().await;
@@ -350,7 +354,8 @@ async fn receive_one(
         Err(error) => return Err(Stop::Failed(error.into())),
     };
     let notify = |sentence: &str| progress.notify(&format!("{name}: {sentence}"));
-    stream.receive(&mut subscriber, progress, notify).await
+    let received = stream.receive(&mut subscriber, pull, progress, notify);
+    received.await
 }
 
 /// Returns `12 ADUs, 3.4 kB in survey/gps.nmea`.

@@ -52,22 +52,28 @@ pub(super) enum MailboxOutcome {
     /// It came after its place in the sequence was skipped, or expired before the subscriber took
     /// it.
     Late,
+    /// The mailbox was full of what is more important.
+    Outranked,
     /// The mailbox was full.
     Overflow,
 }
 
 impl MailboxOutcome {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Unwanted,
         Self::BeforeFirst,
         Self::Given,
         Self::Late,
+        Self::Outranked,
         Self::Overflow,
     ];
 
     pub(super) const fn of_drop(cause: DropCause) -> Self {
         match cause {
+            // The subscriber wants only the newest.
+            DropCause::Cancelled => Self::Unwanted,
             DropCause::Expired => Self::Late,
+            DropCause::Preempted => Self::Outranked,
             _ => Self::Overflow,
         }
     }
@@ -76,6 +82,7 @@ impl MailboxOutcome {
         match self {
             Self::Given => Ok(()),
             Self::BeforeFirst | Self::Late => Err(DropCause::Expired),
+            Self::Outranked => Err(DropCause::Preempted),
             Self::Overflow => Err(DropCause::Overflow),
             Self::Unwanted => Err(DropCause::Cancelled),
         }
@@ -86,6 +93,8 @@ impl From<Refusal> for MailboxOutcome {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Full => Self::Overflow,
+            Refusal::Outranked => Self::Outranked,
+            Refusal::Superseded => Self::Unwanted,
             Refusal::Out(Coming::InTime | Coming::Twice) => Self::Given,
             Refusal::Out(Coming::BeforeFirst) => Self::BeforeFirst,
             Refusal::Out(Coming::Late) => Self::Late,

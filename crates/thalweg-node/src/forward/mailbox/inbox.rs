@@ -9,14 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_base::adu::Adu;
 use thalweg_base::id::{NodeId, Sequence, StreamId};
-use thalweg_base::limits::{MAILBOX_SHARE_BYTES, MAILBOXES_BYTES_MAX};
+use thalweg_base::limits::MAILBOX_SHARE_BYTES;
+use thalweg_base::mailbox::MailboxOptions;
 use thalweg_base::needs::Reliability;
 use thalweg_base::time::Instant;
 use thalweg_dataplane::mailbox::{self, Refusal};
 use tokio::sync::Notify;
 
 use super::delivery::{Delivery, MailboxOutcome};
-use super::memory::{ENTRY_BYTES, SharedMemory};
+use super::memory::{ENTRY_BYTES, SharedMemory, room_of};
 
 /// An item of a subscriber's mailbox.
 pub(crate) type Mail = mailbox::Mail<Arc<Delivery>>;
@@ -45,6 +46,8 @@ pub(crate) struct Reading {
     pub(crate) missed: u64,
     /// Since when it blocks its stream, if it does.
     pub(crate) blocking_since: Option<Instant>,
+    /// What the subscriber asked of it.
+    pub(crate) options: MailboxOptions,
 }
 
 /// Held by all clones of the node's end; its drop finishes the mailbox.
@@ -55,6 +58,7 @@ struct OpenGuard(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     subscriber: String,
+    options: MailboxOptions,
     /// Notified when an item is put in.
     mail: Notify,
     memory: Arc<SharedMemory>,
@@ -79,11 +83,12 @@ struct State {
 /// Returns the two ends of a new mailbox.
 pub(super) fn mailbox(
     in_sequence: bool,
+    options: &MailboxOptions,
     subscriber: String,
     memory: Arc<SharedMemory>,
 ) -> (Mailbox, Inbox) {
     let state = State {
-        mailbox: mailbox::Mailbox::new(in_sequence),
+        mailbox: mailbox::Mailbox::with(in_sequence, options),
         stream: None,
         source: None,
         taken: 0,
@@ -91,9 +96,11 @@ pub(super) fn mailbox(
         has_left: false,
         is_finished: false,
     };
+    memory.note_priority(options.priority);
     let shared = Arc::new(Shared {
         state: Mutex::new(state),
         subscriber,
+        options: *options,
         mail: Notify::new(),
         memory,
     });
@@ -203,7 +210,13 @@ impl Mailbox {
             taken: state.taken,
             missed: state.mailbox.skipped(),
             blocking_since: state.blocking_since,
+            options: self.shared.options,
         })
+    }
+
+    /// Returns the subscriber's priority.
+    pub(super) fn priority(&self) -> u8 {
+        self.shared.options.priority
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -232,6 +245,12 @@ impl Inbox {
         })
     }
 
+    /// Lets so many more ADUs leave, if the subscriber pulls.
+    pub(crate) fn request(&self, adus: u64) {
+        self.0.state().mailbox.request(adus);
+        self.0.mail.notify_one();
+    }
+
     /// Returns when an item may leave although nothing is put in; in arrival order, when the stream
     /// may be at its end.
     pub(crate) fn poll_timeout(&self) -> Instant {
@@ -257,6 +276,11 @@ impl Inbox {
     /// Returns whether the mailbox is finished: no item will be put in any more.
     pub(crate) fn is_finished(&self) -> bool {
         self.0.state().is_finished
+    }
+
+    /// Returns whether something waits here and in the mailbox of a subscriber of a higher priority.
+    pub(crate) fn is_outranked(&self) -> bool {
+        self.0.memory.is_outranked(self.0.options.priority) && !self.is_empty()
     }
 
     /// Returns the publisher of the ADU that was taken last.
@@ -307,6 +331,8 @@ impl Shared {
         let after = state.mailbox.size();
         let [were, are] = [before, after].map(|(adus, _)| adus as u64 * ENTRY_BYTES);
         self.memory.change(were, are);
+        self.memory
+            .note_waiting(self.options.priority, before.0 > 0, after.0 > 0);
         while let Some((delivery, cause)) = state.mailbox.poll_dropped() {
             delivery.record(MailboxOutcome::of_drop(cause));
         }
@@ -322,9 +348,10 @@ impl Shared {
         result
     }
 
-    /// Returns whether a mailbox of this size has its share, and all together have no more room.
+    /// Returns whether a mailbox of this size has its share, and all together have no more room for its
+    /// priority.
     fn is_short(&self, (adus, bytes): (usize, u64)) -> bool {
         bytes + adus as u64 * ENTRY_BYTES >= MAILBOX_SHARE_BYTES.as_bytes()
-            && self.memory.bytes() > MAILBOXES_BYTES_MAX.as_bytes()
+            && self.memory.bytes() > room_of(self.options.priority)
     }
 }

@@ -231,8 +231,16 @@ async fn answer(
 ) -> io::Result<()> {
     match first {
         None => Ok(()),
-        Some(Frame::Message(Message::Subscribe { name, in_sequence })) => {
-            let options = SubscribeOptions { name, in_sequence };
+        Some(Frame::Message(Message::Subscribe {
+            name,
+            in_sequence,
+            mailbox,
+        })) => {
+            if let Some((key, why)) = mailbox.fault() {
+                let reason = format!("`{key}`: {why}");
+                return reply(write, &Message::Refused { reason }).await;
+            }
+            let options = SubscribeOptions::new(name, in_sequence).with_mailbox(mailbox);
             outward::subscribe(read, write, &handle, options, stopping).await
         }
         Some(Frame::Message(Message::Trace { name, every_ms })) => {

@@ -7,9 +7,9 @@ use thalweg_base::time::Duration;
 use tokio::sync::watch;
 
 use super::{In, Out, frame, wait_stopped};
-use crate::handle::{Handle, Selection, SubscribeOptions, SubscriberEvent};
+use crate::handle::{Handle, Selection, SubscribeOptions, Subscriber, SubscriberEvent};
 use crate::input::TraceError;
-use crate::local::frame::{Expected, Message};
+use crate::local::frame::{Expected, Frame, Message};
 use crate::local::request::{STOPPED, refusal};
 
 pub(super) async fn subscribe(
@@ -28,46 +28,54 @@ pub(super) async fn subscribe(
     let mut subscriber = handle.subscribe_as(options, program).await;
     frame::write_message(write, &Message::Accepted).await?;
     let mut last_source = None;
-    let gone = frame::read(read, Expected::Requests, || handle.now());
-    tokio::pin!(gone);
     loop {
-        tokio::select! {
-            biased;
-            // A subscriber sends nothing more; any read result means that it has gone.
-            _ = &mut gone => return Ok(()),
-            event = subscriber.recv() => match event {
-                Some(SubscriberEvent::Adu(adu)) => {
-                    let source = subscriber.source().map(|node| (node, adu.header.stream));
-                    if let Some((node, stream)) = source.filter(|one| last_source != Some(*one)) {
-                        last_source = source;
-                        let description = handle.describe(node, stream).await;
-                        let message = Message::Source { node, description };
-                        frame::write_message(write, &message).await?;
+        // Dropping a half-finished read loses its bytes, so it stays pinned across the arms.
+        let next = frame::read(read, Expected::Requests, || handle.now());
+        tokio::pin!(next);
+        let asked = loop {
+            tokio::select! {
+                biased;
+                next = &mut next => break next,
+                event = subscriber.recv() => match event {
+                    Some(SubscriberEvent::Adu(adu)) => {
+                        let of = subscriber.source().map(|node| (node, adu.header.stream));
+                        if let Some((node, stream)) = of.filter(|one| last_source != Some(*one)) {
+                            last_source = of;
+                            let description = handle.describe(node, stream).await;
+                            let message = Message::Source { node, description };
+                            frame::write_message(write, &message).await?;
+                        }
+                        frame::write_adu(write, &adu, handle.now()).await?;
                     }
-                    frame::write_adu(write, &adu, handle.now()).await?;
+                    Some(SubscriberEvent::Notice(text)) => {
+                        frame::write_message(write, &Message::Notice { text }).await?;
+                    }
+                    None if subscriber.has_ended() => return end(write, &subscriber).await,
+                    // The stream has not ended: the program sees the connection close, and subscribes
+                    // again once the node is back.
+                    None => return Ok(()),
+                },
+                () = wait_stopped(&mut stopping) => {
+                    let text = "the node stops".to_string();
+                    return frame::write_message(write, &Message::Notice { text }).await;
                 }
-                Some(SubscriberEvent::Notice(text)) => {
-                    frame::write_message(write, &Message::Notice { text }).await?;
-                }
-                None if subscriber.has_ended() => break,
-                // The stream has not ended: the program sees the connection close, and subscribes
-                // again once the node is back.
-                None => return Ok(()),
-            },
-            () = wait_stopped(&mut stopping) => {
-                let text = "the node stops".to_string();
-                return frame::write_message(write, &Message::Notice { text }).await;
             }
+        };
+        match asked {
+            Ok(Some(Frame::Message(Message::Request { adus }))) => subscriber.request(adus),
+            // A subscriber sends nothing else; any other result means that it has gone.
+            _ => return Ok(()),
         }
     }
-    frame::write_message(
-        write,
-        &Message::End {
-            missed: subscriber.skipped(),
-            discarded: subscriber.discarded(),
-        },
-    )
-    .await
+}
+
+/// Sends a subscriber the end of its stream.
+async fn end(write: &mut Out, subscriber: &Subscriber) -> io::Result<()> {
+    let message = Message::End {
+        missed: subscriber.skipped(),
+        discarded: subscriber.discarded(),
+    };
+    frame::write_message(write, &message).await
 }
 
 /// Sends a client the trace of a stream, until it goes away, the node stops or the trace ends.
