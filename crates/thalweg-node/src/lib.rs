@@ -46,8 +46,8 @@ mod waiting;
 
 pub use config::{Config, ConfigError, DEFAULT_CONFIG};
 pub use handle::{
-    Handle, Losses, Matching, Outgoing, Publication, PublishError, PublishSummary, Publisher,
-    Selection, Sendable, SubscribeOptions, Subscriber, SubscriberEvent, Tracer,
+    Drops, Handle, Losses, Matching, Outgoing, Publication, PublishError, PublishSummary,
+    Publisher, Selection, Sendable, SubscribeOptions, Subscriber, SubscriberEvent, Tracer,
 };
 pub use input::{
     AdmissionError, HopCost, InviteRequest, Reloaded, RouteError, TraceError, TraceEvent, TracedAdu,

@@ -211,3 +211,56 @@ fn egress_has_the_same_keys() {
         assert!(err.contains(place), "{keys}: {err}");
     }
 }
+
+/// Publishes telemetry at a node of its own until the test is over.
+fn telemetry(lone: &Lone, rate: u32) -> Ending {
+    let from = format!("test://telemetry?rate={rate}");
+    let mut publisher = lone.command(&["publish", "arm/pose", "--from", &from]);
+    let publisher = publisher.stdout(Stdio::null()).stderr(Stdio::null());
+    Ending(publisher.spawn().expect("the program was built"))
+}
+
+#[test]
+fn drops_are_written_with_place_and_cause() {
+    let lone = Lone::start(|_| {});
+    let slow = "exec:while read line; do sleep 0.1; done";
+    let mut subscriber =
+        lone.command(&["subscribe", "arm/pose", "--format", "lines", "--to", slow]);
+    subscriber.args(["--policy", "drop-new", "--depth", "5", "--pull"]);
+    subscriber.args(["--drops", "drops.jsonl"]);
+    let subscriber = subscriber.stdout(Stdio::null()).stderr(Stdio::null());
+    let _subscriber = Ending(subscriber.spawn().expect("the program was built"));
+    // A pipe of 64 KiB is full after some hundreds of messages.
+    let _publisher = telemetry(&lone, 5_000);
+    let begun = Instant::now();
+    let drops: Vec<Value> = loop {
+        let text = std::fs::read_to_string(lone.path().join("drops.jsonl")).unwrap_or_default();
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let drops = whole
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("an object"));
+        let drops: Vec<Value> = drops.collect();
+        if drops.len() >= 5 {
+            break drops;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{text}");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    for (at, record) in drops.iter().enumerate() {
+        assert_eq!(record["number"], at as u64 + 1, "{record}");
+        assert_eq!(
+            (&record["place"], &record["cause"]),
+            (&"mailbox".into(), &"overflow".into())
+        );
+        let adus = record["adus"].as_u64().expect("a number");
+        let [first, last] = [0, 1].map(|end| record["sequences"][end].as_u64().expect("a number"));
+        assert!(adus > 0 && adus <= last - first + 1, "{record}");
+        let pid = record["at"].as_str().expect("a program");
+        assert!(pid.starts_with("pid "), "{record}");
+    }
+    let counts = lone.status()["streams"][0]["counts"].clone();
+    assert!(
+        counts["drops"]["mailbox"]["overflow"].as_u64() > Some(0),
+        "{counts}"
+    );
+}

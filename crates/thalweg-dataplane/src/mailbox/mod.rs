@@ -299,6 +299,11 @@ impl Resequencer {
         Some(adu)
     }
 
+    /// Returns the next sequence to leave; `None` before the start.
+    pub const fn next_sequence(&self) -> Option<u64> {
+        self.next
+    }
+
     /// Returns the first ADU that waits, whatever is missing before it.
     pub fn first(&self) -> Option<&Adu> {
         let (_, first) = self.waiting.first_key_value()?;

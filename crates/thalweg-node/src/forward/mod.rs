@@ -11,6 +11,7 @@
 //!
 //! *Sources.* design.md, "Data path"; docs/decisions/0038; spec PA-29, PA-32, PA-33.
 
+mod drops;
 mod lag;
 mod lane;
 mod ledger;
@@ -39,6 +40,9 @@ use thalweg_dataplane::route::Route;
 use thalweg_net::{Arriving, Clock, Link, OrderedId, Outcome, StreamCode};
 use tokio::sync::watch;
 
+#[cfg(test)]
+pub(crate) use drops::DropLog;
+pub(crate) use drops::{INTERVAL as DROP_INTERVAL, Place as DropPlace, Record as DropRecord};
 use lag::LagMeter;
 pub(crate) use lag::measure as measure_lag;
 pub(crate) use lane::Lane;
@@ -279,11 +283,17 @@ impl Forwarder {
         }
     }
 
-    /// Handles the outcome of an ADU that a lane sent under this number.
-    pub(crate) fn handle_outcome(&self, header: &Header, number: u64, outcome: Outcome) {
+    /// Handles the outcome of an ADU that a lane sent to a neighbour under this number.
+    pub(crate) fn handle_outcome(
+        &self,
+        peer: NodeId,
+        header: &Header,
+        number: u64,
+        outcome: Outcome,
+    ) {
         // A lane stays as long as an ADU of its is under way.
         if let Some(lane) = self.lane(header.stream) {
-            lane.handle_outcome(SendNumber::from_u64(number), outcome);
+            lane.handle_outcome((peer, header), SendNumber::from_u64(number), outcome);
         }
     }
 

@@ -7,6 +7,7 @@
 //!
 //! *What it does not do.* It knows no media: payloads are bytes.
 
+mod drops;
 mod losses;
 mod matching;
 mod publisher;
@@ -38,6 +39,7 @@ pub use crate::input::PublishError;
 pub use thalweg_control::control::Publication;
 
 pub use crate::input::Selection;
+pub use drops::Drops;
 pub use losses::Losses;
 pub use matching::Matching;
 pub(crate) use publisher::FINISH_MAX;

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::{SubscribeOptions, Subscriber, SubscriberEvent};
-use crate::forward::{Delivered, Delivery, Mailbox, Mailboxes};
+use crate::forward::{Delivered, Delivery, DropLog, Mailbox, Mailboxes};
 use crate::input::Input;
 
 fn adu(stream: u64, sequence: u64) -> Adu {
@@ -46,15 +46,19 @@ fn subscribed_with(
 }
 
 /// Deliveries of which nobody keeps count.
-#[derive(Debug)]
-struct Uncounted;
+#[derive(Debug, Default)]
+struct Uncounted(Arc<DropLog>);
 
 impl Delivered for Uncounted {
     fn handle_delivered(&self, _: &Header, _: Result<(), DropCause>) {}
+
+    fn drops(&self) -> &Arc<DropLog> {
+        &self.0
+    }
 }
 
 fn put_in(mailbox: &Mailbox, adu: &Adu, clock: &Clock) {
-    let delivery = Delivery::new(adu.header, Arc::new(Uncounted));
+    let delivery = Delivery::new(adu.header, Arc::new(Uncounted::default()));
     mailbox.put(adu, &delivery, Reliability::UntilDeadline, clock.now());
 }
 
@@ -143,7 +147,7 @@ async fn high_priority_is_served_first() {
         let mut in_order = 0;
         for sequence in 0..100 {
             let adu = adu(1, sequence);
-            let delivery = Delivery::new(adu.header, Arc::new(Uncounted));
+            let delivery = Delivery::new(adu.header, Arc::new(Uncounted::default()));
             mailboxes.post(&adu, &delivery, Reliability::UntilDeadline, clock.now());
             let mut all = Vec::new();
             for _ in 0..3 {

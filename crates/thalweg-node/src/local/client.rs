@@ -28,7 +28,7 @@ const REASON_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 /// A connection with this machine's node, for one request.
 pub struct Client {
     read: BufReader<OwnedReadHalf>,
-    write: BufWriter<OwnedWriteHalf>,
+    pub(super) write: BufWriter<OwnedWriteHalf>,
     clock: Clock,
 }
 
@@ -279,7 +279,7 @@ impl Client {
         })
     }
 
-    async fn accepted(&mut self) -> Result<(), LocalError> {
+    pub(super) async fn accepted(&mut self) -> Result<(), LocalError> {
         match self.answer().await? {
             Frame::Message(Message::Accepted) => Ok(()),
             other => Err(unexpected(&other)),
@@ -287,7 +287,7 @@ impl Client {
     }
 
     /// Returns the node's answer unless it is a refusal.
-    async fn answer(&mut self) -> Result<Frame, LocalError> {
+    pub(super) async fn answer(&mut self) -> Result<Frame, LocalError> {
         match self.next().await? {
             Frame::Message(Message::NameInUse { reason }) => Err(LocalError::Taken(reason)),
             Frame::Message(Message::Unknown { reason }) => Err(LocalError::Unknown(reason)),
@@ -547,7 +547,7 @@ impl LocalMatching {
     }
 }
 
-fn unexpected(frame: &Frame) -> LocalError {
+pub(super) fn unexpected(frame: &Frame) -> LocalError {
     let what = match frame {
         Frame::Adu(_) => "an ADU".to_string(),
         Frame::Message(message) => format!("{message:?}"),

@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::board::EndKind;
 use crate::handle::Selection;
 use crate::input::TraceEvent;
+use crate::status::DropStatus;
 
 const KIND_MESSAGE: u8 = 0;
 const KIND_ADU: u8 = 1;
@@ -93,6 +94,10 @@ pub(super) enum Message {
     Trace { name: StreamName, every_ms: u64 },
     /// Client: report the names of a selection, now and after each change.
     Watch(Selection),
+    /// Client: report the drops of a stream from now on; `own`: of mailboxes only this program's.
+    Drops { name: StreamName, own: bool },
+    /// Node: drops.
+    Dropped { drops: Vec<DropStatus> },
     /// Node: all names that match, in order.
     Names { names: Vec<StreamName> },
     /// Node: the trace has started; `source` is the name of the stream's source.

@@ -9,6 +9,7 @@
 //! client → node   Publish{…}  ADU …  Finish    node → client   Accepted  news …  Summary{…} | Refused
 //! client → node   Subscribe{…}  Request …      node → client   Accepted  Source | ADU | Notice …  End
 //! client → node   Status                       node → client   Status{…}
+//! client → node   Drops{name}                  node → client   Accepted  Dropped{…} …
 //! client → node   Watch{pattern}               node → client   Names{…} …
 //! ```
 //!
@@ -22,6 +23,7 @@
 
 mod client;
 mod credit;
+mod drops;
 mod frame;
 mod request;
 mod server;
@@ -30,4 +32,5 @@ mod ticket;
 pub use client::{
     Client, LocalError, LocalMatching, LocalPublisher, LocalSubscriber, LocalTracer, Requests,
 };
+pub use drops::LocalDrops;
 pub(crate) use server::{Server, is_socket};

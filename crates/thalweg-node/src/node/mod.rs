@@ -480,8 +480,9 @@ impl Receiver for NetworkReceiver {
         let _ = self.events.send(event);
     }
 
-    fn handle_outcome(&self, _link: &Link, header: &Header, token: u64, outcome: Outcome) {
-        self.forwarder.handle_outcome(header, token, outcome);
+    fn handle_outcome(&self, link: &Link, header: &Header, token: u64, outcome: Outcome) {
+        let peer = link.peer();
+        self.forwarder.handle_outcome(peer, header, token, outcome);
     }
 
     fn handle_measured(&self, samples: Samples) {

@@ -1,5 +1,6 @@
 //! The status of a node, as `thalweg ls`, `thalweg top` and `/api/status` show it.
 
+mod drops;
 mod outbox;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -13,6 +14,7 @@ use thalweg_base::mailbox::MailboxOptions;
 use thalweg_net::Footprint;
 use thalweg_planner::planner::report::Report;
 
+pub use self::drops::DropStatus;
 pub use self::outbox::{BandStatus, FlowStatus, LatencyStatus, OutboxStatus};
 pub use crate::forward::{Exposure, StreamReading};
 

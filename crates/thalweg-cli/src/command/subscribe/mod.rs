@@ -5,6 +5,7 @@
 //!
 //! *What it does not do.* It does not decode: ffmpeg and VLC get what was published, minus losses.
 
+mod drops;
 mod many;
 mod received;
 mod wishes;
@@ -28,6 +29,7 @@ use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
 
+use drops::Drops;
 use received::{Received, Stop, Target};
 use wishes::Wishes;
 
@@ -43,6 +45,7 @@ Examples:
   thalweg subscribe yard/cam --to rtp://127.0.0.1:5006    # H.264 in RTP, as it was published
   thalweg subscribe survey/radar --policy drop-old --depth '2 s' --to exec:./display
   thalweg subscribe arm/pose --policy newest --format lines --to exec:./planner
+  thalweg subscribe survey/radar --drops drops.jsonl --to radar.bin
   echo 1 | thalweg subscribe yard/still --policy newest --pull=stdin --to still.jpg
 
 A pattern has `*` for any characters of a part, `?` for one, `**` for any number of parts. It ends with Ctrl-C.
@@ -123,6 +126,14 @@ async fn receive(arguments: &Arguments, name: StreamName) -> Outcome {
     let sink = Sink::open(&arguments.to).await.or_code(Code::Failed)?;
     let target = Target::Open(name.clone(), arguments.to.clone(), Some(sink));
     let mailbox = arguments.wishes.options();
+    let dropped = match Drops::create(arguments.wishes.drops.as_ref()).await? {
+        Some(file) => {
+            let socket = arguments.socket.path()?;
+            let following = file.follow(&socket, name.clone()).await;
+            Some(following.or_code(Code::Failed)?)
+        }
+        None => None,
+    };
     let options = SubscribeOptions::new(name, true).with_mailbox(mailbox);
     let subscriber = client.subscribe(options.clone()).await;
     let mut subscriber = subscriber.or_code(Code::Failed)?;
@@ -149,6 +160,9 @@ async fn receive(arguments: &Arguments, name: StreamName) -> Outcome {
         }
         () = shutdown.requested() => Ok(()),
     };
+    if let Some(dropped) = dropped {
+        dropped.finish().await;
+    }
     let withheld = received.withheld();
     let report = report(&received);
     let finished = received.finish().await;

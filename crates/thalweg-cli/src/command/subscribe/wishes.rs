@@ -3,6 +3,8 @@
 //! *The idea.* With `--pull` the node gives nothing that was not asked for. Either each ADU is asked for
 //! when the one before it is written, or a program writes numbers to standard input: so many it will take.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use thalweg_base::mailbox::{Depth, MailboxOptions, PRIORITY_USUAL, Policy};
 use thalweg_node::local::Requests;
@@ -32,6 +34,11 @@ pub struct Wishes {
     /// --pull=stdin, as many as the numbers on standard input say, one a line; it ends with them.
     #[arg(long, value_name = "BY", num_args = 0..=1, require_equals = true, default_missing_value = "written")]
     pull: Option<By>,
+
+    /// Write what was dropped of the stream in this program's mailbox, on its node or on the way, a JSON
+    /// object a line.
+    #[arg(long, value_name = "FILE")]
+    pub(super) drops: Option<PathBuf>,
 
     /// Among the subscribers on its node, the higher is served first, and keeps more if memory is scarce.
     #[arg(long, value_name = "0-255", default_value_t = PRIORITY_USUAL)]

@@ -30,6 +30,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use core::ops::Range;
 
+mod gaps;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,7 @@ use thalweg_base::needs::Reliability;
 use thalweg_base::time::{Duration, Instant};
 
 use super::{Coming, Ending, Resequencer};
+use gaps::Gaps;
 use rules::{Rules, WithoutRoom, is_kept, must_deliver};
 
 /// How long after its deadline an ADU may still be taken: a busy machine may wake the subscriber late.
@@ -98,6 +100,7 @@ pub struct Mailbox<T> {
     /// The stream no longer waits for it: ADUs without room are dropped until there is some.
     is_abandoned: bool,
     dropped: VecDeque<(T, DropCause)>,
+    gaps: Gaps,
     rules: Rules,
     /// Where the least important may go: all ADUs but the end, by importance and place.
     ranks: BTreeSet<(Importance, Place)>,
@@ -134,6 +137,19 @@ struct Waiting<T> {
     expires: Instant,
 }
 
+impl Refusal {
+    /// Returns why the subscriber lacks the ADU; `None` if it does not, or began with a later one.
+    pub const fn cause(self) -> Option<DropCause> {
+        match self {
+            Self::Full => Some(DropCause::Overflow),
+            Self::Outranked => Some(DropCause::Preempted),
+            Self::Superseded => Some(DropCause::Cancelled),
+            Self::Out(Coming::Late) => Some(DropCause::Expired),
+            Self::Out(Coming::InTime | Coming::BeforeFirst | Coming::Twice) => None,
+        }
+    }
+}
+
 impl<T> Item<T> {
     /// Returns the ADU, unless it is another item.
     const fn adu(&self) -> Option<(&Adu, &Waiting<T>)> {
@@ -164,6 +180,7 @@ impl<T> Mailbox<T> {
             dropped_here: 0,
             is_abandoned: false,
             dropped: VecDeque::new(),
+            gaps: Gaps::default(),
             rules: Rules::new(options),
             ranks: BTreeSet::new(),
             next_item: 0,
@@ -208,6 +225,9 @@ impl<T> Mailbox<T> {
         if let Err(refusal) = room {
             // The node has it and accepts no second copy, so it must not be waited for here.
             self.handle_gone(header.sequence.0..header.sequence.0 + 1);
+            if self.resequencer.is_some() {
+                self.gaps.handle_refused(header.sequence.0);
+            }
             // In sequence it is counted as skipped later.
             self.dropped_here += u64::from(self.resequencer.is_none());
             return Err((token, refusal));
@@ -391,6 +411,7 @@ impl<T> Mailbox<T> {
                 let adu = resequencer.and_then(|one| one.remove(sequence));
                 if let Some((adu, waiting)) = adu.zip(self.waiting.remove(&sequence)) {
                     self.drop_one(&adu, waiting, place, DropCause::Preempted);
+                    self.gaps.handle_refused(sequence);
                     // It is skipped, and counted so, when its turn comes.
                     self.dropped_here -= 1;
                 }
@@ -428,7 +449,10 @@ impl<T> Mailbox<T> {
 
     /// Removes and returns the first ADU in sequence, whatever is missing before it.
     fn take_waiting(&mut self) -> Option<(Adu, Waiting<T>)> {
-        let adu = self.resequencer.as_mut()?.take_waiting()?;
+        let resequencer = self.resequencer.as_mut()?;
+        let next = resequencer.next_sequence();
+        let adu = resequencer.take_waiting()?;
+        self.gaps.handle_left(next, adu.header.sequence.0);
         let waiting = self.waiting.remove(&adu.header.sequence.0)?;
         Some((adu, waiting))
     }
@@ -473,6 +497,7 @@ impl<T> Mailbox<T> {
             }
         }
         if let Some(resequencer) = &mut self.resequencer {
+            self.gaps.restart();
             let before = core::mem::take(resequencer);
             self.skipped_before += before.skipped();
             self.discarded_before += before.late();
@@ -496,6 +521,7 @@ impl<T> Mailbox<T> {
         if self.credit == Some(0) && !is_end {
             return None;
         }
+        let next = resequencer.next_sequence();
         let is_at_depth = self.adus >= self.rules.adus || self.bytes >= self.rules.bytes;
         let gives_up = self.rules.is_newest() || self.rules.gives_up_gaps() && is_at_depth;
         // The end may overtake the rest, which is waited for as ever.
@@ -504,6 +530,7 @@ impl<T> Mailbox<T> {
         } else {
             resequencer.poll_adu(now)?
         };
+        self.gaps.handle_left(next, adu.header.sequence.0);
         let waiting = self.waiting.remove(&adu.header.sequence.0)?;
         self.count_left(&adu, Place::Sequence(adu.header.sequence.0));
         Some(Mail::Adu(adu, waiting.token))
@@ -535,6 +562,12 @@ impl<T> Mailbox<T> {
     /// Returns the next dropped token that has not been reported, with the cause.
     pub fn poll_dropped(&mut self) -> Option<(T, DropCause)> {
         self.dropped.pop_front()
+    }
+
+    /// Returns the next range of sequences that never came, and for which the subscriber no longer waits;
+    /// in sequence only. A driver that asks late misses some.
+    pub fn poll_missing(&mut self) -> Option<Range<u64>> {
+        self.gaps.poll_missing()
     }
 
     /// Returns when an item may become available without a put; in order of arrival, when the end

@@ -47,6 +47,7 @@ use thalweg_net::{Carriage, OrderedId, Outcome, Payload, SendOptions, StreamCode
 use tokio::sync::oneshot;
 
 use super::StreamCounts;
+use super::drops::{DropLog, Place as DropPlace};
 use super::mailbox::{Delivered, Delivery};
 use super::ways::{Onward, Ways};
 
@@ -217,13 +218,28 @@ impl Lane {
     }
 
     /// Handles a link's outcome for an ADU.
-    pub(super) fn handle_outcome(&self, number: SendNumber, outcome: Outcome) {
+    pub(super) fn handle_outcome(
+        &self,
+        (peer, header): (NodeId, &Header),
+        number: SendNumber,
+        outcome: Outcome,
+    ) {
         let ended = outcome.accounted_cause().map_or(Ok(()), Err);
         self.drive(|state, now| {
             if state.relay.handle_outcome(number, ended, now) {
                 self.counts.ended(outcome);
+                if let Some(cause) = outcome.drop_cause() {
+                    self.note_drop(header, DropPlace::Link(peer), cause, now);
+                }
             }
         });
+    }
+
+    /// Records a dropped ADU. What had come before is no loss.
+    fn note_drop(&self, header: &Header, place: DropPlace, cause: DropCause, now: Instant) {
+        if cause != DropCause::Duplicate {
+            self.counts.drops().record(header, place, cause, now);
+        }
     }
 
     /// Hands the machine an input, and does what it asks for.
@@ -249,7 +265,10 @@ impl Lane {
                     let trace = self.trace(state, &adu.header, began);
                     state.jobs.push(Job::Deliver(adu, reliability, trace));
                 }
-                Action::Drop(_, cause, _) => self.counts.dropped(cause),
+                Action::Drop(header, cause, _) => {
+                    self.counts.dropped(cause);
+                    self.note_drop(&header, DropPlace::Node, cause, began);
+                }
                 Action::Resume(recv) => {
                     if let Some(task) = state.held.remove(&recv) {
                         // The task is gone if its link is.
@@ -356,7 +375,8 @@ impl Lane {
             if let Payload::Arriving(body) = payload {
                 body.refuse(StreamCode::of_drop(DropCause::PathLost));
             }
-            return self.handle_outcome(dispatch.number, Outcome::LinkLost);
+            let of = (dispatch.to, &dispatch.header);
+            return self.handle_outcome(of, dispatch.number, Outcome::LinkLost);
         };
         let header = dispatch.header;
         exposure.sent(header.flags.contains(Flags::SEALED));
@@ -412,6 +432,10 @@ impl Delivered for Lane {
             Err(cause) => self.counts.dropped(cause),
         }
         self.drive(|state, now| state.relay.handle_delivered(header, ended, now));
+    }
+
+    fn drops(&self) -> &Arc<DropLog> {
+        self.counts.drops()
     }
 }
 

@@ -17,6 +17,7 @@ use thalweg_base::time::{Duration, Instant};
 use thalweg_dataplane::mailbox::{Coming, Refusal};
 
 use super::memory::{Held, SharedMemory};
+use crate::forward::drops::{DropLog, Place};
 
 /// An ADU that may wait longer than this for a subscriber is counted as soon as it is in the
 /// mailboxes. A source that gets no counts for 5 s suspects a node of the path of withholding ADUs.
@@ -26,6 +27,9 @@ const COUNT_AFTER_MAX: Duration = Duration::from_secs(3);
 pub(crate) trait Delivered: fmt::Debug + Send + Sync {
     /// Handles that an ADU was delivered, or dropped for this cause. A mailbox's lock may be held.
     fn handle_delivered(&self, header: &Header, ended: Result<(), DropCause>);
+
+    /// Returns where drops of the stream are recorded.
+    fn drops(&self) -> &Arc<DropLog>;
 }
 
 /// One ADU in the mailboxes of its stream.
@@ -112,6 +116,17 @@ impl Delivery {
             is_counted: AtomicBool::new(false),
             held: OnceLock::new(),
         })
+    }
+
+    /// Returns where drops of the stream are recorded.
+    pub(super) fn drops(&self) -> &Arc<DropLog> {
+        self.by.drops()
+    }
+
+    /// Records that the mailbox of a subscriber drops the ADU.
+    pub(super) fn drop_at(&self, subscriber: &Arc<str>, cause: DropCause, now: Instant) {
+        let place = Place::Mailbox(Arc::clone(subscriber));
+        self.by.drops().record(&self.header, place, cause, now);
     }
 
     /// Records the outcome in one mailbox.

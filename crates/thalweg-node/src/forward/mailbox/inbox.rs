@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 
 use super::delivery::{Delivery, MailboxOutcome};
 use super::memory::{ENTRY_BYTES, SharedMemory, room_of};
+use crate::forward::drops::DropLog;
 
 /// An item of a subscriber's mailbox.
 pub(crate) type Mail = mailbox::Mail<Arc<Delivery>>;
@@ -57,7 +58,7 @@ struct OpenGuard(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    subscriber: String,
+    subscriber: Arc<str>,
     options: MailboxOptions,
     /// Notified when an item is put in.
     mail: Notify,
@@ -67,8 +68,10 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     mailbox: mailbox::Mailbox<Arc<Delivery>>,
-    /// The stream to which the mailbox is open.
+    /// The stream to which the mailbox is open, and where drops of it are recorded once one of its ADUs
+    /// has come.
     stream: Option<StreamId>,
+    drops: Option<Arc<DropLog>>,
     /// The publisher of the item that left last; before any has left, of the first.
     source: Option<NodeId>,
     taken: u64,
@@ -90,6 +93,7 @@ pub(super) fn mailbox(
     let state = State {
         mailbox: mailbox::Mailbox::with(in_sequence, options),
         stream: None,
+        drops: None,
         source: None,
         taken: 0,
         blocking_since: None,
@@ -99,7 +103,7 @@ pub(super) fn mailbox(
     memory.note_priority(options.priority);
     let shared = Arc::new(Shared {
         state: Mutex::new(state),
-        subscriber,
+        subscriber: subscriber.into(),
         options: *options,
         mail: Notify::new(),
         memory,
@@ -120,6 +124,7 @@ impl Mailbox {
         }
         if state.stream.replace(stream).is_some() {
             state.mailbox.restart(source);
+            state.drops = None;
         } else {
             state.source = Some(source);
         }
@@ -150,6 +155,9 @@ impl Mailbox {
             if state.has_left || state.stream != wanted {
                 return None;
             }
+            if state.drops.is_none() {
+                state.drops = Some(Arc::clone(delivery.drops()));
+            }
             let token = Arc::clone(delivery);
             let put = state
                 .mailbox
@@ -161,7 +169,12 @@ impl Mailbox {
                 delivery.hold(adu.payload.len(), &self.shared.memory);
                 self.shared.mail.notify_one();
             }
-            Some(Err(refusal)) => delivery.record(MailboxOutcome::from(refusal)),
+            Some(Err(refusal)) => {
+                delivery.record(MailboxOutcome::from(refusal));
+                if let Some(cause) = refusal.cause() {
+                    delivery.drop_at(&self.shared.subscriber, cause, now);
+                }
+            }
             None => {}
         }
         // A duplicate is in already, so it counts as put.
@@ -205,7 +218,7 @@ impl Mailbox {
     pub(crate) fn reading(&self) -> Option<Reading> {
         let state = self.shared.state();
         (!state.has_left).then(|| Reading {
-            subscriber: self.shared.subscriber.clone(),
+            subscriber: self.shared.subscriber.to_string(),
             waiting: state.mailbox.size(),
             taken: state.taken,
             missed: state.mailbox.skipped(),
@@ -335,6 +348,12 @@ impl Shared {
             .note_waiting(self.options.priority, before.0 > 0, after.0 > 0);
         while let Some((delivery, cause)) = state.mailbox.poll_dropped() {
             delivery.record(MailboxOutcome::of_drop(cause));
+            delivery.drop_at(&self.subscriber, cause, now);
+        }
+        while let Some(missing) = state.mailbox.poll_missing() {
+            if let Some(drops) = &state.drops {
+                drops.record_missing(missing, now);
+            }
         }
         let is_blocking = state.mailbox.is_pressed(self.is_short(after));
         let was_blocking = state.blocking_since.is_some();

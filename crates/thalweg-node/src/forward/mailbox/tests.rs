@@ -8,12 +8,12 @@ use thalweg_base::id::Sequence;
 use thalweg_base::limits::{
     MAILBOX_ADUS_MAX, MAILBOX_BYTES_MAX, MAILBOX_SHARE_BYTES, MAILBOXES_BYTES_MAX,
 };
-use thalweg_base::mailbox::PRIORITY_USUAL;
+use thalweg_base::mailbox::{PRIORITY_USUAL, Policy};
 use thalweg_dataplane::mailbox::{PATIENCE_ONCE, START_PATIENCE, TAKE_GRACE};
 
 use super::memory::ENTRY_BYTES;
 use super::*;
-use crate::forward::StreamCounts;
+use crate::forward::{DropLog, StreamCounts};
 
 const STREAM: StreamId = StreamId(7);
 
@@ -25,6 +25,10 @@ impl Delivered for StreamCounts {
             Ok(()) => self.delivered(),
             Err(cause) => self.dropped(cause),
         }
+    }
+
+    fn drops(&self) -> &Arc<DropLog> {
+        self.drops()
     }
 }
 
@@ -403,4 +407,33 @@ fn low_priority_loses_first() {
     post_each();
     assert_eq!(waiting(), [6, 12, 12, 18]);
     drop(inboxes);
+}
+
+#[test]
+fn drops_are_recorded_by_mailbox_and_gap() {
+    let rig = Rig::new();
+    let newest = MailboxOptions {
+        policy: Some(Policy::Newest),
+        ..MailboxOptions::default()
+    };
+    let (mailbox, display) = rig.mailboxes.create(true, &newest, "a display".into());
+    rig.mailboxes.open(STREAM, SOURCE, mailbox);
+    let recorder = rig.subscribe(true);
+    // The third never comes.
+    for sequence in [0, 1, 3, 4] {
+        let once = Reliability::None;
+        rig.post_as(once, (sequence, 1), Instant::NEVER, Instant::ZERO);
+    }
+    let late = Instant::ZERO + PATIENCE_ONCE;
+    assert_eq!(taken(&recorder, late), [0, 1, 3, 4]);
+    assert_eq!(taken(&display, late), [4]);
+    let records = rig.counts.drops().after(0, millis(9_000));
+    let shown: Vec<_> = records
+        .iter()
+        .map(|one| (one.place.kind(), one.cause, one.sequences, one.adus))
+        .collect();
+    let passed_over = ("mailbox", "cancelled", [0, 3], 3);
+    assert_eq!(shown, [passed_over, ("way", "missing", [2, 2], 1)]);
+    // The display did not want them, and the recorder has them.
+    assert_eq!(rig.counted(), (4, vec![]));
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `outward` | what flows to a program until it leaves: a subscription, a trace, a watch of names |
+//! | `outward` | what flows to a program until it leaves: a subscription, drops, a trace, names |
 
 mod outward;
 
@@ -246,6 +246,9 @@ async fn answer(
         Some(Frame::Message(Message::Trace { name, every_ms })) => {
             let every = Duration::from_millis(every_ms);
             outward::trace(read, write, &handle, (name, every), stopping).await
+        }
+        Some(Frame::Message(Message::Drops { name, own })) => {
+            outward::drops(read, write, &handle, (name, own), stopping).await
         }
         Some(Frame::Message(Message::Watch(selection))) => {
             outward::watch(read, write, &handle, selection, stopping).await

@@ -1,4 +1,5 @@
-//! What flows from the node to a program until the program leaves: a subscription, a trace, a watch of names.
+//! What flows from the node to a program until the program leaves: a subscription, drops, a trace, a watch of
+//! names.
 
 use std::io;
 
@@ -22,10 +23,7 @@ pub(super) async fn subscribe(
     if handle.is_stopped() {
         return frame::write_message(write, &refusal(false, STOPPED.into())).await;
     }
-    let peer = read.get_ref().as_ref().peer_cred().ok();
-    let pid = peer.and_then(|peer| peer.pid());
-    let program = pid.map_or_else(|| "a program".into(), |pid| format!("pid {pid}"));
-    let mut subscriber = handle.subscribe_as(options, program).await;
+    let mut subscriber = handle.subscribe_as(options, program(read)).await;
     frame::write_message(write, &Message::Accepted).await?;
     let mut last_source = None;
     loop {
@@ -76,6 +74,47 @@ async fn end(write: &mut Out, subscriber: &Subscriber) -> io::Result<()> {
         discarded: subscriber.discarded(),
     };
     frame::write_message(write, &message).await
+}
+
+/// Returns the name by which the node knows the program at the other end.
+fn program(read: &In) -> String {
+    let peer = read.get_ref().as_ref().peer_cred().ok();
+    let pid = peer.and_then(|peer| peer.pid());
+    pid.map_or_else(|| "a program".into(), |pid| format!("pid {pid}"))
+}
+
+/// Sends a client the drops of a stream, until it goes away or the node stops; with `own`, none of other
+/// programs' mailboxes.
+pub(super) async fn drops(
+    read: &mut In,
+    write: &mut Out,
+    handle: &Handle,
+    (name, own): (StreamName, bool),
+    mut stopping: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let mailbox = own.then(|| program(read));
+    let mut followed = handle.follow_drops(name);
+    frame::write_message(write, &Message::Accepted).await?;
+    let gone = frame::read(read, Expected::Requests, || handle.now());
+    tokio::pin!(gone);
+    loop {
+        let mut drops = tokio::select! {
+            biased;
+            // A client sends nothing more; any read result means that it has gone.
+            _ = &mut gone => return Ok(()),
+            drops = followed.recv() => match drops {
+                Some(drops) => drops,
+                None => return Ok(()),
+            },
+            () = wait_stopped(&mut stopping) => return Ok(()),
+        };
+        if let Some(mailbox) = &mailbox {
+            drops.retain(|one| one.place != "mailbox" || one.at.as_ref() == Some(mailbox));
+        }
+        if !drops.is_empty() {
+            frame::write_message(write, &Message::Dropped { drops }).await?;
+        }
+    }
 }
 
 /// Sends a client the trace of a stream, until it goes away, the node stops or the trace ends.

@@ -300,3 +300,21 @@ fn newest_by_request_is_fresh() {
         assert_eq!(taken(&mut mailbox, Instant::ZERO), [199]);
     });
 }
+
+#[test]
+fn missing_is_what_never_came() {
+    let missing = |mailbox: &mut Mailbox<u64>| -> Vec<_> {
+        core::iter::from_fn(|| mailbox.poll_missing()).collect()
+    };
+    let stream = (Reliability::None, Instant::NEVER);
+    // 1, 2, 7 and 8 never come; 5 and 6 find no room.
+    let mut mailbox = Mailbox::with(true, &options(Policy::DropNew, Some("3")));
+    put_all(&mut mailbox, [0, 3, 4], stream, Instant::ZERO);
+    let refused = put_all(&mut mailbox, [5, 6], stream, Instant::ZERO);
+    assert_eq!(refused.len(), 2);
+    assert_eq!(taken(&mut mailbox, second(9)), [0, 3, 4]);
+    put_all(&mut mailbox, [9], stream, second(9));
+    assert_eq!(taken(&mut mailbox, second(20)), [9]);
+    assert_eq!(missing(&mut mailbox), [1..3, 7..9]);
+    assert_eq!(mailbox.skipped(), 6);
+}
