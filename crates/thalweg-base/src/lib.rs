@@ -13,6 +13,7 @@
 //! | [`limits`] | every bound on what a peer may make us hold |
 //! | [`adu`], [`needs`], [`description`] | what is carried, what a stream requires, what it says of itself |
 //! | [`part`], [`feed`] | a node's part of a plan, and the copies that a grafted plan gets |
+//! | [`mailbox`] | what a subscriber asks of its mailbox |
 //! | [`seen`], [`count`], [`rights`] | what a sink has received, what a node counts, and what it may do |
 //! | [`event`], [`histogram`], [`trace`] | why an ADU was dropped, how long things took, what each hop cost |
 //! | [`wire`] | bytes to values and back, totally |
@@ -35,6 +36,7 @@ pub mod feed;
 pub mod histogram;
 pub mod id;
 pub mod limits;
+pub mod mailbox;
 pub mod needs;
 pub mod part;
 pub mod random;

@@ -16,7 +16,6 @@ use thalweg_testbed::system::inside;
 
 mod benches;
 mod callgrind;
-mod chart;
 mod compare;
 mod crowd;
 mod feed;

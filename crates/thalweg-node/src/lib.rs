@@ -46,13 +46,14 @@ mod waiting;
 
 pub use config::{Config, ConfigError, DEFAULT_CONFIG};
 pub use handle::{
-    AlignedEvent, AlignedSubscriber, Handle, Losses, Matching, Outgoing, Publication, PublishError,
-    PublishSummary, Publisher, Receive, Selection, Sendable, SubscribeOptions, Subscriber,
-    SubscriberEvent, Tracer,
+    AlignedEvent, AlignedSubscriber, Drops, Handle, Losses, Matching, Outgoing, Publication,
+    PublishError, PublishSummary, Publisher, Receive, Selection, Sendable, SubscribeOptions,
+    Subscriber, SubscriberEvent, Tracer,
 };
 pub use input::{
     AdmissionError, HopCost, InviteRequest, Reloaded, RouteError, TraceError, TraceEvent, TracedAdu,
 };
 pub use node::{Node, NodeError, Report};
 pub use status::Status;
+pub use thalweg_base::mailbox::{Depth, MailboxError, MailboxOptions, Policy};
 pub use thalweg_dataplane::align::Aligned;

@@ -14,6 +14,7 @@ use crate::{Failure, place};
 /// Each crate of the workspace, and what it may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("thalweg-base", &[]),
+    ("thalweg-chart", &[]),
     ("thalweg-netem", &["thalweg-base"]),
     ("thalweg-planner", &["thalweg-base", "thalweg-netem"]),
     ("thalweg-link", &["thalweg-base"]),
@@ -73,11 +74,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// All but the programs.
-const EVERY: &[&str] = EVERY_AND_TESTBED.split_at(14).0;
+const EVERY: &[&str] = EVERY_AND_TESTBED.split_at(15).0;
 
 /// The benches also use the testbed's network and line, for what needs a bottleneck of the kernel's.
 const EVERY_AND_TESTBED: &[&str] = &[
     "thalweg-base",
+    "thalweg-chart",
     "thalweg-netem",
     "thalweg-planner",
     "thalweg-link",
@@ -128,8 +130,9 @@ pub const NO_STD: [&str; 6] = [
 const NO_STD_MAY_USE: [&str; 4] = ["blake3", "bytes", "serde", "thiserror"];
 
 /// Crates below the purity line.
-pub const PURE: [&str; 10] = [
+pub const PURE: [&str; 11] = [
     "thalweg-base",
+    "thalweg-chart",
     "thalweg-netem",
     "thalweg-planner",
     "thalweg-link",

@@ -2,7 +2,7 @@
 
 use super::plots::{SPREADS, bars, cases, lines, series};
 use super::{Drawing, Measured, live, planning};
-use crate::chart::{Chart, Plot, Point, Scale, Series};
+use thalweg_chart::{Chart, Plot, Point, Scale, Series};
 
 pub(super) const DRAWINGS: &[Drawing] = &[
     Drawing {

@@ -2,7 +2,7 @@
 
 use super::Measured;
 use super::plots::{SPREADS, lines};
-use crate::chart::{Chart, Plot, Point, Scale, Series};
+use thalweg_chart::{Chart, Plot, Point, Scale, Series};
 
 const THRESHOLD: &str = "BM-L1";
 const IMPORTANCE: &str = "BM-L2";

@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::chart::{Chart, Point};
 use crate::report::{self, Figure};
 use drawings::DRAWINGS;
+use thalweg_chart::{Chart, Point};
 
 /// Draws figures from the lines that `--json` printed.
 #[derive(clap::Args)]

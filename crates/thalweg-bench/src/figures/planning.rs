@@ -2,7 +2,7 @@
 
 use super::Measured;
 use super::plots::{SPREADS, cases, lines};
-use crate::chart::{Chart, Plot, Point, Scale, Series};
+use thalweg_chart::{Chart, Plot, Point, Scale, Series};
 
 const CENTRAL: &str = "BM-P1";
 const LOCAL: &str = "BM-P2";

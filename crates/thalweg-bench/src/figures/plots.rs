@@ -1,7 +1,7 @@
 //! What drawings are made of: series, lines and bars of the metrics that were measured.
 
 use super::Measured;
-use crate::chart::{Plot, Point, Scale, Series};
+use thalweg_chart::{Plot, Point, Scale, Series};
 
 pub(super) const SPREADS: &str = "medians; bars: half the quartiles' distance";
 

@@ -17,6 +17,7 @@ mod input;
 mod lasting;
 mod lone;
 mod ls;
+mod mailbox;
 mod messages;
 mod output;
 mod pattern;

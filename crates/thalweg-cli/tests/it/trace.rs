@@ -22,10 +22,7 @@ use crate::program::run;
 fn flow(runtime: &Runtime, folder: &Path) {
     let (source, sink) = (folder.join("camera.sock"), folder.join("base.sock"));
     runtime.spawn(async move {
-        let options = SubscribeOptions {
-            name: "cam".parse().expect("a name"),
-            in_sequence: false,
-        };
+        let options = SubscribeOptions::new("cam".parse().expect("a name"), false);
         let node = Client::connect(&sink).await.expect("it listens");
         let mut subscriber = node.subscribe(options).await.expect("it does");
         while let Ok(Some(_)) = subscriber.recv().await {}

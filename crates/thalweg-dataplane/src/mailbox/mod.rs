@@ -36,6 +36,7 @@ pub use ending::Ending;
 pub use queue::{Mail, Mailbox, Refusal, TAKE_GRACE};
 pub use received::Received;
 pub use thalweg_base::limits::{BACKLOG_BYTES, PATIENCE_MAX};
+pub use thalweg_base::mailbox::{Depth, MailboxOptions, Policy};
 pub use thalweg_base::seen::{Held, News, Seen};
 
 /// How long a gap is waited for if the ADUs behind it have no deadline and lost ADUs are resent:
@@ -72,6 +73,10 @@ pub const FIRST_PLAN: Epoch = Epoch(1);
 
 /// Maximum number of ranges remembered that never arrive; further ones are waited for.
 const GONE_RANGES_MAX: usize = 64;
+
+/// The same for ranges of ADUs that waited and were removed: one between any two that wait, and as many
+/// that something else divides.
+const REMOVED_RANGES_MAX: usize = 2 * MAILBOX_ADUS_MAX;
 
 /// How long after the last arrival the end of a stream waits for missing ADUs.
 pub const END_PATIENCE: Duration = Duration::from_secs(2);
@@ -114,6 +119,8 @@ pub struct Resequencer {
     gone: BTreeMap<u64, u64>,
     /// Whether a gap is waited for while all that a source keeps waits behind it.
     is_patient: bool,
+    /// Whether ADUs that waited were removed: each is a range that never arrives.
+    has_removed: bool,
 }
 
 /// An ADU that waits.
@@ -266,9 +273,41 @@ impl Resequencer {
             end = end.max(to);
         }
         self.gone.insert(start, end);
-        if self.gone.len() > GONE_RANGES_MAX {
+        let most = if self.has_removed {
+            GONE_RANGES_MAX + REMOVED_RANGES_MAX
+        } else {
+            GONE_RANGES_MAX
+        };
+        if self.gone.len() > most {
             self.gone.pop_last();
         }
+    }
+
+    /// Removes an ADU that waits, and waits for it no longer. If none has left yet, the first that is known
+    /// counts as the start.
+    ///
+    /// Cost    O(log waiting)
+    pub fn remove(&mut self, sequence: u64) -> Option<Adu> {
+        if self.next.is_none()
+            && let Some((first, _)) = self.waiting.first_key_value()
+        {
+            (self.next, self.first) = (Some(*first), *first);
+        }
+        let Waiting { adu, .. } = self.waiting.remove(&sequence)?;
+        self.has_removed = true;
+        self.handle_gone(sequence..sequence + 1);
+        Some(adu)
+    }
+
+    /// Returns the next sequence to leave; `None` before the start.
+    pub const fn next_sequence(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// Returns the first ADU that waits, whatever is missing before it.
+    pub fn first(&self) -> Option<&Adu> {
+        let (_, first) = self.waiting.first_key_value()?;
+        Some(&first.adu)
     }
 
     /// Returns whether none of these arrives.

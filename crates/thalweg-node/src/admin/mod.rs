@@ -2,7 +2,7 @@
 //!
 //! *The idea.* All of it comes from [`crate::Status`]: `/api/status` prints it, `/api/nodes`,
 //! `/api/links`, `/api/streams` and `/api/plans` print its parts, and `/metrics` has the same
-//! numbers in Prometheus' format, so they always agree.
+//! numbers in Prometheus' format, so they always agree. `/api/drops` prints the records of drops.
 //!
 //! *What it does not do.* It changes nothing; the API is read-only.
 
@@ -13,11 +13,12 @@ mod serve;
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
+use thalweg_base::id::StreamName;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -64,6 +65,7 @@ fn router(handle: Handle) -> Router {
     Router::new()
         .route("/healthz", get(health))
         .route("/metrics", get(metrics))
+        .route("/api/drops", get(drops))
         .route("/api/{part}", get(part))
         .with_state(handle)
 }
@@ -85,6 +87,16 @@ async fn metrics(State(handle): State<Handle>) -> Response {
     }
 }
 
+/// What `/api/drops` is narrowed to.
+#[derive(serde::Deserialize)]
+struct Wanted {
+    stream: Option<StreamName>,
+}
+
+async fn drops(State(handle): State<Handle>, Query(wanted): Query<Wanted>) -> Response {
+    Json(handle.drops(wanted.stream.as_ref())).into_response()
+}
+
 async fn part(State(handle): State<Handle>, Path(part): Path<String>) -> Response {
     let Some(status) = handle.status().await else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
@@ -97,7 +109,7 @@ async fn part(State(handle): State<Handle>, Path(part): Path<String>) -> Respons
         "plans" => Json(status.plans).into_response(),
         "routes" => Json(status.routes).into_response(),
         _ => {
-            let parts = "status, nodes, links, streams, plans, routes";
+            let parts = "status, nodes, links, streams, plans, routes, drops";
             let error = format!("there is no /api/{part}; there are: {parts}");
             (
                 StatusCode::NOT_FOUND,

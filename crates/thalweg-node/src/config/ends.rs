@@ -10,6 +10,7 @@ use serde::Deserialize;
 use thalweg_base::description::Description;
 use thalweg_base::id::StreamName;
 use thalweg_base::limits::STREAMS_PER_NODE_MAX;
+use thalweg_base::mailbox::{Depth, MailboxOptions, PRIORITY_USUAL, Policy};
 use thalweg_base::needs::Needs;
 use thalweg_base::units::Bitrate;
 
@@ -59,6 +60,8 @@ pub struct Egress {
     pub to: String,
     /// How messages are written; `None` if the stream's encoding decides.
     pub format: Option<String>,
+    /// What it asks of its mailbox.
+    pub mailbox: MailboxOptions,
     /// Whether it starts with the node.
     pub enabled: bool,
     /// The folder to which a path in `to` is relative.
@@ -95,6 +98,10 @@ pub(super) struct RawEgress {
     stream: StreamName,
     to: String,
     format: Option<String>,
+    policy: Option<Policy>,
+    depth: Option<Depth>,
+    pull: Option<bool>,
+    priority: Option<u8>,
     enabled: Option<bool>,
 }
 
@@ -146,12 +153,22 @@ impl RawIngest {
 impl RawEgress {
     pub(super) fn resolve(self, folder: &Path) -> Egress {
         Egress {
+            mailbox: self.mailbox(),
             name: self.name.unwrap_or_else(|| self.stream.clone()),
             stream: self.stream,
             to: self.to,
             format: self.format,
             enabled: self.enabled.unwrap_or(true),
             folder: folder.to_owned(),
+        }
+    }
+
+    fn mailbox(&self) -> MailboxOptions {
+        MailboxOptions {
+            policy: self.policy,
+            depth: self.depth,
+            pull: self.pull.unwrap_or(false),
+            priority: self.priority.unwrap_or(PRIORITY_USUAL),
         }
     }
 }
@@ -163,9 +180,16 @@ pub(super) fn first_fault(ingest: &[RawIngest], egress: &[RawEgress]) -> Option<
     let fault = fault_of_names("ingest", inputs).or_else(|| fault_of_names("egress", outputs));
     fault.or_else(|| {
         let mut inputs = ingest.iter().enumerate();
-        inputs.find_map(|(place, one)| {
+        let fault = inputs.find_map(|(place, one)| {
             let (key, why) = one.fault()?;
             Some((format!("ingest[{place}].{key}"), why))
+        });
+        let mut outputs = egress.iter().enumerate();
+        fault.or_else(|| {
+            outputs.find_map(|(place, one)| {
+                let (key, why) = one.mailbox().fault()?;
+                Some((format!("egress[{place}].{key}"), why))
+            })
         })
     })
 }

@@ -361,6 +361,7 @@ impl Programs {
             blocking_seconds: reading
                 .blocking_since
                 .map(|since| now.saturating_since(since).as_secs_f64()),
+            mailbox: reading.options,
         };
         of_name.map(status).collect()
     }

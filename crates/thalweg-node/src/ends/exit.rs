@@ -22,6 +22,8 @@ pub struct Exit {
     /// The source and stream of the last ADU, and what it carries.
     pub(super) of: Option<(NodeId, StreamId)>,
     pub(super) description: Option<Description>,
+    /// An ADU was asked for and has not come.
+    pub(super) is_asked: bool,
     /// The node has said why nothing comes.
     pub(super) is_waiting: bool,
 }
@@ -37,18 +39,22 @@ impl Exit {
     /// A stream that ends does not end its output: that waits for the next of the name. Cancel safe.
     pub async fn recv(&mut self) -> Option<Adu> {
         loop {
-            let options = SubscribeOptions {
-                name: self.egress.stream.clone(),
-                in_sequence: true,
-            };
+            let mailbox = self.egress.mailbox;
+            let options =
+                SubscribeOptions::new(self.egress.stream.clone(), true).with_mailbox(mailbox);
             let subscriber = match &mut self.subscriber {
                 Some(subscriber) => subscriber,
                 none => {
                     let program = format!("egress {}", self.egress.name);
                     let subscriber = self.handle.subscribe_as(options, program).await;
+                    self.is_asked = false;
                     none.insert(subscriber)
                 }
             };
+            // Whoever calls this has written the ADU before.
+            if mailbox.pull && !std::mem::replace(&mut self.is_asked, true) {
+                subscriber.request(1);
+            }
             let event = tokio::select! {
                 biased;
                 _ = self.stopping.wait_for(|stop| *stop) => return None,
@@ -64,6 +70,7 @@ impl Exit {
                             None => None,
                         };
                     }
+                    self.is_asked = false;
                     self.meter.count(adu.payload.len());
                     if std::mem::take(&mut self.is_waiting) {
                         self.meter.quiet();

@@ -340,6 +340,7 @@ impl Work {
                 subscriber: None,
                 of: None,
                 description: None,
+                is_asked: false,
                 is_waiting: false,
             }),
         })

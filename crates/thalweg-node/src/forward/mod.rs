@@ -11,6 +11,7 @@
 //!
 //! *Sources.* design.md, "Data path"; docs/decisions/0038; spec PA-29, PA-32, PA-33.
 
+mod drops;
 mod lag;
 mod lane;
 mod ledger;
@@ -38,8 +39,12 @@ use thalweg_dataplane::route::Route;
 use thalweg_net::{Arriving, Clock, EndedAdu, Link, OrderedId, StreamCode};
 use tokio::sync::watch;
 
+#[cfg(test)]
+pub(crate) use drops::DropLog;
+pub(crate) use drops::{INTERVAL as DROP_INTERVAL, Place as DropPlace, Record as DropRecord};
 use lag::LagMeter;
 pub(crate) use lag::measure as measure_lag;
+use lane::Ending;
 pub(crate) use lane::Lane;
 use lane::Taken;
 pub use ledger::{Exposure, StreamReading};
@@ -286,8 +291,12 @@ impl Forwarder {
         for of_stream in ended.chunk_by(|one, next| one.header.stream == next.header.stream) {
             // A lane stays as long as an ADU of its is under way.
             if let Some(lane) = self.lane(of_stream[0].header.stream) {
-                let number = |adu: &EndedAdu| SendNumber::from_u64(adu.token);
-                lane.handle_outcomes(of_stream.iter().map(|adu| (number(adu), adu.outcome)));
+                lane.handle_endings(of_stream.iter().map(|adu| Ending {
+                    peer: adu.link.peer(),
+                    header: &adu.header,
+                    number: SendNumber::from_u64(adu.token),
+                    outcome: adu.outcome,
+                }));
             }
         }
     }

@@ -8,6 +8,7 @@
 //! *What it does not do.* It knows no media: payloads are bytes.
 
 mod aligned;
+mod drops;
 mod losses;
 mod matching;
 mod publisher;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, StreamId, StreamName};
+use thalweg_base::mailbox::MailboxOptions;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_control::control;
 use thalweg_control::session::Part;
@@ -39,6 +41,7 @@ pub use thalweg_control::control::Publication;
 
 pub use crate::input::Selection;
 pub use aligned::{AlignedEvent, AlignedSubscriber, Receive};
+pub use drops::Drops;
 pub use losses::Losses;
 pub use matching::Matching;
 pub(crate) use publisher::FINISH_MAX;
@@ -66,6 +69,39 @@ pub struct SubscribeOptions {
     /// Whether ADUs are delivered in sequence, waiting for missing ones while that may help;
     /// otherwise as they arrive.
     pub in_sequence: bool,
+    /// What the subscriber asks of its mailbox. A depth that contradicts the policy has no effect.
+    pub mailbox: MailboxOptions,
+}
+
+impl SubscribeOptions {
+    /// Returns options for a stream, with the mailbox of a subscriber that states no wishes.
+    pub fn new(name: StreamName, in_sequence: bool) -> Self {
+        Self {
+            name,
+            in_sequence,
+            mailbox: MailboxOptions::default(),
+        }
+    }
+
+    /// Returns the same options with another mailbox.
+    ///
+    /// ```
+    /// use thalweg_node::{MailboxOptions, Policy, SubscribeOptions};
+    ///
+    /// // A display that is given the newest picture whenever it asks for one.
+    /// let newest = MailboxOptions {
+    ///     policy: Some(Policy::Newest),
+    ///     pull: true,
+    ///     ..MailboxOptions::default()
+    /// };
+    /// let options = SubscribeOptions::new("truck/cam1".parse()?, true).with_mailbox(newest);
+    /// # Ok::<(), thalweg_base::id::BadStreamName>(())
+    /// ```
+    #[must_use]
+    pub const fn with_mailbox(mut self, mailbox: MailboxOptions) -> Self {
+        self.mailbox = mailbox;
+        self
+    }
 }
 
 impl Handle {
@@ -147,10 +183,7 @@ impl Handle {
     ) -> AlignedSubscriber<Subscriber> {
         let mut lanes = Vec::new();
         for name in names {
-            let options = SubscribeOptions {
-                name,
-                in_sequence: true,
-            };
+            let options = SubscribeOptions::new(name, true);
             lanes.push(self.subscribe(options).await);
         }
         AlignedSubscriber::new(lanes, wait)
@@ -163,7 +196,7 @@ impl Handle {
         subscriber: String,
     ) -> Subscriber {
         let mailboxes = &self.forwarder.mailboxes;
-        let (mailbox, inbox) = mailboxes.create(options.in_sequence, subscriber);
+        let (mailbox, inbox) = mailboxes.create(options.in_sequence, &options.mailbox, subscriber);
         let name = options.name.clone();
         // A stopped node drops the mailbox; the subscriber then sees the end.
         let _ = self

@@ -17,6 +17,10 @@ use super::SubscribeOptions;
 use crate::forward::{Inbox, Mail};
 use crate::input::{Command, Input};
 
+/// Turns that a subscriber leaves to those of a higher priority before it takes an ADU. The runtime may
+/// well run the same task twice; one of a higher priority that does not read stops nobody.
+const TURNS_MAX: u32 = 4;
+
 /// Receives the ADUs of a stream.
 pub struct Subscriber {
     options: SubscribeOptions,
@@ -91,6 +95,15 @@ impl Subscriber {
         self.ended.is_some()
     }
 
+    /// Asks for so many more ADUs. A subscriber that pulls ([`MailboxOptions::pull`]) is given no other,
+    /// and the end once everything before it was given; any other is given what comes, and this has no
+    /// effect.
+    ///
+    /// [`MailboxOptions::pull`]: crate::MailboxOptions::pull
+    pub fn request(&self, adus: u64) {
+        self.inbox.request(adus);
+    }
+
     /// Returns the next ADU or notice; `None` when the producer has ended the stream and no other
     /// of its name exists, or the node has stopped. After a stream that was cut off, waits for the
     /// next of its name.
@@ -109,6 +122,11 @@ impl Subscriber {
                     let notice = Notice::CutOff.sentence(&self.options.name);
                     return Some(SubscriberEvent::Notice(notice));
                 }
+            }
+            let mut turns = 0;
+            while turns < TURNS_MAX && self.inbox.is_outranked() {
+                turns += 1;
+                tokio::task::yield_now().await;
             }
             match self.inbox.poll(self.clock.now()) {
                 Some(Mail::Adu(adu, _)) => {

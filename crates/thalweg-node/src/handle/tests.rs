@@ -7,6 +7,7 @@ use bytes::Bytes;
 use thalweg_base::adu::{Adu, Flags, Header};
 use thalweg_base::event::DropCause;
 use thalweg_base::id::{NodeId, Sequence, StreamId};
+use thalweg_base::mailbox::MailboxOptions;
 use thalweg_base::needs::Reliability;
 use thalweg_dataplane::mailbox::END_PATIENCE;
 use thalweg_net::Clock;
@@ -14,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::{SubscribeOptions, Subscriber, SubscriberEvent};
-use crate::forward::{Delivered, Delivery, Mailbox, Mailboxes};
+use crate::forward::{Delivered, Delivery, DropLog, Mailbox, Mailboxes};
 use crate::input::Input;
 
 fn adu(stream: u64, sequence: u64) -> Adu {
@@ -27,9 +28,17 @@ fn adu(stream: u64, sequence: u64) -> Adu {
 /// Returns a subscriber, the node's end of its mailbox, and the receiver of its questions to the
 /// node.
 fn subscribed(in_sequence: bool) -> (Mailbox, Subscriber, Clock, mpsc::Receiver<Input>) {
-    let (mailbox, inbox) = Mailboxes::default().create(in_sequence, "a test".into());
     let name = "cam".parse().expect("a name");
-    let options = SubscribeOptions { name, in_sequence };
+    let options = SubscribeOptions::new(name, in_sequence);
+    subscribed_with(&Mailboxes::default(), options)
+}
+
+fn subscribed_with(
+    mailboxes: &Mailboxes,
+    options: SubscribeOptions,
+) -> (Mailbox, Subscriber, Clock, mpsc::Receiver<Input>) {
+    let name = "a test".into();
+    let (mailbox, inbox) = mailboxes.create(options.in_sequence, &options.mailbox, name);
     let (inputs, control) = mpsc::channel(1);
     let clock = Clock::start();
     let subscriber = Subscriber::new(options, inbox, clock, inputs);
@@ -37,15 +46,19 @@ fn subscribed(in_sequence: bool) -> (Mailbox, Subscriber, Clock, mpsc::Receiver<
 }
 
 /// Deliveries of which nobody keeps count.
-#[derive(Debug)]
-struct Uncounted;
+#[derive(Debug, Default)]
+struct Uncounted(Arc<DropLog>);
 
 impl Delivered for Uncounted {
     fn handle_delivered(&self, _: &Header, _: Result<(), DropCause>) {}
+
+    fn drops(&self) -> &Arc<DropLog> {
+        &self.0
+    }
 }
 
 fn put_in(mailbox: &Mailbox, adu: &Adu, clock: &Clock) {
-    let delivery = Delivery::new(adu.header, Arc::new(Uncounted));
+    let delivery = Delivery::new(adu.header, Arc::new(Uncounted::default()));
     mailbox.put(adu, &delivery, Reliability::UntilDeadline, clock.now());
 }
 
@@ -105,4 +118,46 @@ async fn unordered_end_awaits_resends() {
         }
     }
     assert_eq!(given, [0, 2, 1]);
+}
+
+/// A single worker, which by itself runs the one first that was woken last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn high_priority_is_served_first() {
+    let mailboxes = Mailboxes::default();
+    let (order, mut served) = mpsc::unbounded_channel();
+    let mut ends = Vec::new();
+    for priority in [10, 200, 128] {
+        let options = SubscribeOptions::new("cam".parse().expect("a name"), true);
+        let options = options.with_mailbox(MailboxOptions {
+            priority,
+            ..MailboxOptions::default()
+        });
+        let (mailbox, mut subscriber, clock, control) = subscribed_with(&mailboxes, options);
+        mailboxes.open(StreamId(1), NodeId([1; 32]), mailbox);
+        ends.push((clock, control));
+        let order = order.clone();
+        tokio::spawn(async move {
+            while let Some(SubscriberEvent::Adu(adu)) = subscriber.recv().await {
+                let _ = order.send((adu.header.sequence.0, priority));
+            }
+        });
+    }
+    let clock = ends[0].0;
+    let post = async move {
+        let mut in_order = 0;
+        for sequence in 0..100 {
+            let adu = adu(1, sequence);
+            let delivery = Delivery::new(adu.header, Arc::new(Uncounted::default()));
+            mailboxes.post(&adu, &delivery, Reliability::UntilDeadline, clock.now());
+            let mut all = Vec::new();
+            for _ in 0..3 {
+                all.extend(served.recv().await);
+            }
+            let expected = [200, 128, 10].map(|priority| (sequence, priority));
+            in_order += u32::from(all == expected);
+        }
+        in_order
+    };
+    let in_order = tokio::spawn(post).await.expect("it runs");
+    assert!(in_order >= 80, "{in_order} of 100");
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thalweg_base::adu::{Adu, Header};
 use thalweg_base::description::Description;
@@ -12,9 +13,10 @@ use thalweg_net::Clock;
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
+use super::credit::Credit;
 use super::frame::{self, Expected, Frame, Message, PublishRequest, TicketRequest};
 use crate::board::EndKind;
 use crate::handle::{Outgoing, Publication, Receive, Selection, SubscribeOptions, SubscriberEvent};
@@ -26,7 +28,7 @@ const REASON_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 /// A connection with this machine's node, for one request.
 pub struct Client {
     read: BufReader<OwnedReadHalf>,
-    write: BufWriter<OwnedWriteHalf>,
+    pub(super) write: BufWriter<OwnedWriteHalf>,
     clock: Clock,
 }
 
@@ -45,12 +47,21 @@ pub struct LocalPublisher {
 
 /// A subscription through the node.
 pub struct LocalSubscriber {
-    /// Kept open, since the node ends the subscription when this half closes.
-    client: Client,
+    read: BufReader<OwnedReadHalf>,
+    clock: Clock,
+    requests: Requests,
+    credit: Option<Credit>,
     source: Option<NodeId>,
     description: Option<Description>,
     skipped: u64,
     discarded: u64,
+}
+
+/// Asks for ADUs of a subscription that pulls, while it is read elsewhere.
+#[derive(Clone)]
+pub struct Requests {
+    /// Kept open, since the node ends the subscription when this half closes.
+    write: Arc<Mutex<BufWriter<OwnedWriteHalf>>>,
 }
 
 /// A trace of a stream through the node.
@@ -240,12 +251,27 @@ impl Client {
         mut self,
         options: SubscribeOptions,
     ) -> Result<LocalSubscriber, LocalError> {
-        let SubscribeOptions { name, in_sequence } = options;
-        let request = Message::Subscribe { name, in_sequence };
+        let SubscribeOptions {
+            name,
+            in_sequence,
+            mut mailbox,
+        } = options;
+        let credit = Credit::of(&mailbox);
+        mailbox.pull |= credit.is_some();
+        let request = Message::Subscribe {
+            name,
+            in_sequence,
+            mailbox,
+        };
         frame::write_message(&mut self.write, &request).await?;
         self.accepted().await?;
         Ok(LocalSubscriber {
-            client: self,
+            read: self.read,
+            clock: self.clock,
+            requests: Requests {
+                write: Arc::new(Mutex::new(self.write)),
+            },
+            credit,
             source: None,
             description: None,
             skipped: 0,
@@ -253,7 +279,7 @@ impl Client {
         })
     }
 
-    async fn accepted(&mut self) -> Result<(), LocalError> {
+    pub(super) async fn accepted(&mut self) -> Result<(), LocalError> {
         match self.answer().await? {
             Frame::Message(Message::Accepted) => Ok(()),
             other => Err(unexpected(&other)),
@@ -261,7 +287,7 @@ impl Client {
     }
 
     /// Returns the node's answer unless it is a refusal.
-    async fn answer(&mut self) -> Result<Frame, LocalError> {
+    pub(super) async fn answer(&mut self) -> Result<Frame, LocalError> {
         match self.next().await? {
             Frame::Message(Message::NameInUse { reason }) => Err(LocalError::Taken(reason)),
             Frame::Message(Message::Unknown { reason }) => Err(LocalError::Unknown(reason)),
@@ -271,10 +297,13 @@ impl Client {
     }
 
     async fn next(&mut self) -> Result<Frame, LocalError> {
-        let clock = self.clock;
-        let frame = frame::read(&mut self.read, Expected::Answers, || clock.now()).await?;
-        Ok(frame.ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?)
+        next(&mut self.read, self.clock).await
     }
+}
+
+async fn next(read: &mut BufReader<OwnedReadHalf>, clock: Clock) -> Result<Frame, LocalError> {
+    let frame = frame::read(read, Expected::Answers, || clock.now()).await?;
+    Ok(frame.ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?)
 }
 
 impl LocalPublisher {
@@ -416,12 +445,38 @@ async fn read_news(
     }
 }
 
+impl Requests {
+    /// Asks for so many more ADUs; see [`Subscriber::request`](crate::Subscriber::request).
+    pub async fn request(&self, adus: u64) -> Result<(), LocalError> {
+        let request = Message::Request { adus };
+        let mut write = self.write.lock().await;
+        Ok(frame::write_message(&mut *write, &request).await?)
+    }
+}
+
 impl LocalSubscriber {
-    /// Returns the next ADU or notice; `None` when the stream has ended or the node stopped.
+    /// Returns what asks for ADUs. Of a subscription with a policy or a depth that does not pull,
+    /// [`LocalSubscriber::recv`] asks by itself.
+    pub fn requests(&self) -> Requests {
+        self.requests.clone()
+    }
+
+    /// Returns the next ADU or notice; `None` when the stream has ended or the node stopped. Not cancel
+    /// safe.
     pub async fn recv(&mut self) -> Result<Option<SubscriberEvent>, LocalError> {
+        let due = self.credit.as_mut().and_then(Credit::take_due);
+        if let Some(adus) = due {
+            // The node may have closed behind the end of the stream, which is still to be read.
+            let _ = self.requests.request(adus).await;
+        }
         loop {
-            match self.client.next().await? {
-                Frame::Adu(adu) => return Ok(Some(SubscriberEvent::Adu(adu))),
+            match next(&mut self.read, self.clock).await? {
+                Frame::Adu(adu) => {
+                    if let Some(credit) = &mut self.credit {
+                        credit.handle_adu();
+                    }
+                    return Ok(Some(SubscriberEvent::Adu(adu)));
+                }
                 Frame::Message(Message::Notice { text }) => {
                     return Ok(Some(SubscriberEvent::Notice(text)));
                 }
@@ -460,7 +515,7 @@ impl LocalSubscriber {
 
     /// Returns the time on the clock of received ADUs' deadlines.
     pub fn now(&self) -> Instant {
-        self.client.clock.now()
+        self.clock.now()
     }
 }
 
@@ -504,7 +559,7 @@ impl LocalMatching {
     }
 }
 
-fn unexpected(frame: &Frame) -> LocalError {
+pub(super) fn unexpected(frame: &Frame) -> LocalError {
     let what = match frame {
         Frame::Adu(_) => "an ADU".to_string(),
         Frame::Message(message) => format!("{message:?}"),

@@ -9,6 +9,7 @@ use thalweg_base::adu::Adu;
 use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, StreamName};
 use thalweg_base::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
+use thalweg_base::mailbox::MailboxOptions;
 use thalweg_base::needs::Needs;
 use thalweg_base::time::Instant;
 use thalweg_base::wire::adu;
@@ -18,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::board::EndKind;
 use crate::handle::Selection;
 use crate::input::TraceEvent;
+use crate::status::DropStatus;
 
 const KIND_MESSAGE: u8 = 0;
 const KIND_ADU: u8 = 1;
@@ -62,7 +64,14 @@ pub(super) enum Message {
     /// Client: publish a stream.
     Publish(PublishRequest),
     /// Client: subscribe to a stream.
-    Subscribe { name: StreamName, in_sequence: bool },
+    Subscribe {
+        name: StreamName,
+        in_sequence: bool,
+        #[serde(default)]
+        mailbox: MailboxOptions,
+    },
+    /// Client: so many more ADUs are asked for; only of a subscription that pulls.
+    Request { adus: u64 },
     /// Client: report the node's status.
     Status,
     /// Client: issue a ticket.
@@ -85,6 +94,10 @@ pub(super) enum Message {
     Trace { name: StreamName, every_ms: u64 },
     /// Client: report the names of a selection, now and after each change.
     Watch(Selection),
+    /// Client: report the drops of a stream from now on; `own`: of mailboxes only this program's.
+    Drops { name: StreamName, own: bool },
+    /// Node: drops.
+    Dropped { drops: Vec<DropStatus> },
     /// Node: all names that match, in order.
     Names { names: Vec<StreamName> },
     /// Node: the trace has started; `source` is the name of the stream's source.

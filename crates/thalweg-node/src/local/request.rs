@@ -44,7 +44,7 @@ pub(super) async fn answer(request: Message, handle: &Handle) -> io::Result<Mess
         },
         _ => {
             let reason = "the first frame is neither publish, subscribe, status, invite, revoke, route, \
-                          trace, watch nor switch";
+                          trace, watch, drops nor switch";
             refusal(false, reason.into())
         }
     })

@@ -72,10 +72,7 @@ async fn node_without_control_refuses() {
         "{answer:?}"
     );
     let client = Client::connect(&socket).await.expect("it listens");
-    let options = crate::SubscribeOptions {
-        name: "a/b".parse().expect("a name"),
-        in_sequence: true,
-    };
+    let options = crate::SubscribeOptions::new("a/b".parse().expect("a name"), true);
     let answer = timeout(PATIENCE, client.subscribe(options)).await;
     let answer = answer.expect("it answers").map(|_| ());
     assert!(matches!(answer, Err(LocalError::Refused(_))), "{answer:?}");

@@ -1,5 +1,6 @@
 //! The status of a node, as `thalweg ls`, `thalweg top` and `/api/status` show it.
 
+mod drops;
 mod outbox;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -9,9 +10,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use thalweg_base::description::Description;
 use thalweg_base::id::{NodeId, StreamName};
+use thalweg_base::mailbox::MailboxOptions;
 use thalweg_net::Footprint;
 use thalweg_planner::planner::report::Report;
 
+pub use self::drops::DropStatus;
 pub use self::outbox::{BandStatus, FlowStatus, LatencyStatus, OutboxStatus};
 pub use crate::forward::{Exposure, StreamReading};
 
@@ -322,6 +325,8 @@ pub struct SubscriberStatus {
     pub missed: u64,
     /// How long it has blocked its stream, if it does.
     pub blocking_seconds: Option<f64>,
+    /// What it asked of its mailbox.
+    pub mailbox: MailboxOptions,
 }
 
 /// The fate of a stream's ADUs on all nodes of its path. An ADU counts once for each plan under

@@ -245,10 +245,7 @@ async fn publish(
 
 async fn subscribe(socket: &Path, name: StreamName) -> Result<LocalSubscriber, LocalError> {
     let client = Client::connect(socket).await?;
-    let options = SubscribeOptions {
-        name,
-        in_sequence: false,
-    };
+    let options = SubscribeOptions::new(name, false);
     client.subscribe(options).await
 }
 

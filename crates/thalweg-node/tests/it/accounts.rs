@@ -111,7 +111,7 @@ async fn publisher_sees_losses_by_hop() {
     let (nodes, shaper) = chain().await;
     let name = "cam".parse().expect("a name");
     let in_sequence = false;
-    let options = SubscribeOptions { name, in_sequence };
+    let options = SubscribeOptions::new(name, in_sequence);
     let mut subscriber = nodes[2].handle.subscribe(options).await;
     let publication = publication(Reliability::UntilDeadline);
     let publisher = nodes[0].handle.publish(publication).await;
@@ -175,7 +175,7 @@ async fn lost_datagrams_count_at_the_line() {
     let (nodes, shaper) = chain().await;
     let name = "cam".parse().expect("a name");
     let in_sequence = false;
-    let options = SubscribeOptions { name, in_sequence };
+    let options = SubscribeOptions::new(name, in_sequence);
     let mut subscriber = nodes[2].handle.subscribe(options).await;
     // ADUs that are not taken in time are lost on the subscriber's node.
     tokio::spawn(async move { while subscriber.recv().await.is_some() {} });
@@ -218,7 +218,7 @@ async fn stream_end_waits_for_slow_line() {
     let (nodes, shaper) = chain().await;
     let subscribe = |in_sequence| {
         let name = "cam".parse().expect("a name");
-        let options = SubscribeOptions { name, in_sequence };
+        let options = SubscribeOptions::new(name, in_sequence);
         nodes[2].handle.subscribe(options)
     };
     // The end has the highest importance and arrives long before the low ones; both subscribers

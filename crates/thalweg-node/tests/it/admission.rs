@@ -134,10 +134,7 @@ async fn ticket_admits_node_and_stream() {
     let camera = site.member(&owner, "camera", Rights::MEMBER).await;
     wait_for(&owner, "camera").await;
     wait_for(&camera, "owner").await;
-    let options = SubscribeOptions {
-        name: "cam".parse().expect("a name"),
-        in_sequence: true,
-    };
+    let options = SubscribeOptions::new("cam".parse().expect("a name"), true);
     let mut subscriber = owner.handle.subscribe(options).await;
     let mut publisher = camera
         .handle
@@ -521,10 +518,7 @@ async fn revoked_sink_loses_sealed_stream() {
 
 /// Subscribes, and forwards the number of each ADU that arrives.
 async fn received_at(node: &Running, name: &str) -> (UnboundedReceiver<u64>, JoinHandle<()>) {
-    let options = SubscribeOptions {
-        name: name.parse().expect("a name"),
-        in_sequence: true,
-    };
+    let options = SubscribeOptions::new(name.parse().expect("a name"), true);
     let mut subscriber = node.handle.subscribe(options).await;
     let (heard, hearing) = unbounded_channel();
     let task = tokio::spawn(async move {

@@ -61,7 +61,7 @@ async fn subscribed(
     let in_sequence = needs.order == Order::Sequence;
     let subscriber = last
         .handle
-        .subscribe(SubscribeOptions { name, in_sequence })
+        .subscribe(SubscribeOptions::new(name, in_sequence))
         .await;
     let publisher = first.handle.publish(publication(needs, planner)).await;
     let mut publisher = publisher.expect("it is published");
@@ -216,10 +216,7 @@ async fn confidential_stream_stays_sealed() {
 async fn early_subscriber_gets_a_notice() {
     let nodes = fabric::chain(&NAMES[..2], |_| true).await;
     let name = "cam".parse().expect("a name");
-    let options = SubscribeOptions {
-        name,
-        in_sequence: true,
-    };
+    let options = SubscribeOptions::new(name, true);
     let mut subscriber = nodes[1].handle.subscribe(options).await;
     let event = tokio::time::timeout(PATIENCE, subscriber.recv())
         .await

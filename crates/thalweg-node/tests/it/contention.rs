@@ -92,10 +92,7 @@ async fn contending_streams_are_named() {
     let (near, far, _shaper) = pair().await;
     let mut senders = Vec::new();
     for name in STREAMS {
-        let options = SubscribeOptions {
-            name: name.parse().expect("a name"),
-            in_sequence: false,
-        };
+        let options = SubscribeOptions::new(name.parse().expect("a name"), false);
         let mut subscriber = far.handle.subscribe(options).await;
         tokio::spawn(async move { while subscriber.recv().await.is_some() {} });
         senders.push(tokio::spawn(publish_forever(publish(&near, name).await)));

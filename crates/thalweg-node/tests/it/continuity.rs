@@ -169,10 +169,7 @@ impl Fan {
 
     async fn subscribe(&self) -> Subscriber {
         let name = "cam".parse().expect("a name");
-        let options = SubscribeOptions {
-            name,
-            in_sequence: true,
-        };
+        let options = SubscribeOptions::new(name, true);
         self.sink.handle.subscribe(options).await
     }
 
@@ -378,10 +375,7 @@ async fn second_sink_gets_held_adus() {
     let mut publisher = fan.publish(held(full())).await;
     publish_adu(&mut publisher).await;
     let ended = tokio::spawn(publisher.finish());
-    let options = SubscribeOptions {
-        name: "cam".parse().expect("a name"),
-        in_sequence: true,
-    };
+    let options = SubscribeOptions::new("cam".parse().expect("a name"), true);
     let first = fan.relays["r0"].handle.subscribe(options).await;
     let both = async {
         let first = received(first).await;

@@ -23,10 +23,7 @@ const ADUS: u64 = 100;
 async fn subscribe(node: &Running, count: usize) -> Vec<Subscriber> {
     let mut subscribers = Vec::new();
     for _ in 0..count {
-        let options = SubscribeOptions {
-            name: "truck/cam".parse().expect("a name"),
-            in_sequence: true,
-        };
+        let options = SubscribeOptions::new("truck/cam".parse().expect("a name"), true);
         subscribers.push(node.handle.subscribe(options).await);
     }
     subscribers

@@ -59,7 +59,7 @@ fn numbered(number: u64) -> Outgoing {
 async fn crossed([source, sink]: [&Running; 2], needs: Needs, cut: &Running) -> Vec<Adu> {
     let name = "cam".parse().expect("a name");
     let in_sequence = needs.order == Order::Sequence;
-    let options = SubscribeOptions { name, in_sequence };
+    let options = SubscribeOptions::new(name, in_sequence);
     let mut subscriber = sink.handle.subscribe(options).await;
     let publication = Publication {
         needs,

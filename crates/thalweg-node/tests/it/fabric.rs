@@ -47,10 +47,7 @@ pub fn identity(name: &str) -> Identity {
 /// Publishes a stream of one layer on one node and subscribes to it on another.
 pub async fn stream(source: &Running, sink: &Running) -> (Publisher, Subscriber) {
     let name = "truck/cam".parse().expect("a name");
-    let options = SubscribeOptions {
-        name,
-        in_sequence: true,
-    };
+    let options = SubscribeOptions::new(name, true);
     let subscriber = sink.handle.subscribe(options).await;
     let publication = Publication {
         needs: Needs::default(),

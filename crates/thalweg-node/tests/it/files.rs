@@ -117,10 +117,7 @@ impl Ends {
     /// Waits until a node gets the receipt for everything.
     async fn wait_whole(&self, at: &str, id: TransferId) {
         let client = Client::connect(&self.socket(at)).await.expect("it listens");
-        let options = SubscribeOptions {
-            name: id.receipts_stream(&identity("r").id()),
-            in_sequence: false,
-        };
+        let options = SubscribeOptions::new(id.receipts_stream(&identity("r").id()), false);
         let mut receipts = client.subscribe(options).await.expect("accepted");
         let heard = timeout(PATIENCE, is_whole(&mut receipts)).await;
         heard.expect("it is told in time");

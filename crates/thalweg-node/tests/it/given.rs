@@ -34,10 +34,7 @@ fn part(node: &Running, adapters: &[&str]) -> Part {
 async fn given_plan_is_used_as_is() {
     let nodes = fabric::chain(&NAMES, |_| true).await;
     let name = "cam".parse().expect("a name");
-    let options = SubscribeOptions {
-        name,
-        in_sequence: true,
-    };
+    let options = SubscribeOptions::new(name, true);
     let mut subscriber = nodes[2].handle.subscribe(options).await;
     let plan = vec![
         part(&nodes[0], &[]),

@@ -95,10 +95,7 @@ async fn stream_crosses_two_sockets() {
         config.socket = Some(sockets[1].clone());
     })
     .await;
-    let options = SubscribeOptions {
-        name: "x".parse().expect("a name"),
-        in_sequence: true,
-    };
+    let options = SubscribeOptions::new("x".parse().expect("a name"), true);
     let client = Client::connect(&sockets[1]).await.expect("it listens");
     let mut subscriber = client.subscribe(options).await.expect("accepted");
     let client = Client::connect(&sockets[0]).await.expect("it listens");
@@ -227,10 +224,7 @@ impl Pair {
         })
         .await;
         let two = fabric::start("b", &[fabric::trusted("a", Some(one.address))]).await;
-        let options = SubscribeOptions {
-            name: "x".parse().expect("a name"),
-            in_sequence: true,
-        };
+        let options = SubscribeOptions::new("x".parse().expect("a name"), true);
         let subscriber = two.handle.subscribe(options).await;
         Self {
             _folder: folder,
@@ -406,10 +400,7 @@ async fn stopping_node_cuts_streams_off() {
     })
     .await;
     let two = fabric::start("b", &[fabric::trusted("a", Some(one.address))]).await;
-    let options = SubscribeOptions {
-        name: "x".parse().expect("a name"),
-        in_sequence: true,
-    };
+    let options = SubscribeOptions::new("x".parse().expect("a name"), true);
     let mut subscriber = two.handle.subscribe(options).await;
     let client = Client::connect(&socket).await.expect("it listens");
     let mut publisher = client.publish(publication("x")).await.expect("accepted");

@@ -100,10 +100,7 @@ async fn subscribe_unordered(node: &Running) -> Subscriber {
 }
 
 async fn subscribe_with(node: &Running, in_sequence: bool) -> Subscriber {
-    let options = SubscribeOptions {
-        name: "cam".parse().expect("a name"),
-        in_sequence,
-    };
+    let options = SubscribeOptions::new("cam".parse().expect("a name"), in_sequence);
     node.handle.subscribe(options).await
 }
 
@@ -293,7 +290,7 @@ async fn two_producers(in_sequence: bool) -> TwoProducers {
     let first = source.handle.publish(publication()).await;
     let mut first = first.expect("it is published");
     let name = publication().name;
-    let options = SubscribeOptions { name, in_sequence };
+    let options = SubscribeOptions::new(name, in_sequence);
     let ann = sinks[0].handle.subscribe(options).await;
     wait_active(&source, 1).await;
     let standby = sinks[1].handle.publish(publication()).await;

@@ -65,10 +65,7 @@ async fn publish(source: &Running) -> Publisher {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stream_routes_around_lost_relay() {
     let (a, mut relays, d) = diamond().await;
-    let options = SubscribeOptions {
-        name: "track".parse().expect("a name"),
-        in_sequence: false,
-    };
+    let options = SubscribeOptions::new("track".parse().expect("a name"), false);
     let mut subscriber = d.handle.subscribe(options).await;
     let mut publisher = publish(&a).await;
     tokio::time::timeout(PATIENCE, publisher.wanted())

@@ -43,10 +43,7 @@ fn outgoing(number: u64, bytes: usize) -> Outgoing {
 }
 
 async fn subscribe(node: &Running) -> Subscriber {
-    let options = SubscribeOptions {
-        name: name(),
-        in_sequence: false,
-    };
+    let options = SubscribeOptions::new(name(), false);
     node.handle.subscribe(options).await
 }
 

@@ -29,7 +29,7 @@ async fn frequent_queries_delay_nothing() {
     }];
     let name = "cam".parse().expect("a name");
     let in_sequence = true;
-    let options = SubscribeOptions { name, in_sequence };
+    let options = SubscribeOptions::new(name, in_sequence);
     let mut subscriber = nodes[1].handle.subscribe(options).await;
     let publisher = nodes[0].handle.publish(publication(layers)).await;
     let mut publisher = publisher.expect("it is published");

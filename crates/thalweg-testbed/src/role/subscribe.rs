@@ -14,10 +14,7 @@ use crate::system::clock;
 /// Fails   the notes cannot be written
 pub async fn subscribe(part: &Part) -> anyhow::Result<()> {
     let (_, stream) = part.load()?;
-    let options = SubscribeOptions {
-        name: stream.name.clone(),
-        in_sequence: stream.needs.order == Order::Sequence,
-    };
+    let options = SubscribeOptions::new(stream.name.clone(), stream.needs.order == Order::Sequence);
     let mut notes = Notes::create(&part.notes)?;
     tokio::select! {
         failed = receive(part, &options, &mut notes) => failed,

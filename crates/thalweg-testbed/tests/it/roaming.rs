@@ -117,10 +117,7 @@ async fn connect(fabric: &Fabric<'_>, node: &str) -> Client {
 /// Runs the stream; returns how many ADUs have arrived.
 async fn arrived(network: &Network, fabric: &Fabric<'_>) -> u32 {
     let client = connect(fabric, "studio").await;
-    let options = SubscribeOptions {
-        name: publication().name,
-        in_sequence: false,
-    };
+    let options = SubscribeOptions::new(publication().name, false);
     let subscriber = client.subscribe(options).await;
     let mut subscriber = subscriber.expect("accepted");
     let client = connect(fabric, "camera").await;

@@ -83,10 +83,7 @@ impl Chain {
     pub(super) async fn way(&self, shape: Shape) -> anyhow::Result<(Sender, Receiver)> {
         let name = shape.name();
         let needs = needs(shape.reliability);
-        let options = SubscribeOptions {
-            name: name.parse()?,
-            in_sequence: needs.order == Order::Sequence,
-        };
+        let options = SubscribeOptions::new(name.parse()?, needs.order == Order::Sequence);
         let subscriber = self.0[shape.hops].subscribe(options).await;
         let publication = Publication {
             needs,

@@ -227,10 +227,7 @@ fn is_direct(endpoint: &Endpoint) -> bool {
 
 /// Runs a sink and records what it receives.
 async fn run(node: Node, over: Over, sink: u32, notes: Notes) {
-    let options = SubscribeOptions {
-        name: STREAM.parse().expect("it is a name"),
-        in_sequence: false,
-    };
+    let options = SubscribeOptions::new(STREAM.parse().expect("it is a name"), false);
     let (handle, endpoint) = (node.handle(), node.endpoint());
     tokio::spawn(node.run(std::future::pending()));
     while over == Over::Engine && !is_direct(&endpoint) {

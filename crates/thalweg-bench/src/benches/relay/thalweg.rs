@@ -123,10 +123,7 @@ async fn connect(
     };
     let sink = places[places.len() - 1];
     let sink = run(node(sink, places, Some(dialled)).await?);
-    let options = SubscribeOptions {
-        name: STREAM.parse()?,
-        in_sequence: false,
-    };
+    let options = SubscribeOptions::new(STREAM.parse()?, false);
     let subscriber = sink.subscribe(options).await;
     // The plan is given, so that the measured path is the intended one.
     let plan = places.iter().map(|place| Part {

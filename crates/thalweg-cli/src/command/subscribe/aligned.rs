@@ -106,10 +106,7 @@ async fn subscribe(
 }
 
 fn options(name: &StreamName) -> SubscribeOptions {
-    SubscribeOptions {
-        name: name.clone(),
-        in_sequence: true,
-    }
+    SubscribeOptions::new(name.clone(), true)
 }
 
 /// Subscribes again when the node is back.

@@ -25,7 +25,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval, timeout};
 
 use super::Arguments;
+use super::drops::{Drops, Following};
 use super::received::{Received, Stop, Target};
+use super::wishes::Pull;
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::lasting::{self, Backoff};
 use crate::progress::{Progress, size};
@@ -56,6 +58,7 @@ struct Streams<'a> {
     folder: &'a Path,
     progress: Arc<Progress>,
     asking: Arc<Semaphore>,
+    dropped: Option<Drops>,
     tasks: JoinSet<Done>,
     /// The names that the node reported last.
     published: BTreeSet<StreamName>,
@@ -88,6 +91,7 @@ pub(super) async fn receive(arguments: &Arguments) -> Outcome {
     let mut shutdown = Shutdown::listen()?;
     let mut names = watch_names(arguments).await?;
     let mut streams = Streams::new(arguments, folder);
+    streams.dropped = Drops::create(arguments.wishes.drops.as_ref()).await?;
     let outcome = tokio::select! {
         outcome = streams.run(&mut names) => outcome,
         () = shutdown.requested() => Ok(()),
@@ -118,6 +122,7 @@ impl<'a> Streams<'a> {
             folder,
             progress: Arc::new(Progress::start("receiving", false)),
             asking: Arc::new(Semaphore::new(ASKING_MAX)),
+            dropped: None,
             tasks: JoinSet::new(),
             published: BTreeSet::new(),
             joined: BTreeSet::new(),
@@ -198,13 +203,24 @@ impl<'a> Streams<'a> {
         });
         let (progress, asking) = (Arc::clone(&self.progress), Arc::clone(&self.asking));
         let socket = self.arguments.socket.path();
+        let (mailbox, mut pull) = (
+            self.arguments.wishes.options(),
+            self.arguments.wishes.pull(),
+        );
+        let dropped = self.dropped.clone();
         let mut stopped = self.stop.subscribe();
         self.joined.insert(name.clone());
         self.tasks.spawn(async move {
             let mut stream = stream;
             let receive = async {
                 let socket = socket.map_err(Stop::Failed)?;
-                receive_one(&mut stream, &socket, &name, &progress, &asking).await
+                let _following = match dropped {
+                    Some(file) => Some(follow(&file, &socket, &name, &asking).await?),
+                    None => None,
+                };
+                let options = SubscribeOptions::new(name.clone(), true).with_mailbox(mailbox);
+                let parts = (&mut stream, &mut pull);
+                receive_one(parts, &socket, options, &progress, &asking).await
             };
             // A message is written without a pause in between, so the file stays whole.
             let end = tokio::select! {
@@ -327,18 +343,31 @@ impl<'a> Streams<'a> {
     }
 }
 
-/// Receives one of the streams until it ends.
-async fn receive_one(
-    stream: &mut Received,
+/// Writes the drops of one of the streams.
+async fn follow(
+    file: &Drops,
     socket: &Path,
     name: &StreamName,
+    asking: &Semaphore,
+) -> Result<Following, Stop> {
+    // Never closed.
+    let _permit = asking.acquire().await;
+    let following = file.follow(socket, name.clone()).await;
+    following.map_err(|error| match error {
+        error if lasting::is_gone(&error) => Stop::Gone(error),
+        error => Stop::Failed(error.into()),
+    })
+}
+
+/// Receives one of the streams until it ends.
+async fn receive_one(
+    (stream, pull): (&mut Received, &mut Pull),
+    socket: &Path,
+    options: SubscribeOptions,
     progress: &Progress,
     asking: &Semaphore,
 ) -> Result<(), Stop> {
-    let options = SubscribeOptions {
-        name: name.clone(),
-        in_sequence: true,
-    };
+    let name = options.name.clone();
     let subscribed = async {
         // Never closed.
         let _permit = asking.acquire().await;
@@ -350,7 +379,8 @@ async fn receive_one(
         Err(error) => return Err(Stop::Failed(error.into())),
     };
     let notify = |sentence: &str| progress.notify(&format!("{name}: {sentence}"));
-    stream.receive(&mut subscriber, progress, notify).await
+    let received = stream.receive(&mut subscriber, pull, progress, notify);
+    received.await
 }
 
 /// Returns `12 ADUs, 3.4 kB in survey/gps.nmea`.

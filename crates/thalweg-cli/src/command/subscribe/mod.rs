@@ -6,8 +6,10 @@
 //! *What it does not do.* It does not decode: ffmpeg and VLC get what was published, minus losses.
 
 mod aligned;
+mod drops;
 mod many;
 mod received;
+mod wishes;
 
 use std::fmt::Write as _;
 
@@ -30,7 +32,9 @@ use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
 
+use drops::Drops;
 use received::{Received, Stop, Target};
+use wishes::Wishes;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,6 +48,10 @@ Examples:
   thalweg subscribe drone/cam --with drone/cam/klv --to flight.ts    # one transport stream again
   thalweg subscribe arm/pose --with arm/force --to -                 # JSON lines, in the order of their times
   thalweg subscribe yard/cam --to rtp://127.0.0.1:5006    # H.264 in RTP, as it was published
+  thalweg subscribe survey/radar --policy drop-old --depth '2 s' --to exec:./display
+  thalweg subscribe arm/pose --policy newest --format lines --to exec:./planner
+  thalweg subscribe survey/radar --drops drops.jsonl --to radar.bin
+  echo 1 | thalweg subscribe yard/still --policy newest --pull=stdin --to still.jpg
 
 A pattern has `*` for any characters of a part, `?` for one, `**` for any number of parts. It ends with Ctrl-C.
 It waits while the stream is not published, after its producer died, and while the node is gone\n(not with --no-reconnect). Ctrl-C ends it; the output ends with a whole packet.";
@@ -89,6 +97,9 @@ pub struct Arguments {
     json: bool,
 
     #[command(flatten)]
+    wishes: Wishes,
+
+    #[command(flatten)]
     lasting: Lasting,
 
     #[command(flatten)]
@@ -106,6 +117,8 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
         let sentence = "--label narrows a pattern, and this is a name: leave it out, or write '**'";
         return fail(Code::BadInput, sentence);
     }
+    let is_one = arguments.name.name().is_some();
+    arguments.wishes.check(is_one)?;
     let format = arguments.format;
     format.map_or(Ok(()), |format| {
         arguments.to.check_out(format).or_code(Code::BadInput)
@@ -132,19 +145,26 @@ async fn receive(arguments: &Arguments, name: StreamName) -> Outcome {
     let client = arguments.socket.connect().await?;
     let sink = Sink::open(&arguments.to).await.or_code(Code::Failed)?;
     let target = Target::Open(name.clone(), arguments.to.clone(), Some(sink));
-    let options = SubscribeOptions {
-        name,
-        in_sequence: true,
+    let mailbox = arguments.wishes.options();
+    let dropped = match Drops::create(arguments.wishes.drops.as_ref()).await? {
+        Some(file) => {
+            let socket = arguments.socket.path()?;
+            let following = file.follow(&socket, name.clone()).await;
+            Some(following.or_code(Code::Failed)?)
+        }
+        None => None,
     };
+    let options = SubscribeOptions::new(name, true).with_mailbox(mailbox);
     let subscriber = client.subscribe(options.clone()).await;
     let mut subscriber = subscriber.or_code(Code::Failed)?;
     let progress = Progress::start("receiving", matches!(arguments.to, End::Standard));
     let mut received = Received::new(target, arguments.format);
+    let mut pull = arguments.wishes.pull();
     let outcome = tokio::select! {
         outcome = async {
             loop {
                 let notify = |sentence: &str| progress.notify(sentence);
-                let part = received.receive(&mut subscriber, &progress, notify);
+                let part = received.receive(&mut subscriber, &mut pull, &progress, notify);
                 match part.await {
                     Err(Stop::Gone(_)) if !arguments.lasting.no_reconnect => {
                         subscriber = reconnect(arguments, &options, &progress).await?;
@@ -160,6 +180,9 @@ async fn receive(arguments: &Arguments, name: StreamName) -> Outcome {
         }
         () = shutdown.requested() => Ok(()),
     };
+    if let Some(dropped) = dropped {
+        dropped.finish().await;
+    }
     let withheld = received.withheld();
     let report = report(&received);
     let finished = received.finish().await;

@@ -18,6 +18,8 @@ use crate::exit::{Code, Failure, OrCode as _};
 use crate::lasting;
 use crate::progress::{Counts, Progress};
 
+use super::wishes::Pull;
+
 /// A stream as it is received, over several subscriptions if its node restarts meanwhile.
 pub(super) struct Received {
     target: Target,
@@ -116,16 +118,25 @@ impl Received {
         }
     }
 
-    /// Writes what a subscription delivers, until the end of its stream. `notify` gets sentences for people.
+    /// Writes what a subscription delivers, until the end of its stream, or of what `pull` asks for.
+    /// `notify` gets sentences for people.
     pub(super) async fn receive(
         &mut self,
         subscriber: &mut LocalSubscriber,
+        pull: &mut Pull,
         progress: &Progress,
         notify: impl Fn(&str),
     ) -> Result<(), Stop> {
+        pull.handle_subscribed();
+        let requests = subscriber.requests();
         let mut is_back = true;
         let ended = loop {
-            let event = match subscriber.recv().await {
+            let event = tokio::select! {
+                biased;
+                event = subscriber.recv() => event,
+                () = pull.run(&requests) => Ok(None),
+            };
+            let event = match event {
                 Ok(Some(event)) => event,
                 Ok(None) => break Ok(()),
                 Err(error) if lasting::is_gone(&error) => break Err(Stop::Gone(error)),
@@ -134,6 +145,7 @@ impl Received {
             match event {
                 SubscriberEvent::Notice(notice) => notify(&notice),
                 SubscriberEvent::Adu(Adu { header, payload }) => {
+                    pull.handle_adu();
                     if !self.is_new(&header, &mut is_back) {
                         continue;
                     }

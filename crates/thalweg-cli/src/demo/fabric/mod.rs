@@ -106,10 +106,7 @@ impl Fabric {
                 stream.to.len()
             );
         };
-        let options = SubscribeOptions {
-            name: stream.name.clone(),
-            in_sequence: false,
-        };
+        let options = SubscribeOptions::new(stream.name.clone(), false);
         let subscriber = self.node(sink).subscribe(options).await;
         let source = self.node(&stream.from);
         let mut publisher = source.publish(publication).await?;

@@ -2,7 +2,8 @@
 //! ADUs, bytes and time.
 //!
 //! *The idea.* Putting an ADU in never blocks, so a slow subscriber costs the others of its stream
-//! nothing. What happens in a full mailbox depends on what the stream promises:
+//! nothing. What happens in a full mailbox is the subscriber's choice ([`Policy`]). If it makes none,
+//! it depends on what the stream promises:
 //!
 //! | ADU | in a full mailbox |
 //! |---|---|
@@ -20,26 +21,36 @@
 //!    └──► as they come ──┘             as they come: the first; also notices and the rest of a former stream
 //! ```
 //!
+//! A subscriber that *pulls* has credit: nothing but notices and the end leaves that it has not asked for.
+//!
 //! *What it does not do.* It reads no clock, wakes no task and counts nothing: each ADU has a token
 //! of the driver, which is returned with the ADU or with the cause of its drop.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use core::ops::Range;
 
+mod gaps;
+mod rules;
 #[cfg(test)]
 mod tests;
 
-use thalweg_base::adu::{Adu, Flags, Header};
+use thalweg_base::adu::{Adu, Flags, Header, Importance};
 use thalweg_base::event::DropCause;
 use thalweg_base::id::NodeId;
 use thalweg_base::limits::{
     MAILBOX_ADUS_MAX, MAILBOX_BYTES_MAX, MAILBOX_EXCESS_ADUS_MAX, MAILBOX_EXCESS_BYTES_MAX,
+    MAILBOX_SHARE_BYTES,
 };
+use thalweg_base::mailbox::MailboxOptions;
+#[cfg(doc)]
+use thalweg_base::mailbox::Policy;
 use thalweg_base::needs::Reliability;
 use thalweg_base::time::{Duration, Instant};
 
 use super::{Coming, Ending, Resequencer};
+use gaps::Gaps;
+use rules::{Rules, WithoutRoom, is_kept, must_deliver};
 
 /// How long after its deadline an ADU may still be taken: a busy machine may wake the subscriber late.
 pub const TAKE_GRACE: Duration = Duration::from_millis(100);
@@ -61,6 +72,10 @@ pub enum Mail<T> {
 pub enum Refusal {
     /// There is no room.
     Full,
+    /// There is no room, and what waits is more important.
+    Outranked,
+    /// A newer one is here, and the subscriber wants only the newest.
+    Superseded,
     /// It came too late or twice; never `InTime`.
     Out(Coming),
 }
@@ -85,26 +100,74 @@ pub struct Mailbox<T> {
     /// The stream no longer waits for it: ADUs without room are dropped until there is some.
     is_abandoned: bool,
     dropped: VecDeque<(T, DropCause)>,
+    gaps: Gaps,
+    rules: Rules,
+    /// Where the least important may go: all ADUs but the end, by importance and place.
+    ranks: BTreeSet<(Importance, Place)>,
+    /// The number of the next item.
+    next_item: u64,
+    /// The newest sequence of the present stream, and when an ADU last came.
+    newest: Option<u64>,
+    last_arrived: Instant,
+    /// How many ADUs may leave; `None` if the subscriber takes what comes.
+    credit: Option<u64>,
+}
+
+/// Where an ADU waits; items leave before the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Item(u64),
+    Sequence(u64),
 }
 
 #[derive(Debug)]
 enum Item<T> {
-    Adu(Adu, Waiting<T>),
+    /// An ADU, with the number of the item.
+    Adu(u64, Adu, Waiting<T>),
     Notice(String),
     Restarted(NodeId),
 }
 
-/// The token and expiry of a waiting ADU.
+/// What is known of a waiting ADU.
 #[derive(Debug)]
 struct Waiting<T> {
     token: T,
+    arrived: Instant,
     /// When it is too late to be taken.
     expires: Instant,
 }
 
+impl Refusal {
+    /// Returns why the subscriber lacks the ADU; `None` if it does not, or began with a later one.
+    pub const fn cause(self) -> Option<DropCause> {
+        match self {
+            Self::Full => Some(DropCause::Overflow),
+            Self::Outranked => Some(DropCause::Preempted),
+            Self::Superseded => Some(DropCause::Cancelled),
+            Self::Out(Coming::Late) => Some(DropCause::Expired),
+            Self::Out(Coming::InTime | Coming::BeforeFirst | Coming::Twice) => None,
+        }
+    }
+}
+
+impl<T> Item<T> {
+    /// Returns the ADU, unless it is another item.
+    const fn adu(&self) -> Option<(&Adu, &Waiting<T>)> {
+        match self {
+            Self::Adu(_, adu, waiting) => Some((adu, waiting)),
+            Self::Notice(_) | Self::Restarted(_) => None,
+        }
+    }
+}
+
 impl<T> Mailbox<T> {
-    /// Returns an empty mailbox.
+    /// Returns an empty mailbox of a subscriber that states no wishes.
     pub fn new(in_sequence: bool) -> Self {
+        Self::with(in_sequence, &MailboxOptions::default())
+    }
+
+    /// Returns an empty mailbox of a subscriber with these wishes. Their priority is the driver's matter.
+    pub fn with(in_sequence: bool, options: &MailboxOptions) -> Self {
         Self {
             items: VecDeque::new(),
             resequencer: in_sequence.then(Resequencer::default),
@@ -117,14 +180,27 @@ impl<T> Mailbox<T> {
             dropped_here: 0,
             is_abandoned: false,
             dropped: VecDeque::new(),
+            gaps: Gaps::default(),
+            rules: Rules::new(options),
+            ranks: BTreeSet::new(),
+            next_item: 0,
+            newest: None,
+            last_arrived: Instant::ZERO,
+            credit: options.pull.then_some(0),
         }
+    }
+
+    /// Lets so many more ADUs leave. Without effect unless the subscriber pulls.
+    pub fn request(&mut self, adus: u64) {
+        self.credit = self.credit.map(|credit| credit.saturating_add(adus));
     }
 
     /// Puts in an ADU of a stream with this reliability. `is_scarce` tells that the node has no
     /// room beyond each mailbox's share.
     ///
     /// Fails   returns the token with the reason
-    /// Cost    O(log waiting)
+    /// Cost    O(log waiting); with the policy `by-importance`, in order of arrival, also a move of the ADUs
+    ///         before or behind the one that makes room
     pub fn put(
         &mut self,
         adu: Adu,
@@ -139,34 +215,59 @@ impl<T> Mailbox<T> {
             self.count_rejected(adu, reliability, now);
             return Err((token, Refusal::Out(coming)));
         }
-        if !self.make_room(&header, adu.payload.len() as u64, (reliability, is_scarce)) {
+        let bytes = adu.payload.len() as u64;
+        let room = self.make_room(&header, bytes, (reliability, is_scarce), now);
+        // What was dropped may have been behind it, and its place is given up then.
+        let room = match self.coming(&header) {
+            Coming::InTime => room,
+            _ => room.and(Err(Refusal::Full)),
+        };
+        if let Err(refusal) = room {
             // The node has it and accepts no second copy, so it must not be waited for here.
             self.handle_gone(header.sequence.0..header.sequence.0 + 1);
+            if self.resequencer.is_some() {
+                self.gaps.handle_refused(header.sequence.0);
+            }
             // In sequence it is counted as skipped later.
             self.dropped_here += u64::from(self.resequencer.is_none());
-            return Err((token, Refusal::Full));
+            return Err((token, refusal));
         }
-        self.adus += 1;
-        self.bytes += adu.payload.len() as u64;
-        let expires = if must_deliver(&header, reliability) {
-            Instant::NEVER
-        } else {
-            header.deadline + TAKE_GRACE
+        if !header.flags.contains(Flags::END) {
+            self.newest = self.newest.max(Some(header.sequence.0));
+        }
+        self.last_arrived = now;
+        let waiting = Waiting {
+            token,
+            arrived: now,
+            expires: if must_deliver(&header, reliability) {
+                Instant::NEVER
+            } else {
+                header.deadline + TAKE_GRACE
+            },
         };
-        let waiting = Waiting { token, expires };
         if let Some(resequencer) = &mut self.resequencer {
             if is_kept(&header, reliability) {
                 resequencer.wait_for_kept();
             }
             resequencer.handle_adu(adu, reliability.is_sent_again(), now);
             self.waiting.insert(header.sequence.0, waiting);
+            self.count_added((&header, bytes), Place::Sequence(header.sequence.0));
         } else {
             let payload_bytes = adu.payload.len();
             self.ending
                 .handle_adu(header, payload_bytes, reliability, now);
-            self.items.push_back(Item::Adu(adu, waiting));
+            self.push_adu(adu, waiting);
         }
         Ok(())
+    }
+
+    /// Appends an ADU to the items.
+    fn push_adu(&mut self, adu: Adu, waiting: Waiting<T>) {
+        let number = self.next_item;
+        self.next_item += 1;
+        let size = adu.payload.len() as u64;
+        self.count_added((&adu.header, size), Place::Item(number));
+        self.items.push_back(Item::Adu(number, adu, waiting));
     }
 
     fn coming(&self, header: &Header) -> Coming {
@@ -181,72 +282,152 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Returns whether an ADU finds room, if necessary and permitted by dropping older ones.
+    /// Finds room for an ADU, if necessary and permitted by dropping others.
     fn make_room(
         &mut self,
         header: &Header,
         bytes: u64,
-        (reliability, is_scarce): (Reliability, bool),
-    ) -> bool {
-        if self.has_room(bytes, 0, is_scarce) {
-            return true;
+        (reliability, mut is_scarce): (Reliability, bool),
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        if self.rules.is_newest() && !header.flags.contains(Flags::END) {
+            if self.newest.is_some_and(|newest| newest > header.sequence.0) {
+                return Err(Refusal::Superseded);
+            }
+            while self.drop_first(DropCause::Cancelled) {}
+            return Ok(());
+        }
+        if self.has_room(bytes, 0, is_scarce, now) {
+            return Ok(());
         }
         // An ADU that fills a gap lets others leave, so it has room of its own.
         let fills = |one: &Resequencer| one.lacks(header.sequence.0);
-        if self.resequencer.as_ref().is_some_and(fills) && self.has_room(bytes, 1, false) {
-            return true;
+        if self.resequencer.as_ref().is_some_and(fills) && self.has_room(bytes, 1, false, now) {
+            return Ok(());
         }
-        if must_deliver(header, reliability) {
-            let excess = MAILBOX_EXCESS_BYTES_MAX.as_bytes();
-            return !self.is_abandoned
-                && self.adus < MAILBOX_ADUS_MAX + MAILBOX_EXCESS_ADUS_MAX
-                && self.bytes + bytes <= MAILBOX_BYTES_MAX.as_bytes() + excess;
+        let without_room = self.rules.without_room(header, reliability);
+        match without_room {
+            WithoutRoom::Accept if self.has_excess(bytes) => return Ok(()),
+            WithoutRoom::Accept | WithoutRoom::Refuse => return Err(Refusal::Full),
+            WithoutRoom::DropFirst | WithoutRoom::DropLeast => {}
         }
-        if !header.deadline.is_never() {
-            return false;
-        }
-        while !self.has_room(bytes, 0, is_scarce) {
-            if !self.drop_first() {
-                return false;
+        let sequence = header.sequence.0;
+        while !self.has_room(bytes, 0, is_scarce, now) {
+            match without_room {
+                // It would leave first itself.
+                WithoutRoom::DropFirst if self.is_before_first(sequence) => {
+                    return Err(Refusal::Full);
+                }
+                WithoutRoom::DropLeast => {
+                    let least = self.ranks.first().copied();
+                    let Some((_, place)) = least.filter(|(least, _)| *least <= header.importance)
+                    else {
+                        return Err(Refusal::Outranked);
+                    };
+                    self.drop_at(place);
+                }
+                _ if self.drop_first(DropCause::Overflow) => {}
+                _ => return Err(Refusal::Full),
             }
+            // Each mailbox keeps its share.
+            is_scarce &= self.bytes >= MAILBOX_SHARE_BYTES.as_bytes();
         }
-        true
+        Ok(())
+    }
+
+    /// Returns whether, in sequence, everything that waits is after an ADU.
+    fn is_before_first(&self, sequence: u64) -> bool {
+        let first = self.resequencer.as_ref().and_then(Resequencer::first);
+        first.is_some_and(|first| first.header.sequence.0 > sequence)
+    }
+
+    /// Returns whether an ADU that must be delivered is accepted beyond the bounds.
+    const fn has_excess(&self, bytes: u64) -> bool {
+        let excess = MAILBOX_EXCESS_BYTES_MAX.as_bytes();
+        !self.is_abandoned
+            && self.adus < MAILBOX_ADUS_MAX + MAILBOX_EXCESS_ADUS_MAX
+            && self.bytes + bytes <= MAILBOX_BYTES_MAX.as_bytes() + excess
     }
 
     /// Returns whether there is room for this payload, with the bounds doubled this often.
-    fn has_room(&self, bytes: u64, doubled: u32, is_scarce: bool) -> bool {
-        let is_empty = self.adus == 0;
-        let bytes_max = MAILBOX_BYTES_MAX.as_bytes() << doubled;
-        let has_bytes = self.bytes + bytes <= bytes_max && !is_scarce;
-        self.adus < MAILBOX_ADUS_MAX << doubled && (has_bytes || is_empty)
+    fn has_room(&self, bytes: u64, doubled: u32, is_scarce: bool, now: Instant) -> bool {
+        if self.adus == 0 {
+            return true;
+        }
+        self.bytes + bytes <= self.rules.bytes << doubled
+            && !is_scarce
+            && self.adus < self.rules.adus << doubled
+            && (doubled > 0 || !self.is_too_old(now))
     }
 
-    /// Drops the ADU that would leave first, for lack of room; returns whether there was one.
-    fn drop_first(&mut self) -> bool {
-        let first = self
-            .items
-            .iter()
-            .position(|item| matches!(item, Item::Adu(..)));
-        let first = first.and_then(|place| match self.items.remove(place) {
-            Some(Item::Adu(adu, waiting)) => Some((adu, waiting)),
-            _ => None,
-        });
-        let Some((adu, waiting)) = first.or_else(|| self.take_waiting()) else {
+    /// Returns whether the first that waits came too long before `now` to be in the mailbox's span.
+    fn is_too_old(&self, now: Instant) -> bool {
+        let span = self.rules.span;
+        let of_items = || self.items.iter().find_map(Item::adu);
+        let in_sequence = || self.waiting.first_key_value();
+        !span.is_never()
+            && of_items()
+                .map(|(_, waiting)| waiting)
+                .or_else(|| in_sequence().map(|(_, waiting)| waiting))
+                .is_some_and(|first| first.arrived + span < now)
+    }
+
+    /// Drops the ADU that would leave first, the end excepted; returns whether there was one.
+    fn drop_first(&mut self, cause: DropCause) -> bool {
+        let is_end = |adu: &Adu| adu.header.flags.contains(Flags::END);
+        let first = |item: &Item<T>| item.adu().is_some_and(|(adu, _)| !is_end(adu));
+        if let Some(place) = self.items.iter().position(first) {
+            if let Some(Item::Adu(number, adu, waiting)) = self.items.remove(place) {
+                self.drop_one(&adu, waiting, Place::Item(number), cause);
+            }
+            return true;
+        }
+        let first = self.resequencer.as_ref().and_then(Resequencer::first);
+        if first.is_none_or(is_end) {
+            return false;
+        }
+        let Some((adu, waiting)) = self.take_waiting() else {
             return false;
         };
-        self.drop_one(&adu, waiting, DropCause::Overflow);
+        let place = Place::Sequence(adu.header.sequence.0);
+        self.drop_one(&adu, waiting, place, cause);
         true
+    }
+
+    /// Drops the ADU at a place, since it is the least important.
+    fn drop_at(&mut self, place: Place) {
+        match place {
+            Place::Item(number) => {
+                // Notices have no number, and are few.
+                let is_it =
+                    |item: &Item<T>| matches!(item, Item::Adu(other, ..) if *other == number);
+                let at = self.items.iter().position(is_it);
+                if let Some(Item::Adu(_, adu, waiting)) = at.and_then(|at| self.items.remove(at)) {
+                    self.drop_one(&adu, waiting, place, DropCause::Preempted);
+                }
+            }
+            Place::Sequence(sequence) => {
+                let resequencer = self.resequencer.as_mut();
+                let adu = resequencer.and_then(|one| one.remove(sequence));
+                if let Some((adu, waiting)) = adu.zip(self.waiting.remove(&sequence)) {
+                    self.drop_one(&adu, waiting, place, DropCause::Preempted);
+                    self.gaps.handle_refused(sequence);
+                    // It is skipped, and counted so, when its turn comes.
+                    self.dropped_here -= 1;
+                }
+            }
+        }
     }
 
     /// Drops ADUs that were not taken in time.
     ///
     /// Cost    O(log waiting) for each that is dropped
     pub fn expire(&mut self, now: Instant) {
-        while let Some(Item::Adu(_, waiting)) = self.items.front()
+        while let Some(Item::Adu(_, _, waiting)) = self.items.front()
             && waiting.expires <= now
         {
-            if let Some(Item::Adu(adu, waiting)) = self.items.pop_front() {
-                self.drop_one(&adu, waiting, DropCause::Expired);
+            if let Some(Item::Adu(number, adu, waiting)) = self.items.pop_front() {
+                self.drop_one(&adu, waiting, Place::Item(number), DropCause::Expired);
             }
         }
         // Deadlines grow with the sequence.
@@ -254,27 +435,42 @@ impl<T> Mailbox<T> {
             && waiting.expires <= now
         {
             if let Some((adu, waiting)) = self.take_waiting() {
-                self.drop_one(&adu, waiting, DropCause::Expired);
+                let place = Place::Sequence(adu.header.sequence.0);
+                self.drop_one(&adu, waiting, place, DropCause::Expired);
             }
         }
     }
 
-    fn drop_one(&mut self, adu: &Adu, waiting: Waiting<T>, cause: DropCause) {
-        self.count_removed(adu);
+    fn drop_one(&mut self, adu: &Adu, waiting: Waiting<T>, place: Place, cause: DropCause) {
+        self.count_removed(adu, place);
         self.dropped_here += 1;
         self.dropped.push_back((waiting.token, cause));
     }
 
     /// Removes and returns the first ADU in sequence, whatever is missing before it.
     fn take_waiting(&mut self) -> Option<(Adu, Waiting<T>)> {
-        let adu = self.resequencer.as_mut()?.take_waiting()?;
+        let resequencer = self.resequencer.as_mut()?;
+        let next = resequencer.next_sequence();
+        let adu = resequencer.take_waiting()?;
+        self.gaps.handle_left(next, adu.header.sequence.0);
         let waiting = self.waiting.remove(&adu.header.sequence.0)?;
         Some((adu, waiting))
     }
 
-    const fn count_removed(&mut self, adu: &Adu) {
+    fn count_added(&mut self, (header, bytes): (&Header, u64), place: Place) {
+        self.adus += 1;
+        self.bytes += bytes;
+        if self.rules.is_ranked() && !header.flags.contains(Flags::END) {
+            self.ranks.insert((header.importance, place));
+        }
+    }
+
+    fn count_removed(&mut self, adu: &Adu, place: Place) {
         self.adus -= 1;
         self.bytes -= adu.payload.len() as u64;
+        if self.rules.is_ranked() {
+            self.ranks.remove(&(adu.header.importance, place));
+        }
         self.is_abandoned &= self.is_overfull(false);
     }
 
@@ -295,38 +491,72 @@ impl<T> Mailbox<T> {
     /// Switches to another stream, of this node: waiting ADUs leave as they are, and sequences restart.
     pub fn restart(&mut self, source: NodeId) {
         while let Some((adu, waiting)) = self.take_waiting() {
-            if adu.header.flags.contains(Flags::END) {
-                self.count_removed(&adu);
-            } else {
-                self.items.push_back(Item::Adu(adu, waiting));
+            self.count_removed(&adu, Place::Sequence(adu.header.sequence.0));
+            if !adu.header.flags.contains(Flags::END) {
+                self.push_adu(adu, waiting);
             }
         }
         if let Some(resequencer) = &mut self.resequencer {
+            self.gaps.restart();
             let before = core::mem::take(resequencer);
             self.skipped_before += before.skipped();
             self.discarded_before += before.late();
         }
         self.ending = Ending::default();
+        self.newest = None;
         self.items.push_back(Item::Restarted(source));
     }
 
     /// Returns the next item; a gap before it is given up when its time is over.
     pub fn take(&mut self, now: Instant) -> Option<Mail<T>> {
         self.expire(now);
-        if let Some(item) = self.items.pop_front() {
-            return Some(match item {
-                Item::Adu(adu, waiting) => {
-                    self.count_removed(&adu);
-                    Mail::Adu(adu, waiting.token)
-                }
-                Item::Notice(sentence) => Mail::Notice(sentence),
-                Item::Restarted(source) => Mail::Restarted(source),
-            });
+        match self.items.front() {
+            Some(Item::Adu(_, adu, _)) if !self.may_leave(&adu.header) => return None,
+            Some(_) => return self.take_item(),
+            None => {}
         }
-        let adu = self.resequencer.as_mut()?.poll_adu(now)?;
+        let resequencer = self.resequencer.as_mut()?;
+        let first = resequencer.first()?.header;
+        let is_end = first.flags.contains(Flags::END);
+        if self.credit == Some(0) && !is_end {
+            return None;
+        }
+        let next = resequencer.next_sequence();
+        let is_at_depth = self.adus >= self.rules.adus || self.bytes >= self.rules.bytes;
+        let gives_up = self.rules.is_newest() || self.rules.gives_up_gaps() && is_at_depth;
+        // The end may overtake the rest, which is waited for as ever.
+        let adu = if gives_up && !is_end {
+            resequencer.take_waiting()?
+        } else {
+            resequencer.poll_adu(now)?
+        };
+        self.gaps.handle_left(next, adu.header.sequence.0);
         let waiting = self.waiting.remove(&adu.header.sequence.0)?;
-        self.count_removed(&adu);
+        self.count_left(&adu, Place::Sequence(adu.header.sequence.0));
         Some(Mail::Adu(adu, waiting.token))
+    }
+
+    fn take_item(&mut self) -> Option<Mail<T>> {
+        Some(match self.items.pop_front()? {
+            Item::Adu(number, adu, waiting) => {
+                self.count_left(&adu, Place::Item(number));
+                Mail::Adu(adu, waiting.token)
+            }
+            Item::Notice(sentence) => Mail::Notice(sentence),
+            Item::Restarted(source) => Mail::Restarted(source),
+        })
+    }
+
+    /// Returns whether the subscriber has asked for an ADU. The end leaves by itself.
+    const fn may_leave(&self, header: &Header) -> bool {
+        !matches!(self.credit, Some(0)) || header.flags.contains(Flags::END)
+    }
+
+    fn count_left(&mut self, adu: &Adu, place: Place) {
+        self.count_removed(adu, place);
+        if !adu.header.flags.contains(Flags::END) {
+            self.credit = self.credit.map(|credit| credit.saturating_sub(1));
+        }
     }
 
     /// Returns the next dropped token that has not been reported, with the cause.
@@ -334,12 +564,24 @@ impl<T> Mailbox<T> {
         self.dropped.pop_front()
     }
 
+    /// Returns the next range of sequences that never came, and for which the subscriber no longer waits;
+    /// in sequence only. A driver that asks late misses some.
+    pub fn poll_missing(&mut self) -> Option<Range<u64>> {
+        self.gaps.poll_missing()
+    }
+
     /// Returns when an item may become available without a put; in order of arrival, when the end
     /// may be due.
     pub fn poll_timeout(&self) -> Instant {
-        match &self.resequencer {
-            Some(resequencer) => resequencer.poll_timeout(),
-            None => self.ending.poll_timeout(),
+        let Some(resequencer) = &self.resequencer else {
+            return self.ending.poll_timeout();
+        };
+        let first = resequencer.first();
+        if first.is_none_or(|first| self.may_leave(&first.header)) {
+            resequencer.poll_timeout()
+        } else {
+            // The next request is what it waits for.
+            Instant::NEVER
         }
     }
 
@@ -351,14 +593,15 @@ impl<T> Mailbox<T> {
 
     /// Returns whether it holds more than its bounds, so that it blocks its stream; `is_scarce` as
     /// in [`Mailbox::put`].
-    pub const fn is_pressed(&self, is_scarce: bool) -> bool {
-        !self.is_abandoned && self.is_overfull(is_scarce)
+    pub fn is_pressed(&self, is_scarce: bool) -> bool {
+        !self.is_abandoned && self.rules.may_block() && self.is_overfull(is_scarce)
     }
 
-    const fn is_overfull(&self, is_scarce: bool) -> bool {
-        self.adus > MAILBOX_ADUS_MAX
-            || self.bytes > MAILBOX_BYTES_MAX.as_bytes()
+    fn is_overfull(&self, is_scarce: bool) -> bool {
+        self.adus > self.rules.adus
+            || self.bytes > self.rules.bytes
             || is_scarce && self.adus > 0
+            || self.is_too_old(self.last_arrived)
     }
 
     /// Stops to block its stream: until there is room again, ADUs without room are dropped.
@@ -388,19 +631,4 @@ impl<T> Mailbox<T> {
         let resequencer = self.resequencer.as_ref();
         self.discarded_before + resequencer.map_or(0, Resequencer::late)
     }
-}
-
-/// Returns whether the source keeps the ADU until this sink has it.
-fn is_kept(header: &Header, reliability: Reliability) -> bool {
-    match reliability {
-        Reliability::Full => true,
-        Reliability::UntilDeadline => header.deadline.is_never(),
-        Reliability::None | Reliability::Repaired => false,
-    }
-}
-
-/// Returns whether an ADU must be delivered however late: its stream is slowed down rather than lose it.
-fn must_deliver(header: &Header, reliability: Reliability) -> bool {
-    let is_promised = header.deadline.is_never() && reliability.is_sent_again();
-    is_promised || reliability.is_ordered() || header.flags.contains(Flags::END)
 }

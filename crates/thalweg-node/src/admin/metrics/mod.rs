@@ -74,6 +74,7 @@ pub(super) fn render(status: &Status) -> String {
     outboxes(&mut page, &status.links);
     let counted = counted(status);
     streams(&mut page, &counted);
+    drops(&mut page, &counted);
     ledgers(&mut page, &counted);
     ends(&mut page, &status.ends);
     page.text
@@ -321,6 +322,24 @@ fn streams(page: &mut Page, streams: &[Counted<'_>]) {
         for (cause, count) in &stream.counts.dropped {
             let labels = [("stream", stream.name), ("cause", cause)];
             page.sample("thalweg_stream_adus_dropped_total", &labels, *count as f64);
+        }
+    }
+}
+
+/// Writes the drops of streams on this node by place.
+fn drops(page: &mut Page, streams: &[Counted<'_>]) {
+    let name = "thalweg_stream_drops_total";
+    page.family(
+        name,
+        "counter",
+        "drops on this node, by place and cause; one in several mailboxes counts in each",
+    );
+    for stream in streams {
+        for (place, causes) in &stream.counts.drops {
+            for (cause, count) in causes {
+                let labels = [("stream", stream.name), ("place", place), ("cause", cause)];
+                page.sample(name, &labels, *count as f64);
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use thalweg_dataplane::relay::Part;
 use thalweg_dataplane::replay::Plan;
 
 use super::{Lane, RecvId, State};
-use crate::forward::Offered;
+use crate::forward::{DropPlace, Offered};
 
 impl State {
     /// Returns whether a plan sends one ADU after another and one is under way, or waits.
@@ -43,7 +43,10 @@ impl Lane {
     /// Counts an ADU that no plan carries.
     pub(crate) fn count_unplanned(&self, header: &Header, cause: DropCause) {
         self.counts.dropped(cause);
-        self.drive(|state, now| state.relay.count_unplanned(header, cause, now));
+        self.drive(|state, now| {
+            self.note_drop(header, DropPlace::Source, cause, now);
+            state.relay.count_unplanned(header, cause, now);
+        });
     }
 
     /// Counts ADUs that their sink has, as a receipt says, each under the plan by which it went.

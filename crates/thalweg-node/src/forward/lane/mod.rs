@@ -47,6 +47,7 @@ use thalweg_net::{Carriage, Lots, OrderedId, Outcome, Payload, SendOptions, Stre
 use tokio::sync::oneshot;
 
 use super::StreamCounts;
+use super::drops::{DropLog, Place as DropPlace};
 use super::mailbox::{Delivered, Delivery};
 use super::ways::{Onward, Ways};
 
@@ -96,6 +97,14 @@ enum Job {
     /// Send it while it arrives.
     Pass(Dispatch, Box<Body>, Option<Box<Trace>>),
     Deliver(Adu, Reliability, Option<Box<Trace>>),
+}
+
+/// How an ADU ended that a link had.
+pub(super) struct Ending<'a> {
+    pub(super) peer: NodeId,
+    pub(super) header: &'a Header,
+    pub(super) number: SendNumber,
+    pub(super) outcome: Outcome,
 }
 
 impl Lane {
@@ -216,19 +225,28 @@ impl Lane {
         });
     }
 
-    /// Handles the links' outcomes for ADUs.
-    pub(super) fn handle_outcomes(
-        &self,
-        outcomes: impl IntoIterator<Item = (SendNumber, Outcome)>,
-    ) {
+    /// Handles how ADUs ended that links had.
+    pub(super) fn handle_endings<'a>(&self, endings: impl IntoIterator<Item = Ending<'a>>) {
         self.drive(|state, now| {
-            for (number, outcome) in outcomes {
+            for ending in endings {
+                let outcome = ending.outcome;
                 let ended = outcome.accounted_cause().map_or(Ok(()), Err);
-                if state.relay.handle_outcome(number, ended, now) {
+                if state.relay.handle_outcome(ending.number, ended, now) {
                     self.counts.ended(outcome);
+                    if let Some(cause) = outcome.drop_cause() {
+                        let place = DropPlace::Link(ending.peer);
+                        self.note_drop(ending.header, place, cause, now);
+                    }
                 }
             }
         });
+    }
+
+    /// Records a dropped ADU. What had come before is no loss.
+    fn note_drop(&self, header: &Header, place: DropPlace, cause: DropCause, now: Instant) {
+        if cause != DropCause::Duplicate {
+            self.counts.drops().record(header, place, cause, now);
+        }
     }
 
     /// Hands the machine an input, and does what it asks for.
@@ -254,7 +272,10 @@ impl Lane {
                     let trace = self.trace(state, &adu.header, began);
                     state.jobs.push(Job::Deliver(adu, reliability, trace));
                 }
-                Action::Drop(_, cause, _) => self.counts.dropped(cause),
+                Action::Drop(header, cause, _) => {
+                    self.counts.dropped(cause);
+                    self.note_drop(&header, DropPlace::Node, cause, began);
+                }
                 Action::Resume(recv) => {
                     if let Some(task) = state.held.remove(&recv) {
                         // The task is gone if its link is.
@@ -369,7 +390,12 @@ impl Lane {
             if let Payload::Arriving(body) = payload {
                 body.refuse(StreamCode::of_drop(DropCause::PathLost));
             }
-            return self.handle_outcomes([(dispatch.number, Outcome::LinkLost)]);
+            return self.handle_endings([Ending {
+                peer: dispatch.to,
+                header: &dispatch.header,
+                number: dispatch.number,
+                outcome: Outcome::LinkLost,
+            }]);
         };
         let header = dispatch.header;
         exposure.sent(header.flags.contains(Flags::SEALED));
@@ -425,6 +451,10 @@ impl Delivered for Lane {
             Err(cause) => self.counts.dropped(cause),
         }
         self.drive(|state, now| state.relay.handle_delivered(header, ended, now));
+    }
+
+    fn drops(&self) -> &Arc<DropLog> {
+        self.counts.drops()
     }
 }
 

@@ -16,6 +16,7 @@ use thalweg_net::link::{Arriving, Body, BodyEnd, End};
 use tokio::sync::oneshot;
 
 use super::{Job, Lane, RecvId};
+use crate::forward::DropPlace;
 
 /// What becomes of an ADU that begins to arrive.
 pub(in crate::forward) enum Taken {
@@ -63,6 +64,9 @@ impl Lane {
         let answer = state.relay.poll_action();
         if let Some(Action::Refuse(.., refusal)) = answer {
             self.carry_out(state);
+            if let Refusal::Dropped(cause) = refusal {
+                self.note_drop(&header, DropPlace::Arrival, cause, now);
+            }
             return self.refuse(body, refusal);
         }
         self.counts.received();

@@ -3,6 +3,7 @@
 use std::num::NonZeroU8;
 
 use thalweg_base::id::Sequence;
+use thalweg_base::mailbox::MailboxOptions;
 use thalweg_base::needs::Order;
 use thalweg_base::part::{Installation, Secrets};
 use thalweg_dataplane::packet::Pool;
@@ -84,7 +85,10 @@ fn taken(forwarder: &Forwarder, inbox: &Inbox) -> Vec<u64> {
 #[test]
 fn arriving_adu_is_delivered_once() {
     let forwarder = forwarder([installation(1, None, Reliability::UntilDeadline)]);
-    let (mailbox, inbox) = forwarder.mailboxes.create(true, "a test".into());
+    let (mailbox, inbox) =
+        forwarder
+            .mailboxes
+            .create(true, &MailboxOptions::default(), "a test".into());
     forwarder.mailboxes.open(STREAM, BEFORE, mailbox);
     let lane = forwarder.lane(STREAM).expect("it is installed");
     for sequence in [0, 1, 1] {
@@ -144,7 +148,10 @@ fn link_that_is_gone_ends_its_adus() {
 #[test]
 fn jobs_are_done_by_who_is_at_it() {
     let forwarder = forwarder([installation(1, None, Reliability::UntilDeadline)]);
-    let (mailbox, inbox) = forwarder.mailboxes.create(false, "a test".into());
+    let (mailbox, inbox) =
+        forwarder
+            .mailboxes
+            .create(false, &MailboxOptions::default(), "a test".into());
     forwarder.mailboxes.open(STREAM, BEFORE, mailbox);
     let lane = forwarder.lane(STREAM).expect("it is installed");
     lane.lock().is_carrying = true;

@@ -25,6 +25,7 @@ use thalweg_control::ledger::Reading;
 use thalweg_net::Outcome;
 use tokio::sync::Notify;
 
+use super::drops::DropLog;
 use super::{Table, write};
 
 use rows::Rows;
@@ -42,6 +43,7 @@ pub(crate) struct StreamCounts {
     changed: Notify,
     /// A producer on this node publishes it.
     is_published: AtomicBool,
+    drops: Arc<DropLog>,
 }
 
 /// A reading of a stream's counters at one moment.
@@ -61,6 +63,8 @@ pub struct StreamReading {
     pub outstanding: u64,
     /// Dropped ADUs, by cause.
     pub dropped: BTreeMap<&'static str, u64>,
+    /// Drops on this node by kind of place and by cause; one that several mailboxes dropped counts in each.
+    pub drops: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
 }
 
 /// ADUs sent to a neighbour, by whether their payload was sealed.
@@ -101,6 +105,14 @@ impl Ledger {
     /// Keeps the final ledger of a withdrawn stream for as long as its row.
     pub(crate) fn close(&self, stream: StreamId, reading: Reading) {
         self.streams.close(stream, reading);
+    }
+
+    /// Returns the records of drops of all streams that have or had a name, or of all.
+    pub(crate) fn drop_logs(
+        &self,
+        name: Option<&StreamName>,
+    ) -> Vec<(StreamId, StreamName, Arc<DropLog>)> {
+        self.streams.drop_logs(name)
     }
 
     /// Forgets rows of streams that have been over for long. A stream that is `resting` has a lane
@@ -166,6 +178,11 @@ impl StreamCounts {
     /// Returns whether a producer here may wait for outcomes.
     pub(crate) fn is_published(&self) -> bool {
         self.is_published.load(Relaxed)
+    }
+
+    /// Returns the records of its drops.
+    pub(crate) const fn drops(&self) -> &Arc<DropLog> {
+        &self.drops
     }
 
     pub(crate) fn received(&self) {
@@ -238,6 +255,7 @@ impl StreamCounts {
             delivered: self.delivered.load(Relaxed),
             outstanding: self.outstanding(),
             dropped: dropped.filter(|(_, count)| *count > 0).collect(),
+            drops: self.drops.sums(),
         }
     }
 }

@@ -15,6 +15,7 @@ use thalweg_base::id::{StreamId, StreamName};
 use thalweg_base::time::{Duration, Instant};
 use thalweg_control::ledger::Reading;
 
+use super::super::drops::DropLog;
 use super::super::{Map, Table, read, write};
 use super::{StreamCounts, StreamReading};
 
@@ -77,6 +78,21 @@ impl Rows {
         read(&self.0)
             .get(&stream)
             .map(|row| Arc::clone(&row.counts))
+    }
+
+    /// Returns the records of drops of all streams that have or had a name, or of all.
+    pub(super) fn drop_logs(
+        &self,
+        name: Option<&StreamName>,
+    ) -> Vec<(StreamId, StreamName, Arc<DropLog>)> {
+        let rows = read(&self.0);
+        let named = rows
+            .iter()
+            .filter(|(_, row)| name.is_none_or(|name| row.name == *name));
+        let logs = named.map(|(id, row)| (*id, row.name.clone(), Arc::clone(row.counts.drops())));
+        let mut logs: Vec<_> = logs.collect();
+        logs.sort_by_key(|(id, ..)| *id);
+        logs
     }
 
     /// Keeps the final ledger of a withdrawn stream with its row.

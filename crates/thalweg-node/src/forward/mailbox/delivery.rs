@@ -17,6 +17,7 @@ use thalweg_base::time::{Duration, Instant};
 use thalweg_dataplane::mailbox::{Coming, Refusal};
 
 use super::memory::{Held, SharedMemory};
+use crate::forward::drops::{DropLog, Place};
 
 /// An ADU that may wait longer than this for a subscriber is counted as soon as it is in the
 /// mailboxes. A source that gets no counts for 5 s suspects a node of the path of withholding ADUs.
@@ -26,6 +27,9 @@ const COUNT_AFTER_MAX: Duration = Duration::from_secs(3);
 pub(crate) trait Delivered: fmt::Debug + Send + Sync {
     /// Handles that an ADU was delivered, or dropped for this cause. A mailbox's lock may be held.
     fn handle_delivered(&self, header: &Header, ended: Result<(), DropCause>);
+
+    /// Returns where drops of the stream are recorded.
+    fn drops(&self) -> &Arc<DropLog>;
 }
 
 /// One ADU in the mailboxes of its stream.
@@ -52,22 +56,28 @@ pub(super) enum MailboxOutcome {
     /// It came after its place in the sequence was skipped, or expired before the subscriber took
     /// it.
     Late,
+    /// The mailbox was full of what is more important.
+    Outranked,
     /// The mailbox was full.
     Overflow,
 }
 
 impl MailboxOutcome {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Unwanted,
         Self::BeforeFirst,
         Self::Given,
         Self::Late,
+        Self::Outranked,
         Self::Overflow,
     ];
 
     pub(super) const fn of_drop(cause: DropCause) -> Self {
         match cause {
+            // The subscriber wants only the newest.
+            DropCause::Cancelled => Self::Unwanted,
             DropCause::Expired => Self::Late,
+            DropCause::Preempted => Self::Outranked,
             _ => Self::Overflow,
         }
     }
@@ -76,6 +86,7 @@ impl MailboxOutcome {
         match self {
             Self::Given => Ok(()),
             Self::BeforeFirst | Self::Late => Err(DropCause::Expired),
+            Self::Outranked => Err(DropCause::Preempted),
             Self::Overflow => Err(DropCause::Overflow),
             Self::Unwanted => Err(DropCause::Cancelled),
         }
@@ -86,6 +97,8 @@ impl From<Refusal> for MailboxOutcome {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Full => Self::Overflow,
+            Refusal::Outranked => Self::Outranked,
+            Refusal::Superseded => Self::Unwanted,
             Refusal::Out(Coming::InTime | Coming::Twice) => Self::Given,
             Refusal::Out(Coming::BeforeFirst) => Self::BeforeFirst,
             Refusal::Out(Coming::Late) => Self::Late,
@@ -103,6 +116,17 @@ impl Delivery {
             is_counted: AtomicBool::new(false),
             held: OnceLock::new(),
         })
+    }
+
+    /// Returns where drops of the stream are recorded.
+    pub(super) fn drops(&self) -> &Arc<DropLog> {
+        self.by.drops()
+    }
+
+    /// Records that the mailbox of a subscriber drops the ADU.
+    pub(super) fn drop_at(&self, subscriber: &Arc<str>, cause: DropCause, now: Instant) {
+        let place = Place::Mailbox(Arc::clone(subscriber));
+        self.by.drops().record(&self.header, place, cause, now);
     }
 
     /// Records the outcome in one mailbox.

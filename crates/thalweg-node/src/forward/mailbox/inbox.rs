@@ -9,14 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_base::adu::Adu;
 use thalweg_base::id::{NodeId, Sequence, StreamId};
-use thalweg_base::limits::{MAILBOX_SHARE_BYTES, MAILBOXES_BYTES_MAX};
+use thalweg_base::limits::MAILBOX_SHARE_BYTES;
+use thalweg_base::mailbox::MailboxOptions;
 use thalweg_base::needs::Reliability;
 use thalweg_base::time::Instant;
 use thalweg_dataplane::mailbox::{self, Refusal};
 use tokio::sync::Notify;
 
 use super::delivery::{Delivery, MailboxOutcome};
-use super::memory::{ENTRY_BYTES, SharedMemory};
+use super::memory::{ENTRY_BYTES, SharedMemory, room_of};
+use crate::forward::drops::DropLog;
 
 /// An item of a subscriber's mailbox.
 pub(crate) type Mail = mailbox::Mail<Arc<Delivery>>;
@@ -45,6 +47,8 @@ pub(crate) struct Reading {
     pub(crate) missed: u64,
     /// Since when it blocks its stream, if it does.
     pub(crate) blocking_since: Option<Instant>,
+    /// What the subscriber asked of it.
+    pub(crate) options: MailboxOptions,
 }
 
 /// Held by all clones of the node's end; its drop finishes the mailbox.
@@ -54,7 +58,8 @@ struct OpenGuard(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    subscriber: String,
+    subscriber: Arc<str>,
+    options: MailboxOptions,
     /// Notified when an item is put in.
     mail: Notify,
     memory: Arc<SharedMemory>,
@@ -63,8 +68,10 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     mailbox: mailbox::Mailbox<Arc<Delivery>>,
-    /// The stream to which the mailbox is open.
+    /// The stream to which the mailbox is open, and where drops of it are recorded once one of its ADUs
+    /// has come.
     stream: Option<StreamId>,
+    drops: Option<Arc<DropLog>>,
     /// The publisher of the item that left last; before any has left, of the first.
     source: Option<NodeId>,
     taken: u64,
@@ -79,21 +86,25 @@ struct State {
 /// Returns the two ends of a new mailbox.
 pub(super) fn mailbox(
     in_sequence: bool,
+    options: &MailboxOptions,
     subscriber: String,
     memory: Arc<SharedMemory>,
 ) -> (Mailbox, Inbox) {
     let state = State {
-        mailbox: mailbox::Mailbox::new(in_sequence),
+        mailbox: mailbox::Mailbox::with(in_sequence, options),
         stream: None,
+        drops: None,
         source: None,
         taken: 0,
         blocking_since: None,
         has_left: false,
         is_finished: false,
     };
+    memory.note_priority(options.priority);
     let shared = Arc::new(Shared {
         state: Mutex::new(state),
-        subscriber,
+        subscriber: subscriber.into(),
+        options: *options,
         mail: Notify::new(),
         memory,
     });
@@ -113,6 +124,7 @@ impl Mailbox {
         }
         if state.stream.replace(stream).is_some() {
             state.mailbox.restart(source);
+            state.drops = None;
         } else {
             state.source = Some(source);
         }
@@ -143,6 +155,9 @@ impl Mailbox {
             if state.has_left || state.stream != wanted {
                 return None;
             }
+            if state.drops.is_none() {
+                state.drops = Some(Arc::clone(delivery.drops()));
+            }
             let token = Arc::clone(delivery);
             let put = state
                 .mailbox
@@ -154,7 +169,12 @@ impl Mailbox {
                 delivery.hold(adu.payload.len(), &self.shared.memory);
                 self.shared.mail.notify_one();
             }
-            Some(Err(refusal)) => delivery.record(MailboxOutcome::from(refusal)),
+            Some(Err(refusal)) => {
+                delivery.record(MailboxOutcome::from(refusal));
+                if let Some(cause) = refusal.cause() {
+                    delivery.drop_at(&self.shared.subscriber, cause, now);
+                }
+            }
             None => {}
         }
         // A duplicate is in already, so it counts as put.
@@ -198,12 +218,18 @@ impl Mailbox {
     pub(crate) fn reading(&self) -> Option<Reading> {
         let state = self.shared.state();
         (!state.has_left).then(|| Reading {
-            subscriber: self.shared.subscriber.clone(),
+            subscriber: self.shared.subscriber.to_string(),
             waiting: state.mailbox.size(),
             taken: state.taken,
             missed: state.mailbox.skipped(),
             blocking_since: state.blocking_since,
+            options: self.shared.options,
         })
+    }
+
+    /// Returns the subscriber's priority.
+    pub(super) fn priority(&self) -> u8 {
+        self.shared.options.priority
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -232,6 +258,12 @@ impl Inbox {
         })
     }
 
+    /// Lets so many more ADUs leave, if the subscriber pulls.
+    pub(crate) fn request(&self, adus: u64) {
+        self.0.state().mailbox.request(adus);
+        self.0.mail.notify_one();
+    }
+
     /// Returns when an item may leave although nothing is put in; in arrival order, when the stream
     /// may be at its end.
     pub(crate) fn poll_timeout(&self) -> Instant {
@@ -257,6 +289,11 @@ impl Inbox {
     /// Returns whether the mailbox is finished: no item will be put in any more.
     pub(crate) fn is_finished(&self) -> bool {
         self.0.state().is_finished
+    }
+
+    /// Returns whether something waits here and in the mailbox of a subscriber of a higher priority.
+    pub(crate) fn is_outranked(&self) -> bool {
+        self.0.memory.is_outranked(self.0.options.priority) && !self.is_empty()
     }
 
     /// Returns the publisher of the ADU that was taken last.
@@ -307,8 +344,16 @@ impl Shared {
         let after = state.mailbox.size();
         let [were, are] = [before, after].map(|(adus, _)| adus as u64 * ENTRY_BYTES);
         self.memory.change(were, are);
+        self.memory
+            .note_waiting(self.options.priority, before.0 > 0, after.0 > 0);
         while let Some((delivery, cause)) = state.mailbox.poll_dropped() {
             delivery.record(MailboxOutcome::of_drop(cause));
+            delivery.drop_at(&self.subscriber, cause, now);
+        }
+        while let Some(missing) = state.mailbox.poll_missing() {
+            if let Some(drops) = &state.drops {
+                drops.record_missing(missing, now);
+            }
         }
         let is_blocking = state.mailbox.is_pressed(self.is_short(after));
         let was_blocking = state.blocking_since.is_some();
@@ -322,9 +367,10 @@ impl Shared {
         result
     }
 
-    /// Returns whether a mailbox of this size has its share, and all together have no more room.
+    /// Returns whether a mailbox of this size has its share, and all together have no more room for its
+    /// priority.
     fn is_short(&self, (adus, bytes): (usize, u64)) -> bool {
         bytes + adus as u64 * ENTRY_BYTES >= MAILBOX_SHARE_BYTES.as_bytes()
-            && self.memory.bytes() > MAILBOXES_BYTES_MAX.as_bytes()
+            && self.memory.bytes() > room_of(self.options.priority)
     }
 }

@@ -3,7 +3,8 @@
 //! *The idea.* One mailbox per subscriber, independent of the others: an ADU is offered to all of
 //! them, and none makes the node wait. So a stopped subscriber costs the others nothing. Its payload is
 //! shared, and counts once towards the room that all mailboxes have together: a thousand stopped
-//! subscribers of a stream take no more of it than one. Where a
+//! subscribers of a stream take no more of it than one. Where that room is short, mailboxes of a low
+//! priority are full first; each keeps its share. Where a
 //! stream may lose nothing, a mailbox that is too full *blocks* it: a local publisher waits for the
 //! mailbox, and a stream from elsewhere is acknowledged no further, which slows its source down.
 //!
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use thalweg_base::adu::Adu;
 use thalweg_base::id::{NodeId, Sequence, StreamId};
+use thalweg_base::mailbox::MailboxOptions;
 use thalweg_base::needs::Reliability;
 use thalweg_base::time::{Duration, Instant};
 use thalweg_net::Clock;
@@ -38,8 +40,13 @@ pub(crate) struct Mailboxes {
 
 impl Mailboxes {
     /// Returns a mailbox that is open to no stream yet, and the inbox of its subscriber.
-    pub(crate) fn create(&self, in_sequence: bool, subscriber: String) -> (Mailbox, Inbox) {
-        inbox::mailbox(in_sequence, subscriber, Arc::clone(&self.memory))
+    pub(crate) fn create(
+        &self,
+        in_sequence: bool,
+        options: &MailboxOptions,
+        subscriber: String,
+    ) -> (Mailbox, Inbox) {
+        inbox::mailbox(in_sequence, options, subscriber, Arc::clone(&self.memory))
     }
 
     /// Opens a mailbox to a stream, and closes it to any other: what still arrives of a replaced
@@ -56,7 +63,10 @@ impl Mailboxes {
             !mailboxes.is_empty()
         });
         mailbox.open(stream, source);
-        all.entry(stream).or_default().push(mailbox);
+        let of_stream = all.entry(stream).or_default();
+        // An ADU goes to the higher priority first, whose program is woken first; among equals to the older.
+        let place = of_stream.partition_point(|other| other.priority() >= mailbox.priority());
+        of_stream.insert(place, mailbox);
     }
 
     /// Drops ADUs that were not taken in time, and removes mailboxes of subscribers that have gone.

@@ -8,11 +8,12 @@ use thalweg_base::id::Sequence;
 use thalweg_base::limits::{
     MAILBOX_ADUS_MAX, MAILBOX_BYTES_MAX, MAILBOX_SHARE_BYTES, MAILBOXES_BYTES_MAX,
 };
+use thalweg_base::mailbox::{PRIORITY_USUAL, Policy};
 use thalweg_dataplane::mailbox::{PATIENCE_ONCE, START_PATIENCE, TAKE_GRACE};
 
 use super::memory::ENTRY_BYTES;
 use super::*;
-use crate::forward::StreamCounts;
+use crate::forward::{DropLog, StreamCounts};
 
 const STREAM: StreamId = StreamId(7);
 
@@ -24,6 +25,10 @@ impl Delivered for StreamCounts {
             Ok(()) => self.delivered(),
             Err(cause) => self.dropped(cause),
         }
+    }
+
+    fn drops(&self) -> &Arc<DropLog> {
+        self.drops()
     }
 }
 
@@ -42,7 +47,9 @@ impl Rig {
     }
 
     fn subscribe(&self, in_sequence: bool) -> Inbox {
-        let (mailbox, inbox) = self.mailboxes.create(in_sequence, "a test".into());
+        let (mailbox, inbox) =
+            self.mailboxes
+                .create(in_sequence, &MailboxOptions::default(), "a test".into());
         self.mailboxes.open(STREAM, SOURCE, mailbox);
         inbox
     }
@@ -292,7 +299,9 @@ fn mailboxes_share_bounded_memory() {
     let rig = Rig::new();
     let mut inboxes = Vec::new();
     for stream in 0..STREAMS {
-        let (mailbox, inbox) = rig.mailboxes.create(true, "a test".into());
+        let (mailbox, inbox) =
+            rig.mailboxes
+                .create(true, &MailboxOptions::default(), "a test".into());
         rig.mailboxes.open(StreamId(stream), SOURCE, mailbox);
         inboxes.push(inbox);
         for sequence in 0..12 {
@@ -322,4 +331,109 @@ fn mailboxes_share_bounded_memory() {
         );
     }
     assert_eq!(rig.mailboxes.memory.bytes(), 0);
+}
+
+/// Fills mailboxes of many streams until all together hold more than `most`; they must be kept.
+fn fill(rig: &Rig, first_stream: u64, most: u64) -> Vec<Inbox> {
+    let mut inboxes = Vec::new();
+    while rig.mailboxes.memory.bytes() <= most {
+        let stream = first_stream + inboxes.len() as u64;
+        inboxes.push(subscribe_to(rig, stream, u8::MAX));
+        for sequence in 0..32 {
+            put(rig, stream, sequence);
+        }
+    }
+    inboxes
+}
+
+fn subscribe_to(rig: &Rig, stream: u64, priority: u8) -> Inbox {
+    let options = MailboxOptions {
+        priority,
+        ..MailboxOptions::default()
+    };
+    let name = "a test".into();
+    let (mailbox, inbox) = rig.mailboxes.create(true, &options, name);
+    rig.mailboxes.open(StreamId(stream), SOURCE, mailbox);
+    inbox
+}
+
+/// Posts a large ADU with a deadline.
+fn put(rig: &Rig, stream: u64, sequence: u64) {
+    let mut header = Header::new(StreamId(stream), Sequence(sequence));
+    header.deadline = millis(500);
+    let payload = Bytes::from(vec![0; LARGE_BYTES]);
+    let delivery = Delivery::new(header, rig.counts.clone());
+    let adu = Adu { header, payload };
+    let reliability = Reliability::UntilDeadline;
+    rig.mailboxes
+        .post(&adu, &delivery, reliability, Instant::ZERO);
+}
+
+#[test]
+fn low_priority_loses_first() {
+    let all = MAILBOXES_BYTES_MAX.as_bytes();
+    let rig = Rig::new();
+    // Each has more than its share, and then the node fills up.
+    let priorities = [0, 64, PRIORITY_USUAL, u8::MAX];
+    let of_stream = |at: usize| at as u64 + 1;
+    let inboxes: Vec<Inbox> = (0..priorities.len())
+        .map(|at| subscribe_to(&rig, of_stream(at), priorities[at]))
+        .collect();
+    let mut next = 0;
+    let mut post_each = || {
+        for _ in 0..6 {
+            (0..priorities.len()).for_each(|at| put(&rig, of_stream(at), next));
+            next += 1;
+        }
+    };
+    let waiting = || -> Vec<usize> {
+        let all = (0..priorities.len()).flat_map(|at| rig.mailboxes.of(StreamId(of_stream(at))));
+        all.filter_map(|one| Some(one.reading()?.waiting.0))
+            .collect()
+    };
+    post_each();
+    assert_eq!(waiting(), [6; 4]);
+    let mut others = fill(&rig, 100, all / 2);
+    post_each();
+    assert_eq!(waiting(), [6, 12, 12, 12]);
+    others.extend(fill(&rig, 1_000, all));
+    post_each();
+    assert_eq!(
+        waiting(),
+        [6, 12, 12, 18],
+        "a quarter more is for the highest"
+    );
+    others.extend(fill(&rig, 2_000, all / 4 * 5));
+    post_each();
+    assert_eq!(waiting(), [6, 12, 12, 18]);
+    drop(inboxes);
+}
+
+#[test]
+fn drops_are_recorded_by_mailbox_and_gap() {
+    let rig = Rig::new();
+    let newest = MailboxOptions {
+        policy: Some(Policy::Newest),
+        ..MailboxOptions::default()
+    };
+    let (mailbox, display) = rig.mailboxes.create(true, &newest, "a display".into());
+    rig.mailboxes.open(STREAM, SOURCE, mailbox);
+    let recorder = rig.subscribe(true);
+    // The third never comes.
+    for sequence in [0, 1, 3, 4] {
+        let once = Reliability::None;
+        rig.post_as(once, (sequence, 1), Instant::NEVER, Instant::ZERO);
+    }
+    let late = Instant::ZERO + PATIENCE_ONCE;
+    assert_eq!(taken(&recorder, late), [0, 1, 3, 4]);
+    assert_eq!(taken(&display, late), [4]);
+    let records = rig.counts.drops().after(0, millis(9_000));
+    let shown: Vec<_> = records
+        .iter()
+        .map(|one| (one.place.kind(), one.cause, one.sequences, one.adus))
+        .collect();
+    let passed_over = ("mailbox", "cancelled", [0, 3], 3);
+    assert_eq!(shown, [passed_over, ("way", "missing", [2, 2], 1)]);
+    // The display did not want them, and the recorder has them.
+    assert_eq!(rig.counted(), (4, vec![]));
 }

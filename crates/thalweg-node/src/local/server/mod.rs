@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `outward` | what flows to a program until it leaves: a subscription, a trace, a watch of names |
+//! | `outward` | what flows to a program until it leaves: a subscription, drops, a trace, names |
 
 mod outward;
 
@@ -231,13 +231,24 @@ async fn answer(
 ) -> io::Result<()> {
     match first {
         None => Ok(()),
-        Some(Frame::Message(Message::Subscribe { name, in_sequence })) => {
-            let options = SubscribeOptions { name, in_sequence };
+        Some(Frame::Message(Message::Subscribe {
+            name,
+            in_sequence,
+            mailbox,
+        })) => {
+            if let Some((key, why)) = mailbox.fault() {
+                let reason = format!("`{key}`: {why}");
+                return reply(write, &Message::Refused { reason }).await;
+            }
+            let options = SubscribeOptions::new(name, in_sequence).with_mailbox(mailbox);
             outward::subscribe(read, write, &handle, options, stopping).await
         }
         Some(Frame::Message(Message::Trace { name, every_ms })) => {
             let every = Duration::from_millis(every_ms);
             outward::trace(read, write, &handle, (name, every), stopping).await
+        }
+        Some(Frame::Message(Message::Drops { name, own })) => {
+            outward::drops(read, write, &handle, (name, own), stopping).await
         }
         Some(Frame::Message(Message::Watch(selection))) => {
             outward::watch(read, write, &handle, selection, stopping).await

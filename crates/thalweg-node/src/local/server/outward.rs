@@ -1,4 +1,5 @@
-//! What flows from the node to a program until the program leaves: a subscription, a trace, a watch of names.
+//! What flows from the node to a program until the program leaves: a subscription, drops, a trace, a watch of
+//! names.
 
 use std::io;
 
@@ -7,9 +8,9 @@ use thalweg_base::time::Duration;
 use tokio::sync::watch;
 
 use super::{In, Out, frame, wait_stopped};
-use crate::handle::{Handle, Selection, SubscribeOptions, SubscriberEvent};
+use crate::handle::{Handle, Selection, SubscribeOptions, Subscriber, SubscriberEvent};
 use crate::input::TraceError;
-use crate::local::frame::{Expected, Message};
+use crate::local::frame::{Expected, Frame, Message};
 use crate::local::request::{STOPPED, refusal};
 
 pub(super) async fn subscribe(
@@ -22,52 +23,98 @@ pub(super) async fn subscribe(
     if handle.is_stopped() {
         return frame::write_message(write, &refusal(false, STOPPED.into())).await;
     }
-    let peer = read.get_ref().as_ref().peer_cred().ok();
-    let pid = peer.and_then(|peer| peer.pid());
-    let program = pid.map_or_else(|| "a program".into(), |pid| format!("pid {pid}"));
-    let mut subscriber = handle.subscribe_as(options, program).await;
+    let mut subscriber = handle.subscribe_as(options, program(read)).await;
     frame::write_message(write, &Message::Accepted).await?;
     let mut last_source = None;
+    loop {
+        // Dropping a half-finished read loses its bytes, so it stays pinned across the arms.
+        let next = frame::read(read, Expected::Requests, || handle.now());
+        tokio::pin!(next);
+        let asked = loop {
+            tokio::select! {
+                biased;
+                next = &mut next => break next,
+                event = subscriber.recv() => match event {
+                    Some(SubscriberEvent::Adu(adu)) => {
+                        let of = subscriber.source().map(|node| (node, adu.header.stream));
+                        if let Some((node, stream)) = of.filter(|one| last_source != Some(*one)) {
+                            last_source = of;
+                            let description = handle.describe(node, stream).await;
+                            let message = Message::Source { node, description };
+                            frame::write_message(write, &message).await?;
+                        }
+                        frame::write_adu(write, &adu, handle.now()).await?;
+                    }
+                    Some(SubscriberEvent::Notice(text)) => {
+                        frame::write_message(write, &Message::Notice { text }).await?;
+                    }
+                    None if subscriber.has_ended() => return end(write, &subscriber).await,
+                    // The stream has not ended: the program sees the connection close, and subscribes
+                    // again once the node is back.
+                    None => return Ok(()),
+                },
+                () = wait_stopped(&mut stopping) => {
+                    let text = "the node stops".to_string();
+                    return frame::write_message(write, &Message::Notice { text }).await;
+                }
+            }
+        };
+        match asked {
+            Ok(Some(Frame::Message(Message::Request { adus }))) => subscriber.request(adus),
+            // A subscriber sends nothing else; any other result means that it has gone.
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Sends a subscriber the end of its stream.
+async fn end(write: &mut Out, subscriber: &Subscriber) -> io::Result<()> {
+    let message = Message::End {
+        missed: subscriber.skipped(),
+        discarded: subscriber.discarded(),
+    };
+    frame::write_message(write, &message).await
+}
+
+/// Returns the name by which the node knows the program at the other end.
+fn program(read: &In) -> String {
+    let peer = read.get_ref().as_ref().peer_cred().ok();
+    let pid = peer.and_then(|peer| peer.pid());
+    pid.map_or_else(|| "a program".into(), |pid| format!("pid {pid}"))
+}
+
+/// Sends a client the drops of a stream, until it goes away or the node stops; with `own`, none of other
+/// programs' mailboxes.
+pub(super) async fn drops(
+    read: &mut In,
+    write: &mut Out,
+    handle: &Handle,
+    (name, own): (StreamName, bool),
+    mut stopping: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let mailbox = own.then(|| program(read));
+    let mut followed = handle.follow_drops(name);
+    frame::write_message(write, &Message::Accepted).await?;
     let gone = frame::read(read, Expected::Requests, || handle.now());
     tokio::pin!(gone);
     loop {
-        tokio::select! {
+        let mut drops = tokio::select! {
             biased;
-            // A subscriber sends nothing more; any read result means that it has gone.
+            // A client sends nothing more; any read result means that it has gone.
             _ = &mut gone => return Ok(()),
-            event = subscriber.recv() => match event {
-                Some(SubscriberEvent::Adu(adu)) => {
-                    let source = subscriber.source().map(|node| (node, adu.header.stream));
-                    if let Some((node, stream)) = source.filter(|one| last_source != Some(*one)) {
-                        last_source = source;
-                        let description = handle.describe(node, stream).await;
-                        let message = Message::Source { node, description };
-                        frame::write_message(write, &message).await?;
-                    }
-                    frame::write_adu(write, &adu, handle.now()).await?;
-                }
-                Some(SubscriberEvent::Notice(text)) => {
-                    frame::write_message(write, &Message::Notice { text }).await?;
-                }
-                None if subscriber.has_ended() => break,
-                // The stream has not ended: the program sees the connection close, and subscribes
-                // again once the node is back.
+            drops = followed.recv() => match drops {
+                Some(drops) => drops,
                 None => return Ok(()),
             },
-            () = wait_stopped(&mut stopping) => {
-                let text = "the node stops".to_string();
-                return frame::write_message(write, &Message::Notice { text }).await;
-            }
+            () = wait_stopped(&mut stopping) => return Ok(()),
+        };
+        if let Some(mailbox) = &mailbox {
+            drops.retain(|one| one.place != "mailbox" || one.at.as_ref() == Some(mailbox));
+        }
+        if !drops.is_empty() {
+            frame::write_message(write, &Message::Dropped { drops }).await?;
         }
     }
-    frame::write_message(
-        write,
-        &Message::End {
-            missed: subscriber.skipped(),
-            discarded: subscriber.discarded(),
-        },
-    )
-    .await
 }
 
 /// Sends a client the trace of a stream, until it goes away, the node stops or the trace ends.

@@ -55,10 +55,7 @@ impl ReceiptListener {
         for (target, (key, _)) in targets.iter().enumerate() {
             let name = public_id.receipts_stream(key);
             let client = Client::connect(socket).await?;
-            let options = SubscribeOptions {
-                name: name.clone(),
-                in_sequence: false,
-            };
+            let options = SubscribeOptions::new(name.clone(), false);
             let stream = ReceiptStream {
                 socket: socket.to_path_buf(),
                 target,
@@ -120,10 +117,7 @@ impl ReceiptStream {
             }
             // The receiver has ended its stream; it may return.
             None => {
-                let options = SubscribeOptions {
-                    name: self.name.clone(),
-                    in_sequence: false,
-                };
+                let options = SubscribeOptions::new(self.name.clone(), false);
                 let client = Client::connect(&self.socket).await?;
                 self.subscriber = client.subscribe(options).await?;
                 Ok(None)

@@ -6,8 +6,12 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use proptest::prelude::*;
 use thalweg_base::id::{Sequence, StreamId};
+use thalweg_base::mailbox::{Depth, Policy};
+use thalweg_base::units::DataSize;
 
 use super::*;
+
+mod policies;
 
 const LASTING: (Reliability, bool) = (Reliability::UntilDeadline, false);
 const ONCE: (Reliability, bool) = (Reliability::None, false);
@@ -218,14 +222,30 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn options() -> impl Strategy<Value = MailboxOptions> {
+    let policy = prop::option::of(prop::sample::select(&Policy::ALL[..]));
+    let depth = prop::option::of(prop_oneof![
+        (1..9_usize).prop_map(Depth::Adus),
+        (1..9_000_000_u64).prop_map(|bytes| Depth::Bytes(DataSize::from_bytes(bytes))),
+        (1..900_u64).prop_map(|ms| Depth::Time(Duration::from_millis(ms))),
+    ]);
+    (policy, depth, any::<bool>()).prop_map(|(policy, depth, pull)| MailboxOptions {
+        policy,
+        depth,
+        pull,
+        ..MailboxOptions::default()
+    })
+}
+
 proptest! {
     #[test]
     fn every_token_returns_once(
         in_sequence: bool,
         once: bool,
+        options in options(),
         steps in prop::collection::vec(step(), 1..120),
     ) {
-        let mut mailbox = Mailbox::new(in_sequence);
+        let mut mailbox = Mailbox::with(in_sequence, &options);
         let reliability = if once { Reliability::None } else { Reliability::UntilDeadline };
         let (mut now, mut base, mut given, mut back) = (Instant::ZERO, 0, 0_u64, 0_u64);
         let zeros = Bytes::from(vec![0; 5_000_000]);
@@ -240,6 +260,7 @@ proptest! {
                     back += u64::from(mailbox.put(one, given, (reliability, false), now).is_err());
                 }
                 Step::Take => {
+                    mailbox.request(u64::from(base % 3 > 0));
                     back += u64::from(matches!(mailbox.take(now), Some(Mail::Adu(..))));
                 }
                 Step::Restart => mailbox.restart(NodeId([1; 32])),
@@ -252,6 +273,11 @@ proptest! {
             prop_assert_eq!(given, back + adus as u64);
             let most = MAILBOX_BYTES_MAX.as_bytes() + MAILBOX_EXCESS_BYTES_MAX.as_bytes();
             prop_assert!(bytes <= most, "{bytes} bytes");
+            let may_block = matches!(options.policy, None | Some(Policy::Wait));
+            prop_assert!(may_block || !mailbox.is_pressed(true), "it costs others nothing");
+            if options.policy == Some(Policy::Newest) {
+                prop_assert!(adus <= 1, "{adus} ADUs");
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Checks positions by hand, and that a file is well-formed: every group closed, every text escaped, no NaN.
 
-use super::axis::{Axis, label};
-use super::{Chart, Plot, Point, Scale, Series};
+use crate::axis::{Axis, label};
+use crate::{Chart, Plot, Point, Scale, Series};
 
 fn point(x: f64, y: f64) -> Point {
     Point { x, y, spread: 0.5 }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Axis, label};
-use super::{Chart, Plot, Point, Scale, Series};
+use crate::axis::{Axis, label};
+use crate::{Chart, Plot, Point, Scale, Series};
 
-const WIDTH: f64 = 800.0;
-const LEFT: f64 = 84.0;
-const RIGHT: f64 = 776.0;
+pub(crate) const WIDTH: f64 = 800.0;
+pub(crate) const LEFT: f64 = 84.0;
+pub(crate) const RIGHT: f64 = 776.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 360.0;
 const X_LABEL: f64 = BOTTOM + 52.0;
@@ -19,7 +19,7 @@ const SOURCE_ROW: f64 = 18.0;
 const LETTER: f64 = 7.5;
 
 /// Colours for a light background, then for a dark one; they repeat after the last.
-const COLOURS: [(&str, &str); 10] = [
+pub(crate) const COLOURS: [(&str, &str); 10] = [
     ("#0072b2", "#56b4e9"),
     ("#d55e00", "#ff9248"),
     ("#009e73", "#2fd3a5"),
@@ -33,7 +33,7 @@ const COLOURS: [(&str, &str); 10] = [
     ("#00707a", "#6fd3dd"),
 ];
 
-pub(super) fn svg(chart: &Chart) -> String {
+pub(crate) fn svg(chart: &Chart) -> String {
     let rows = chart.plot.series().len().div_ceil(LEGEND_COLUMNS) as f64;
     let source = LEGEND + rows * LEGEND_ROW + 8.0;
     let height = source + SOURCE_ROW * chart.source.len() as f64;
@@ -57,7 +57,7 @@ pub(super) fn svg(chart: &Chart) -> String {
     out + "</svg>\n"
 }
 
-fn style() -> String {
+pub(crate) fn style() -> String {
     let mut light = String::new();
     let mut dark = String::new();
     for (at, (on_light, on_dark)) in COLOURS.iter().enumerate() {
@@ -193,7 +193,7 @@ fn spread(out: &mut String, x: f64, point: &Point, y: &Axis) {
 }
 
 /// Draws a mark: a circle, a square, a triangle or a diamond, in turns.
-fn mark(out: &mut String, at: usize, x: f64, y: f64) {
+pub(crate) fn mark(out: &mut String, at: usize, x: f64, y: f64) {
     let _ = match at % 4 {
         0 => writeln!(
             out,
@@ -236,7 +236,7 @@ fn legend(out: &mut String, plot: &Plot) {
     }
 }
 
-fn text(out: &mut String, (x, y): (f64, f64), class: &str, words: &str) {
+pub(crate) fn text(out: &mut String, (x, y): (f64, f64), class: &str, words: &str) {
     let words = escaped(words);
     let _ = writeln!(
         out,
@@ -244,7 +244,7 @@ fn text(out: &mut String, (x, y): (f64, f64), class: &str, words: &str) {
     );
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -1,10 +1,10 @@
 //! Maps values to positions on an axis, and chooses its ticks.
 
-use super::Scale;
+use crate::Scale;
 
 /// An axis, in pixels.
 #[derive(Clone, Debug)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     scale: Scale,
     low: f64,
     high: f64,
@@ -14,7 +14,7 @@ pub(super) struct Axis {
 
 impl Axis {
     /// Returns an axis that covers all values, from pixel to pixel.
-    pub(super) fn new(scale: Scale, values: &[f64], ends: (f64, f64)) -> Self {
+    pub(crate) fn new(scale: Scale, values: &[f64], ends: (f64, f64)) -> Self {
         let (low, high) = match scale {
             Scale::Even => (0.0, ceiling(largest(values))),
             Scale::Tenfold => {
@@ -35,7 +35,7 @@ impl Axis {
     }
 
     /// Returns the pixel of a value; `None` if it is not on the axis.
-    pub(super) fn place(&self, value: f64) -> Option<f64> {
+    pub(crate) fn place(&self, value: f64) -> Option<f64> {
         if !value.is_finite() {
             return None;
         }
@@ -48,7 +48,7 @@ impl Axis {
     }
 
     /// Returns the values of the ticks.
-    pub(super) fn ticks(&self) -> Vec<f64> {
+    pub(crate) fn ticks(&self) -> Vec<f64> {
         match self.scale {
             Scale::Even => (0..=5).map(|n| self.high * f64::from(n) / 5.0).collect(),
             Scale::Tenfold => {
@@ -76,7 +76,7 @@ fn ceiling(value: f64) -> f64 {
 }
 
 /// Formats a tick's value with no more digits than necessary.
-pub(super) fn label(value: f64) -> String {
+pub(crate) fn label(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         1e6.. => format!("{} M", trimmed(value / 1e6)),

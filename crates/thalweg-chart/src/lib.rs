@@ -1,7 +1,8 @@
-//! Charts as SVG text: lines over a logarithmic or linear axis, and bars, for light and dark pages.
+//! Charts as SVG text: lines over a logarithmic or linear axis, bars, and panels over a common time, for
+//! light and dark pages.
 //!
-//! A chart is data ([`Chart`]) with one function to text ([`Chart::svg`]); it knows nothing of
-//! benchmarks, so the planner's and the testbed's figures can use it too. Colours are variables of a
+//! A chart is data ([`Chart`], [`Timeline`]) with one function to text ([`Chart::svg`]); it knows nothing
+//! of benchmarks or streams. Colours are variables of a
 //! style sheet inside the file, with a second set for dark screens; marks differ in shape as well, for
 //! prints without colour. At 800 pixels wide the smallest letters are 12 pixels high. There is no
 //! interaction, no embedded font and no layout of overlong text.
@@ -16,31 +17,36 @@
 //!
 //! *Sources.* The colours are Okabe and Ito's, which are distinguishable with any colour vision.
 
+#![forbid(unsafe_code)]
+
 mod axis;
 mod draw;
 #[cfg(test)]
 mod tests;
+mod timeline;
+
+pub use timeline::{Panel, PanelPlot, Timeline};
 
 /// A figure.
 #[derive(Clone, Debug)]
-pub(crate) struct Chart {
+pub struct Chart {
     /// Text above the plot.
-    pub(crate) title: String,
+    pub title: String,
     /// Quantity and unit below the plot.
-    pub(crate) x_label: String,
+    pub x_label: String,
     /// Quantity and unit beside it.
-    pub(crate) y_label: String,
+    pub y_label: String,
     /// Scale of the vertical axis.
-    pub(crate) y_scale: Scale,
+    pub y_scale: Scale,
     /// The plot.
-    pub(crate) plot: Plot,
+    pub plot: Plot,
     /// The source of the data, in small letters at the bottom, line by line.
-    pub(crate) source: Vec<String>,
+    pub source: Vec<String>,
 }
 
 /// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scale {
+pub enum Scale {
     /// Linear from zero.
     Even,
     /// Logarithmic with a tick per power of ten; values not above zero are left out.
@@ -49,7 +55,7 @@ pub(crate) enum Scale {
 
 /// The content of a chart.
 #[derive(Clone, Debug)]
-pub(crate) enum Plot {
+pub enum Plot {
     /// Lines with marks.
     Lines {
         /// Scale of the horizontal axis.
@@ -68,27 +74,29 @@ pub(crate) enum Plot {
 
 /// A named list of points.
 #[derive(Clone, Debug)]
-pub(crate) struct Series {
+pub struct Series {
     /// Its name in the legend.
-    pub(crate) name: String,
+    pub name: String,
     /// The points, from left to right.
-    pub(crate) points: Vec<Point>,
+    pub points: Vec<Point>,
 }
 
 /// A value with its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Point {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
+pub struct Point {
+    /// Where it is on the horizontal axis.
+    pub x: f64,
+    /// Where it is on the vertical one.
+    pub y: f64,
     /// Half the height of the error bar: half the interquartile range.
-    pub(crate) spread: f64,
+    pub spread: f64,
 }
 
 impl Chart {
     /// Returns the chart as the text of an SVG file.
     ///
     /// Fails   no error value; points that are not finite are left out
-    pub(crate) fn svg(&self) -> String {
+    pub fn svg(&self) -> String {
         draw::svg(self)
     }
 }
