@@ -99,14 +99,14 @@ async fn subscribe(
             .connect()
             .await
             .map_err(|failure| failure.error)?;
-        lanes.push(client.subscribe(options(name)).await?);
+        lanes.push(client.subscribe(options(arguments, name)).await?);
     }
     lanes.reverse();
     Ok(lanes)
 }
 
-fn options(name: &StreamName) -> SubscribeOptions {
-    SubscribeOptions::new(name.clone(), true)
+fn options(arguments: &Arguments, name: &StreamName) -> SubscribeOptions {
+    SubscribeOptions::new(name.clone(), true).with_mailbox(arguments.wishes.options())
 }
 
 /// Subscribes again when the node is back.
@@ -124,7 +124,7 @@ async fn reconnect(
             let mut lanes = Vec::new();
             for name in names {
                 let client = Client::connect(&socket).await?;
-                lanes.push(client.subscribe(options(name)).await?);
+                lanes.push(client.subscribe(options(arguments, name)).await?);
             }
             Ok::<_, LocalError>(lanes)
         };

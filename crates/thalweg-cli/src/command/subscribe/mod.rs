@@ -77,7 +77,7 @@ pub struct Arguments {
     /// A stream of the same clock, given out together with this one in the order of their times; may be
     /// repeated. Data that `publish --split-data` took out of a transport stream goes back into it; other
     /// messages become JSON lines, one for each message and each gap.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["format", "labels"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["format", "labels", "pull", "drops"])]
     with: Vec<StreamName>,
 
     /// How long a stream of which nothing comes holds up the others, with --with.
