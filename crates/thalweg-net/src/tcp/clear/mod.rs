@@ -1,8 +1,8 @@
 //! One thread's loop for the connections in the clear.
 //!
-//! *The idea.* Over TLS each connection is a task, and most of a task's cost is to be woken: a queue of
-//! the run-time's, often another thread, a timer. A relay in the clear has little else to do, so one
-//! thread with one `epoll` runs what would be its tasks. Whatever has happened to an entry marks it:
+//! *The idea.* Over TLS each connection is a task, which costs a wake-up for each ADU, often on another
+//! thread, and a timer. In the clear there is little else to do for it, so one thread with one `epoll`
+//! runs what would be such tasks. Whatever has happened to an entry marks it:
 //! bytes or room on its socket, a call of another thread, a timer. A turn takes all marks at once and
 //! settles each marked entry once.
 //!

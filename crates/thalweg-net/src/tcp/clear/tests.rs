@@ -111,6 +111,20 @@ fn mark_and_timer_settle_entry() {
 }
 
 #[test]
+fn moved_timer_settles_once() {
+    let clear = ClearLoop::start().expect("Linux has what it needs");
+    let begun = Instant::now();
+    let [soon, late] = [2_000, 2_200].map(|millis| begun + Duration::from_millis(millis));
+    let answers = [Next::Over, Next::Event(Some(late)), Next::Event(Some(soon))];
+    let (mark, seeing) = probe(&clear, None, answers.map(Some).into());
+    assert_eq!(next(&seeing), Some(Seen::Settled));
+    mark.set();
+    assert_eq!(next(&seeing), Some(Seen::Settled));
+    assert_eq!(next(&seeing), Some(Seen::Settled));
+    assert!(Instant::now() >= late, "not at the time that it had first");
+}
+
+#[test]
 fn socket_wakes_its_entry() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be listened on");
     let address = listener.local_addr().expect("it is bound");

@@ -1,7 +1,8 @@
 //! One heap of timers for all entries.
 //!
 //! *The idea.* An entry has one timer that counts: the one at the time that its seat holds. An earlier
-//! time adds one, and those at other times are skipped when they come up.
+//! time adds one, and those at other times are skipped when they come up. A later time adds none: when
+//! the timer goes off it is set again, without a look at its entry.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

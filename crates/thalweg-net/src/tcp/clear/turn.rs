@@ -60,7 +60,9 @@ struct Seat {
     entry: Box<dyn Entry>,
     mark: Arc<Mark>,
     is_due: bool,
-    /// The time of its timer that counts.
+    /// When it asked to be settled.
+    until: Option<Instant>,
+    /// The time of its timer that counts; not after `until`.
     wake: Option<Instant>,
 }
 
@@ -114,12 +116,7 @@ impl Turn {
         self.take_ready();
         let now = Instant::now();
         while let Some((at, id)) = self.timers.pop(now) {
-            if let Some(seat) = self.seats.get_mut(&id)
-                && seat.wake == Some(at)
-            {
-                seat.wake = None;
-                self.mark_due(id);
-            }
+            self.handle_timer(id, at, now);
         }
         for _ in 0..ROUNDS {
             self.take_marks();
@@ -165,6 +162,7 @@ impl Turn {
             entry,
             mark,
             is_due: false,
+            until: None,
             wake: None,
         };
         self.seats.insert(id, seat);
@@ -179,6 +177,19 @@ impl Turn {
                     self.due.push(id);
                 }
             }
+        }
+    }
+
+    /// Handles a timer that has gone off: a time that has moved since is set again, at no other cost.
+    fn handle_timer(&mut self, id: u64, at: Instant, now: Instant) {
+        let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.wake == Some(at)) else {
+            return;
+        };
+        seat.wake = seat.until.filter(|until| *until > now);
+        match seat.wake {
+            Some(later) => self.timers.set(id, later),
+            None if seat.until.is_some() => self.mark_due(id),
+            None => {}
         }
     }
 
@@ -230,6 +241,7 @@ impl Turn {
             let next = catch_unwind(AssertUnwindSafe(|| seat.entry.settle(scratch)));
             match next {
                 Ok(Next::Event(at)) => {
+                    seat.until = at;
                     if let Some(at) = at
                         && seat.wake.is_none_or(|wake| at < wake)
                     {
