@@ -13,7 +13,8 @@ use crate::exit::{Code, Failure, OrCode as _, fail};
 /// How long a node may take to answer before it counts as gone. A status takes it milliseconds.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The `--node` option of `ls`, `top`, `route`, `trace`, `publish`, `subscribe`, `send` and `receive`.
+/// The `--node` option of `ls`, `top`, `route`, `trace`, `timeline`, `publish`, `subscribe`, `send` and
+/// `receive`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Socket {
     #[expect(clippy::doc_markdown, reason = "clap prints it as it stands")]

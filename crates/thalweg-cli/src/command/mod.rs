@@ -25,6 +25,7 @@ mod simulate;
 #[cfg(feature = "ends")]
 mod subscribe;
 mod switch;
+mod timeline;
 mod top;
 mod trace;
 
@@ -77,6 +78,7 @@ enum Command {
     Revoke(revoke::Arguments),
     Route(route::Arguments),
     Trace(trace::Arguments),
+    Timeline(timeline::Arguments),
     Check(check::Arguments),
     Id(id::Arguments),
     Config(config::Arguments),
@@ -166,6 +168,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Revoke(arguments) => wait(revoke::run(&arguments)),
         Command::Route(arguments) => wait(route::run(&arguments)),
         Command::Trace(arguments) => wait(trace::run(&arguments)),
+        Command::Timeline(arguments) => wait(timeline::run(&arguments)),
         Command::Ls(arguments) => wait(ls::run(&arguments)),
         Command::Top(arguments) => wait(top::run(&arguments)),
         Command::Ingest(arguments) => wait(switch::ingest(&arguments)),

@@ -264,3 +264,40 @@ fn drops_are_written_with_place_and_cause() {
         "{counts}"
     );
 }
+
+#[test]
+fn timeline_draws_arrivals_and_drops() {
+    let lone = Lone::start(|_| {});
+    let mut slow = lone.command(&[
+        "subscribe",
+        "arm/pose",
+        "--format",
+        "lines",
+        "--policy",
+        "newest",
+    ]);
+    slow.args(["--pull", "--to", "exec:while read line; do sleep 0.1; done"]);
+    let slow = slow.stdout(Stdio::null()).stderr(Stdio::null());
+    let _slow = Ending(slow.spawn().expect("the program was built"));
+    let _publisher = telemetry(&lone, 5_000);
+    let arguments = ["timeline", "arm/pose", "--for", "4 s"];
+    let said = lone.run(&arguments).exits(0).out();
+    assert!(
+        said.contains("travel time") && said.contains("in arm-pose.svg"),
+        "{said}"
+    );
+    let svg = std::fs::read_to_string(lone.path().join("arm-pose.svg")).expect("drawn");
+    for part in [
+        "arrivals, ADUs/s",
+        "interval, ms",
+        "drops, ADUs/s",
+        "prefers-color-scheme",
+    ] {
+        assert!(svg.contains(part), "{part}");
+    }
+    assert!(svg.contains("<circle") && svg.contains("class=\"mark\""));
+    assert!(svg.contains("cancelled in the mailbox of pid"), "{said}");
+    let nothing = lone.run(&["timeline", "no/stream", "--for", "200 ms"]);
+    nothing.exits(1).out();
+    assert!(!lone.path().join("no-stream.svg").exists());
+}

@@ -42,7 +42,7 @@ fn examples_wrap_at_the_terminal_width() {
         .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
         .filter(|name| !name.is_empty() && *name != "help")
         .collect();
-    assert_eq!(commands.len(), 22, "{list}");
+    assert_eq!(commands.len(), 23, "{list}");
     for name in commands {
         for columns in [70, 100] {
             let mut help = thalweg(folder.path());

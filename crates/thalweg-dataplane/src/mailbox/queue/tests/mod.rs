@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use proptest::prelude::*;
 use thalweg_base::id::{Sequence, StreamId};
+use thalweg_base::limits::{MAILBOX_BYTES_MAX, MAILBOX_EXCESS_BYTES_MAX};
 use thalweg_base::mailbox::{Depth, Policy};
 use thalweg_base::units::DataSize;
 
