@@ -40,8 +40,10 @@ impl Controller {
         loop {
             self.carry_out(now, keys);
             if core::mem::take(&mut self.is_changed) {
+                let changes = self.ground.records().0.take_link_changes();
                 self.act(now, |owners, facts, _| {
-                    owners.sources.handle_change(facts.directory, now);
+                    let sources = &mut owners.sources;
+                    sources.handle_change(&changes, facts.directory, now);
                 });
                 self.resolve_wanted(now, keys);
             }

@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use thalweg_base::id::NodeId;
 use thalweg_base::time::Duration;
 use thalweg_base::units::{Bitrate, Ratio};
-use thalweg_base::wire::record::Neighbour;
+use thalweg_base::wire::record::{Neighbour, Record};
 use thalweg_planner::model::{
     Catalogue, Edge, NodeIndex, NodeName, Snapshot, Stream, Topology, Traffic,
 };
@@ -68,18 +68,19 @@ impl Map {
         let (mut former, mut measured) = (Vec::new(), Vec::new());
         // A node without the right to relay is on the map of its own streams only.
         let may_appear = |node| node == sink || node == source || facts.may(node, Rights::RELAY);
-        let records = || facts.directory.records();
-        for record in records().filter(|record| may_appear(record.node)) {
+        let records = facts.directory.between([source, sink]);
+        let records: Vec<&Record> = records.filter(|record| may_appear(record.node)).collect();
+        for record in &records {
             let name = unique(&keys, &facts.name_of(record.node), record.node);
             let trusted = record.node == source || facts.trusts(record.node);
             let index = topology.add_node(name.clone(), record.slots, trusted);
             places.insert(record.node, (index, name.clone()));
             keys.insert(name, record.node);
         }
-        let is_open = |ends: [NodeId; 2]| ends.into_iter().all(may_appear) && is_usable(ends);
-        let links = facts.directory.links();
+        let is_among = |node| places.contains_key(&node);
+        let links = facts.directory.links_among(records.into_iter(), is_among);
         let links = links.filter(|link| link.is_for([source, sink]));
-        for link in links.filter(|link| is_open([link.near.node, link.far.node])) {
+        for link in links.filter(|link| is_usable([link.near.node, link.far.node])) {
             let ends = [places[&link.near.node].0, places[&link.far.node].0];
             let was_silent = was_silent([link.near.node, link.far.node]);
             let (there, back) = (link.there, link.back.unwrap_or(link.there));

@@ -38,7 +38,7 @@ use crate::effect::{Effect, Flooding, Note, Turn};
 use crate::facts::{Keys, Local};
 use crate::mail::flood::{Haste, LINKS_FEW};
 use crate::routing::cadence::{self, Urgency};
-use crate::routing::{Directory, News, Signed};
+use crate::routing::{Directory, LinkChanges, News, Signed};
 use descriptions::Descriptions;
 use leaves::{Leaves, is_leaf};
 use meeting::Meetings;
@@ -66,6 +66,11 @@ impl Records {
     /// Returns the directory of all known nodes.
     pub(crate) const fn directory(&self) -> &Directory {
         &self.directory
+    }
+
+    /// Returns the links of the map that may have come or gone since the last call.
+    pub(crate) fn take_link_changes(&mut self) -> LinkChanges {
+        self.directory.take_link_changes()
     }
 
     /// Handles the loss of a link.

@@ -15,9 +15,8 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `gauge` | a link's measured capacity, RTT and loss, and when to announce them |
+//! | `changes` | which links of the map may have come or gone |
 //! | `cadence` | how often a node may announce its record |
-//! | `pulse` | detects a neighbour that does not answer |
 //!
 //! *What it does not do.* It verifies no signature and sends nothing: the node floods what
 //! [`Directory::handle_record`] reports as news. Choosing routes by cost is the planner's task;
@@ -39,8 +38,11 @@ use thalweg_base::wire::record::{Announced, Neighbour, Record};
 use thalweg_base::wire::summary::Prefix;
 
 pub mod cadence;
+mod changes;
 #[cfg(test)]
 mod tests;
+
+pub use changes::LinkChanges;
 
 /// A node without a path to it leaves the map after this time; a link that breaks is redialled long
 /// before.
@@ -89,6 +91,9 @@ pub struct Directory {
     known: BTreeMap<NodeId, Known>,
     /// The nodes that publish a stream: few, even on a large map.
     publishing: BTreeSet<NodeId>,
+    /// The nodes that list several links: no path leads through another. Behind a hub with thousands
+    /// of leaves they are few.
+    passable: BTreeSet<NodeId>,
     /// Bytes of all records on the wire.
     size: DataSize,
     /// The earliest change of the map since the last reachability search.
@@ -97,6 +102,8 @@ pub struct Directory {
     hidden: usize,
     /// When to search again without any change.
     search_at: Due,
+    /// The links that may have come or gone since they were last taken.
+    link_changes: LinkChanges,
 }
 
 #[derive(Clone, Debug)]
@@ -134,6 +141,8 @@ impl Directory {
             |known: &Known| known.is_hidden || !lists_same_neighbours(&known.record, &record);
         if news == News::Changed && before.is_none_or(ends_differ) {
             self.changed.get_or_insert(now);
+            let before = before.map(|known| &known.record);
+            self.link_changes.handle_record(before, &record);
         }
         // A new record alone does not bring a hidden node back: a path must lead there.
         let known = Known {
@@ -151,6 +160,11 @@ impl Directory {
             (false, true) => _ = self.publishing.insert(node),
             (true, false) => _ = self.publishing.remove(&node),
             _ => {}
+        }
+        if known.record.neighbours.len() > 1 {
+            self.passable.insert(node);
+        } else {
+            self.passable.remove(&node);
         }
         self.search_at.handle(now + EXPIRY);
         if let Some(before) = self.known.insert(node, known) {
@@ -181,7 +195,10 @@ impl Directory {
             let gone = known.unreached.map(|since| since + UNREACHED);
             let aged = known.heard + EXPIRY;
             known.is_hidden = gone.is_some_and(|gone| gone <= now);
-            has_changed |= known.is_hidden != was_hidden;
+            if known.is_hidden != was_hidden {
+                has_changed = true;
+                self.link_changes.handle_node(&known.record);
+            }
             // The own record never expires.
             if *node == own {
                 return true;
@@ -190,9 +207,13 @@ impl Directory {
             next = next
                 .min(gone.filter(|gone| *gone > now).unwrap_or(aged))
                 .min(aged);
+            if now >= aged {
+                self.link_changes.handle_node(&known.record);
+            }
             now < aged
         });
         self.publishing.retain(|node| self.known.contains_key(node));
+        self.passable.retain(|node| self.known.contains_key(node));
         let sizes = self.known.values().map(Known::size);
         let size = sizes.fold(DataSize::ZERO, |sum, size| sum + size);
         has_changed |= size != self.size;
@@ -205,10 +226,17 @@ impl Directory {
     /// Removes a node that does not belong to the network any more.
     pub fn remove(&mut self, node: NodeId) {
         if let Some(known) = self.known.remove(&node) {
+            self.link_changes.handle_node(&known.record);
             self.publishing.remove(&node);
+            self.passable.remove(&node);
             self.hidden -= usize::from(known.is_hidden);
             self.size = self.size.saturating_sub(known.size());
         }
+    }
+
+    /// Returns the links that may have come or gone since the last call.
+    pub fn take_link_changes(&mut self) -> LinkChanges {
+        core::mem::take(&mut self.link_changes)
     }
 
     /// Removes the node that has been off the map for longest; returns whether there was one.
@@ -350,12 +378,36 @@ impl Directory {
         })
     }
 
+    /// Returns the records on the map that a path between these ends may contain, ordered by key: theirs,
+    /// and those of nodes with several links.
+    ///
+    /// Cost    O(those), with a logarithm
+    pub fn between(&self, ends: [NodeId; 2]) -> impl Iterator<Item = &Record> {
+        let mut nodes: BTreeSet<NodeId> = self.passable.clone();
+        nodes.extend(ends);
+        nodes.into_iter().filter_map(|node| self.record(node))
+    }
+
     /// Returns the links on the map, each once, with both ends' entries.
     ///
     /// Cost    O(links), and per link O(neighbours)
     pub fn links(&self) -> impl Iterator<Item = MapLink<'_>> {
-        self.records().flat_map(move |near| {
-            near.neighbours.iter().filter_map(move |there| {
+        self.links_among(self.records(), |_| true)
+    }
+
+    /// Returns the links of nodes with these records whose ends are both among the nodes of which this
+    /// is true.
+    ///
+    /// Cost    O(links of those nodes), and per link O(neighbours)
+    pub fn links_among<'a>(
+        &'a self,
+        records: impl Iterator<Item = &'a Record>,
+        is_among: impl Fn(NodeId) -> bool + Copy,
+    ) -> impl Iterator<Item = MapLink<'a>> {
+        records.flat_map(move |near| {
+            let neighbours = near.neighbours.iter();
+            let among = neighbours.filter(move |there| is_among(there.node));
+            among.filter_map(move |there| {
                 let far = self.record(there.node)?;
                 let back = far.neighbour(near.node);
                 let is_listing_end = match back {

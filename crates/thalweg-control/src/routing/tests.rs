@@ -291,3 +291,91 @@ fn former_rate_is_kept_while_link_is_unknown() {
         "another link"
     );
 }
+
+/// Returns the links that may have come or gone since the last call, by the numbers of their ends.
+fn changed(directory: &mut Directory) -> Option<Vec<[u8; 2]>> {
+    let changes = directory.take_link_changes();
+    let links = changes.links()?;
+    Some(links.map(|ends| ends.map(|end| end.0[0])).collect())
+}
+
+#[test]
+fn only_links_that_differ_are_changed() {
+    let mut directory = Directory::default();
+    let at = Instant::ZERO;
+    learn(&mut directory, record(1, 1, &[2, 3]), at);
+    learn(&mut directory, record(3, 1, &[1]), at);
+    assert_eq!(changed(&mut directory), Some([[1, 2], [1, 3]].to_vec()));
+    assert_eq!(changed(&mut directory), Some(Vec::new()));
+    // A link that stays is not among them, whatever has changed of it.
+    let mut slower = record(1, 2, &[3, 4]);
+    slower.neighbours[0].rtt = Duration::from_millis(99);
+    learn(&mut directory, slower, at);
+    assert_eq!(changed(&mut directory), Some([[1, 2], [1, 4]].to_vec()));
+    learn(&mut directory, record(1, 3, &[3, 4]), at);
+    assert_eq!(changed(&mut directory), Some(Vec::new()));
+    directory.remove(node(3));
+    assert_eq!(changed(&mut directory), Some([[1, 3]].to_vec()));
+}
+
+#[test]
+fn full_record_changes_any_link() {
+    let mut directory = Directory::default();
+    let at = Instant::ZERO;
+    learn(&mut directory, hub(HUB, &[1], NEIGHBOURS_MAX - 2), at);
+    assert!(changed(&mut directory).is_some());
+    let full = Record {
+        sequence: 2,
+        ..hub(HUB, &[1], NEIGHBOURS_MAX - 1)
+    };
+    learn(&mut directory, full, at);
+    assert_eq!(changed(&mut directory), None);
+    // As long as it stays full, its links come and go one by one.
+    let other = Record {
+        sequence: 3,
+        ..hub(HUB, &[2], NEIGHBOURS_MAX - 1)
+    };
+    learn(&mut directory, other, at);
+    assert_eq!(changed(&mut directory), Some([[1, HUB], [2, HUB]].to_vec()));
+}
+
+#[test]
+fn node_off_the_map_changes_its_links() {
+    let mut directory = Directory::default();
+    learn(&mut directory, record(1, 1, &[2]), Instant::ZERO);
+    learn(&mut directory, record(2, 1, &[1, 3]), Instant::ZERO);
+    learn(&mut directory, record(3, 1, &[2]), Instant::ZERO);
+    directory.handle_timeout(node(1), Instant::ZERO + SEARCH_DELAY);
+    learn(
+        &mut directory,
+        record(2, 2, &[1]),
+        Instant::ZERO + SEARCH_DELAY,
+    );
+    let lost = Instant::ZERO + SEARCH_DELAY + SEARCH_DELAY;
+    directory.handle_timeout(node(1), lost);
+    changed(&mut directory);
+    directory.handle_timeout(node(1), lost + UNREACHED_MAX + SEARCH_DELAY);
+    assert!(directory.record(node(3)).is_none());
+    assert_eq!(changed(&mut directory), Some([[2, 3]].to_vec()));
+}
+
+#[test]
+fn leaves_are_between_no_other_nodes() {
+    let mut directory = Directory::default();
+    let at = Instant::ZERO;
+    learn(&mut directory, record(1, 1, &[2, 3, 4]), at);
+    for leaf in [2, 3, 4] {
+        learn(&mut directory, record(leaf, 1, &[1]), at);
+    }
+    let between = |directory: &Directory, ends: [u8; 2]| -> Vec<u8> {
+        let records = directory.between(ends.map(node));
+        records.map(|record| record.node.0[0]).collect()
+    };
+    assert_eq!(between(&directory, [2, 4]), [1, 2, 4]);
+    assert_eq!(between(&directory, [2, 9]), [1, 2]);
+    learn(&mut directory, record(3, 2, &[1, 4]), at);
+    assert_eq!(between(&directory, [2, 4]), [1, 2, 3, 4]);
+    learn(&mut directory, record(3, 3, &[1]), at);
+    learn(&mut directory, record(1, 2, &[2]), at);
+    assert_eq!(between(&directory, [2, 4]), [2, 4]);
+}

@@ -141,9 +141,9 @@ impl Deployment {
         }
     }
 
-    /// Returns whether what it is fed from is among these plans.
-    pub(super) fn is_fed_by(&self, plans: &BTreeSet<Epoch>) -> bool {
-        self.graft.is_none_or(|graft| plans.contains(&graft.base))
+    /// Returns whether what it is fed from is among the plans of which this is true.
+    pub(super) fn is_fed_by(&self, is_among: impl Fn(Epoch) -> bool) -> bool {
+        self.graft.is_none_or(|graft| is_among(graft.base))
     }
 
     /// Returns the position on its path of the first node with a part of it.

@@ -18,72 +18,67 @@
 //! - it is renewed as long, and not released before;
 //! - when it is no longer its sink's plan, the sinks of its grafts are planned again.
 //!
+//! A base carries ADUs of its own to the node where the two part, so it is looked up there: from the end
+//! of the new path on, the plans that pass the node at that position ([`Sinks::passing`]).
+//! On a tree one copy goes over each link, so these are few, however many sinks there are.
+//!
 //! *What it does not do.* It chooses no path: the planner does.
 //!
 //! *Sources.* docs/concepts/recast.md; decisions/0016.
 
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
-
-use thalweg_base::feed::Given;
-use thalweg_base::id::Epoch;
+use thalweg_base::id::{Epoch, NodeId};
 
 use super::Part;
 use super::deployment::{Deployment, Graft};
+use super::sinks::Sinks;
 
-/// Which plan each grafted one is copied from.
+/// The plans that a new one for a sink may be grafted on.
 #[derive(Debug)]
-pub(super) struct Grafts(BTreeMap<Epoch, Epoch>);
+pub(super) struct Bases<'a> {
+    pub(super) sinks: &'a Sinks,
+    pub(super) node: NodeId,
+    /// Whether the new plan stands by.
+    pub(super) is_standby: bool,
+    /// The first plan with the present key.
+    pub(super) first: Epoch,
+}
 
-impl Grafts {
-    /// Returns those of some plans.
-    pub(super) fn of<'a>(plans: impl Iterator<Item = &'a Deployment>) -> Self {
-        let grafted = plans.filter_map(|plan| Some((plan.epoch(), plan.graft()?.base)));
-        Self(grafted.collect())
-    }
-
-    /// Returns a plan and those that it is grafted on, directly or indirectly.
-    pub(super) fn with_bases(&self, plan: Epoch) -> impl Iterator<Item = Epoch> {
-        core::iter::successors(Some(plan), |plan| self.0.get(plan).copied())
-    }
-
-    /// Returns the plans that the source sends ADUs under, each with the plans in force that it
-    /// feeds.
-    pub(super) fn given(&self, active: impl Iterator<Item = Epoch>) -> Vec<Given> {
-        let mut given: BTreeMap<Epoch, Vec<Epoch>> = BTreeMap::new();
-        for epoch in active {
-            let root = root(epoch, |plan| self.0.get(&plan).copied());
-            given.entry(root).or_default().push(epoch);
-        }
-        let given = given.into_iter().map(|(epoch, mut serves)| {
-            serves.sort_unstable();
-            Given { epoch, serves }
-        });
-        given.collect()
+impl<'a> Bases<'a> {
+    fn get(&self, epoch: Epoch) -> Option<&'a Deployment> {
+        let is_standby = self.is_standby;
+        self.sinks
+            .base_for(self.node, is_standby, self.first, epoch)
     }
 }
 
 /// Returns the best graft for a plan on one of these bases, if there is one. `is_silent` tells
 /// whether a node of a path, other than the first, is reported silent.
 ///
-/// Cost    O(bases · nodes of a path)
+/// Cost    O(bases that pass nodes of the path behind the graft · nodes of a path), with a logarithm
 pub(super) fn best(
-    bases: &BTreeMap<Epoch, &Deployment>,
+    bases: &Bases<'_>,
     parts: &[Part],
     is_silent: impl Fn(&[Part]) -> bool,
 ) -> Option<Graft> {
-    let best = bases.values().filter_map(|base| {
-        let at = shared(base.path().parts(), parts);
-        // A pending base that leads on to a silent node may never come into force, and its graft
-        // would wait as long.
-        if !base.is_ready() && is_silent(&base.path().parts()[at..]) {
-            return None;
-        }
-        let depth = depth(base, at, bases)?;
-        Some((at, depth, base.epoch()))
-    });
-    let (at, _, base) = best.min_by_key(|(at, depth, epoch)| (usize::MAX - at, *depth, *epoch))?;
-    Some(Graft { base, at })
+    let here = |at: usize| {
+        let passing = bases.sinks.passing(at, &parts[at]);
+        let possible = passing.filter_map(|epoch| {
+            let base = bases.get(epoch)?;
+            if shared(base.path().parts(), parts) != at {
+                return None;
+            }
+            // A pending base that leads on to a silent node may never come into force, and its graft
+            // would wait as long.
+            if !base.is_ready() && is_silent(&base.path().parts()[at..]) {
+                return None;
+            }
+            Some((depth(base, at, bases)?, epoch))
+        });
+        let (_, base) = possible.min()?;
+        Some(Graft { base, at })
+    };
+    // A base has no part at position 0 that it would not have for another: that is the source.
+    (1..parts.len()).rev().find_map(here)
 }
 
 /// Follows bases up to the plan that is not grafted.
@@ -97,7 +92,7 @@ pub(super) fn root(mut epoch: Epoch, base_of: impl Fn(Epoch) -> Option<Epoch>) -
 
 /// Returns the number of plans between the source and a graft on this base at this position; `None`
 /// if it is invalid.
-fn depth(base: &Deployment, at: usize, plans: &BTreeMap<Epoch, &Deployment>) -> Option<usize> {
+fn depth(base: &Deployment, at: usize, bases: &Bases<'_>) -> Option<usize> {
     let (mut plan, mut place, mut depth) = (base, at, 1);
     loop {
         if place <= plan.start() || !plan.path().is_whole_to(place) {
@@ -106,7 +101,7 @@ fn depth(base: &Deployment, at: usize, plans: &BTreeMap<Epoch, &Deployment>) -> 
         let Some(graft) = plan.graft() else {
             return Some(depth);
         };
-        plan = plans.get(&graft.base)?;
+        plan = bases.get(graft.base)?;
         place = graft.at;
         depth += 1;
     }

@@ -33,6 +33,8 @@ use thalweg_base::id::{Epoch, NodeId, Sequence};
 use thalweg_base::limits::KEEP_AGE_MAX;
 use thalweg_base::time::{Duration, Instant};
 
+use crate::routing::LinkChanges;
+
 mod deployment;
 mod graft;
 mod look;
@@ -47,7 +49,7 @@ mod tests;
 
 pub use deployment::Graft;
 use deployment::{Deployment, Found, Takeover};
-use graft::Grafts;
+use graft::Bases;
 use look::ReplanPace;
 pub use look::{LOOK_PACE, SINKS_FEW};
 pub use output::{Output, Part};
@@ -164,18 +166,16 @@ impl Session {
     /// can be grafted nearer to its sink, it has lost its base, or the stream has another key.
     pub fn handle_plan(&mut self, node: NodeId, parts: Vec<Part>, now: Instant) -> Option<Epoch> {
         self.due = None;
-        let (first, live) = (self.rekey.first(), self.sinks.live());
+        let first = self.rekey.first();
         // While a link is doubted, what would replace a healthy plan stands by.
-        let is_sound = |sink: &Sink| sink.is_sound(first, &live, now);
-        let is_standby = self.doubts.is_open(now) && self.sinks.get(node).is_some_and(is_sound);
+        let is_standby = self.doubts.is_open(now) && self.sinks.is_sound(node, first, now);
         let graft = self.graft_for(node, &parts, is_standby, now);
         let found = Found {
             parts,
             graft,
             takeover: self.takeover(is_standby, graft),
         };
-        let sink = self.sinks.get_mut(node)?;
-        match sink.weigh(&found, (first, &live), now) {
+        match self.sinks.weigh(node, &found, first, now)? {
             Verdict::Stay(pending) => {
                 if let Some(pending) = pending {
                     self.former.abandon(pending, Fate::Arrives, now);
@@ -184,7 +184,7 @@ impl Session {
                 None
             }
             Verdict::GoOn => {
-                self.switch(now);
+                self.switch(node, now);
                 self.send_due(now);
                 None
             }
@@ -192,10 +192,9 @@ impl Session {
             Verdict::Deploy => {
                 self.epoch_last += 1;
                 let epoch = Epoch(self.epoch_last);
-                if let Some(before) = sink.deploy(epoch, found, now) {
+                if let Some(before) = self.sinks.deploy(node, epoch, found, now) {
                     self.former.abandon(before, Fate::Arrives, now);
                 }
-                self.sinks.handle_deployed(node, epoch);
                 self.outputs.request(self.sinks.orphans());
                 self.send_due(now);
                 Some(epoch)
@@ -205,7 +204,7 @@ impl Session {
 
     /// Returns the best graft for a sink's plan, if there is a base.
     ///
-    /// Cost    O(sinks · nodes of a path)
+    /// Cost    that of [`graft::best`]
     fn graft_for(
         &self,
         node: NodeId,
@@ -216,7 +215,12 @@ impl Session {
         if !self.is_recast {
             return None;
         }
-        let bases = self.sinks.bases_for(node, is_standby, self.rekey.first());
+        let bases = Bases {
+            sinks: &self.sinks,
+            node,
+            is_standby,
+            first: self.rekey.first(),
+        };
         graft::best(&bases, parts, |parts| self.doubts.is_silent(parts, now))
     }
 
@@ -287,17 +291,27 @@ impl Session {
         self.outputs.request(affected.into_iter());
     }
 
-    /// Handles a change of the map. Plans with a broken hop are doubted. Sinks that are not healthy
-    /// are replanned at once, the others at the pace of [`LOOK_PACE`].
-    pub fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool, now: Instant) {
+    /// Handles a change of the map, in which these links may have come or gone. Plans with a broken
+    /// hop are doubted. Sinks that are not healthy are replanned at once, the others at the pace of
+    /// [`LOOK_PACE`].
+    ///
+    /// Cost    O(plans over those links, new plans, sinks that are not healthy, former plans)
+    pub fn handle_change(
+        &mut self,
+        changes: &LinkChanges,
+        is_joined: impl Fn(NodeId, NodeId) -> bool,
+        now: Instant,
+    ) {
         self.due = None;
-        self.sinks.handle_change(&is_joined);
+        self.sinks.handle_change(changes, &is_joined);
         for (sink, epoch) in self.former.handle_change(&is_joined) {
             self.sinks.handle_broken(sink, epoch);
         }
-        let is_for_all = self.replan.handle_change(self.sinks.len(), now);
-        let wanted = self.sinks.such(|sink| is_for_all || !sink.is_healthy());
-        self.outputs.request(wanted);
+        if self.replan.handle_change(self.sinks.len(), now) {
+            self.outputs.request(self.sinks.nodes());
+        } else {
+            self.outputs.request(self.sinks.unhealthy());
+        }
     }
 
     /// Handles the exposure of the key to a node without the right to it: another is requested.
@@ -327,21 +341,22 @@ impl Session {
     /// Handles a node that has installed its part.
     pub fn handle_ready(&mut self, from: NodeId, epoch: Epoch, now: Instant) {
         self.due = None;
-        if let Some(deployment) = self.sinks.find(epoch) {
+        let answered = self.sinks.change_plan(epoch, |deployment| {
             let is_ready = deployment.handle_ready(from, now);
-            let is_due = deployment.send_next() <= now;
-            if is_ready {
-                self.switch(now);
-            } else if is_due {
-                self.send_due(now);
-            }
+            (is_ready, deployment.send_next() <= now)
+        });
+        match answered {
+            Some((true, _)) => self.switch_plan(epoch, now),
+            Some((false, true)) => self.send_due(now),
+            Some((false, false)) | None => {}
         }
     }
 
     /// Handles a node that lacks parts that were to be renewed: they are sent again.
     pub fn handle_lacking(&mut self, from: NodeId, epochs: &[Epoch], now: Instant) {
         self.due = None;
-        for plan in self.sinks.plans_mut().chain(self.former.plans_mut()) {
+        self.sinks.restore(from, epochs, now, &mut self.outputs);
+        for plan in self.former.plans_mut() {
             if epochs.contains(&plan.epoch()) {
                 plan.restore(from, now, &mut self.outputs);
             }
@@ -351,10 +366,9 @@ impl Session {
     /// Handles a node that has started to copy a plan that is grafted there.
     pub fn handle_casting(&mut self, from: NodeId, epoch: Epoch, now: Instant) {
         self.due = None;
-        if let Some(deployment) = self.sinks.find(epoch)
-            && deployment.handle_casting(from, now)
-        {
-            self.switch(now);
+        let is_fed = |deployment: &mut Deployment| deployment.handle_casting(from, now);
+        if self.sinks.change_plan(epoch, is_fed) == Some(true) {
+            self.switch_plan(epoch, now);
         }
     }
 
@@ -377,13 +391,26 @@ impl Session {
         self.sinks.handle_restarted(node);
     }
 
-    /// Brings into force each pending plan that is ready and has its base in force.
-    fn switch(&mut self, now: Instant) {
+    /// Brings a pending plan into force, if it is ready and has its base in force.
+    fn switch_plan(&mut self, epoch: Epoch, now: Instant) {
+        if let Some(node) = self.sinks.sink_of(epoch) {
+            self.switch(node, now);
+        }
+    }
+
+    /// Brings the pending plan of a sink into force, if it is ready and has its base in force, and
+    /// those that wait for it.
+    ///
+    /// Cost    O(grafts on the plans that come into force), with a logarithm
+    fn switch(&mut self, node: NodeId, now: Instant) {
         // A stream without grafts resends to be safe.
         let must_resend = !self.is_recast;
         let mut has_switched = false;
-        // Grafts may be waiting for the plan that has just come into force.
-        while let Some((sink, switched)) = self.sinks.switch_next(must_resend, now) {
+        let mut waiting = BTreeSet::from([node]);
+        while let Some(sink) = waiting.pop_first() {
+            let Some(switched) = self.sinks.switch(sink, must_resend, now) else {
+                continue;
+            };
             has_switched = true;
             let (epoch, from) = (switched.epoch, switched.from);
             if let Some((before, fate)) = switched.before {
@@ -402,8 +429,13 @@ impl Session {
             if switched.is_replayed {
                 self.outputs.push(Output::Replay { sink, to: epoch });
             }
-            self.sinks.activate_followers(epoch, now);
+            // Grafts may be waiting for the plan that has just come into force.
+            waiting.extend(self.sinks.activate_followers(epoch, now));
         }
+        debug_assert!(
+            !self.sinks.is_any_to_switch(),
+            "what makes a plan ready brings it into force"
+        );
         if has_switched {
             self.outputs.request(self.sinks.orphans());
         }
@@ -425,8 +457,7 @@ impl Session {
         for (plan, fate) in ended {
             self.former.abandon(plan, fate, now);
         }
-        let grafts = self.grafts();
-        self.sinks.doubt_grafts_on(epoch, &grafts);
+        self.sinks.doubt_grafts_on(epoch, &self.former.grafts());
         self.outputs.push(Output::Failed {
             sink,
             epoch,
@@ -439,18 +470,20 @@ impl Session {
     /// Handles what is due: resends, renewals, failures, retries, releases, leases. `is_in_flight` tells
     /// whether ADUs of a replaced plan are in flight or unaccounted for: then it stays longer.
     ///
-    /// Cost    O(sinks), and O(1) before [`Session::poll_timeout`] without new input
+    /// Cost    O(sinks of which something is due, former plans), and O(1) before
+    ///         [`Session::poll_timeout`] without new input
     pub fn handle_timeout(&mut self, is_in_flight: impl Fn(Epoch) -> bool, now: Instant) {
         let due = self.poll_timeout();
         if now < due {
             self.due = Some(due);
             return;
         }
+        debug_assert!(self.sinks.is_indexed(), "each change of a sink is indexed");
         if self.rekey.handle_timeout(now) {
             self.outputs.push(Output::KeyWanted);
         }
         if self.doubts.handle_timeout(now) {
-            self.outputs.request(self.sinks.such(Sink::stands_by));
+            self.outputs.request(self.sinks.standing_by());
         }
         if self.replan.handle_timeout(now) {
             self.outputs.request(self.sinks.nodes());
@@ -460,9 +493,9 @@ impl Session {
         }
         let mut renewals = Renewals::new();
         self.handle_plan_timeout(now, &mut renewals);
-        let live = || self.sinks.live();
-        self.former.extend_in_flight(is_in_flight, live, now);
-        let bases = self.bases();
+        let is_live = |epoch| self.sinks.is_live(epoch);
+        self.former.extend_in_flight(is_in_flight, is_live, now);
+        let bases = self.former_bases();
         self.former
             .handle_timeout(&bases, now, &mut self.outputs, &mut renewals);
         self.outputs.renew(renewals);
@@ -498,40 +531,19 @@ impl Session {
     }
 
     fn find_due(&self) -> Instant {
-        let stands_by = || self.sinks.such(Sink::stands_by).next().is_some();
+        let stands_by = || self.sinks.standing_by().next().is_some();
         let doubts = self.doubts.due().filter(|_| stands_by());
-        let parts = [self.sinks.due(), self.former.due(&self.bases())];
+        let parts = [self.sinks.due(), self.former.due(&self.former_bases())];
         let due = parts.into_iter().chain(self.rekey.due()).chain(doubts);
         due.fold(self.replan.poll_timeout(), Instant::min)
     }
 
-    /// Returns all plans that are installed somewhere: in force, pending, or former.
-    fn plans(&self) -> impl Iterator<Item = &Deployment> {
-        self.sinks.plans().chain(self.former.plans())
-    }
-
-    fn grafts(&self) -> Grafts {
-        Grafts::of(self.plans())
-    }
-
-    /// Returns the plans that others, in force or pending, are grafted on, directly or indirectly.
+    /// Returns the former plans that others, in force or pending, are grafted on, directly or
+    /// indirectly.
     ///
-    /// Cost    O(sinks · depth), with a logarithm
-    fn bases(&self) -> BTreeSet<Epoch> {
-        let direct = self
-            .sinks
-            .plans()
-            .filter_map(|plan| Some(plan.graft()?.base));
-        let mut bases: BTreeSet<Epoch> = direct.collect();
-        if self.former.is_empty() {
-            // Intermediate plans are in force too, so their bases are already in the set.
-            return bases;
-        }
-        let grafts = self.grafts();
-        for base in bases.clone() {
-            bases.extend(grafts.with_bases(base));
-        }
-        bases
+    /// Cost    O(former plans), with a logarithm
+    fn former_bases(&self) -> BTreeSet<Epoch> {
+        self.former.bases(|epoch| self.sinks.is_base(epoch))
     }
 
     /// Returns the plan that the source sends under for the ADUs of a plan.
@@ -547,9 +559,15 @@ impl Session {
 
     /// Returns the plans that the source sends ADUs under, each with the plans that it feeds.
     ///
-    /// Cost    O(sinks · depth), with a logarithm
+    /// Cost    O(sinks)
     pub fn given(&self) -> Vec<Given> {
-        self.grafts().given(self.active().map(|(_, epoch)| epoch))
+        self.sinks.given()
+    }
+
+    /// Returns the plan in force for a sink.
+    pub fn in_force(&self, node: NodeId) -> Option<Epoch> {
+        let plan = self.sinks.get(node).and_then(Sink::active);
+        plan.map(Deployment::epoch)
     }
 
     /// Returns the plan in force of each served sink.

@@ -129,7 +129,13 @@ impl Outputs {
     }
 
     /// Requests plans for these sinks, unless they are requested already.
+    ///
+    /// Cost    O(actions that are not taken), and O(1) without sinks
     pub(super) fn request(&mut self, sinks: impl Iterator<Item = NodeId>) {
+        let mut sinks = sinks.peekable();
+        if sinks.peek().is_none() {
+            return;
+        }
         let requested = self.0.iter().filter_map(|output| match output {
             Output::PlanWanted { sink } => Some(*sink),
             _ => None,

@@ -10,6 +10,7 @@ use thalweg_base::time::{Duration, Instant};
 use super::look::{LOOK_PACE, SINKS_FEW};
 use super::path::Path;
 use super::{DEPLOY_MAX, Feed, LEASE, Output, Part, RENEW, RENEW_GRID, RESEND, RETRY, Session};
+use crate::routing::LinkChanges;
 
 /// No plan has ADUs in flight.
 const NOTHING: fn(Epoch) -> bool = |_| false;
@@ -152,8 +153,8 @@ fn same_plan_is_not_deployed_twice() {
         session.handle_plan(SINK, parts("null"), Instant::ZERO),
         None
     );
-    session.handle_change(|_, _| true, Instant::ZERO);
-    session.handle_change(|_, _| true, Instant::ZERO);
+    session.handle_change(&LinkChanges::all(), |_, _| true, Instant::ZERO);
+    session.handle_change(&LinkChanges::all(), |_, _| true, Instant::ZERO);
     assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
     assert_eq!(
         session.handle_plan(SINK, parts("null"), Instant::ZERO),
@@ -177,9 +178,13 @@ fn redeployed(session: &mut Session, now: Instant) -> (Epoch, Vec<Output>) {
 fn broken_plan_is_redeployed_and_resent() {
     let (mut session, first) = deployed("null");
     let now = Instant::ZERO;
-    session.handle_change(|from, to| (from, to) != (RELAY, SINK), Instant::ZERO);
+    session.handle_change(
+        &LinkChanges::all(),
+        |from, to| (from, to) != (RELAY, SINK),
+        Instant::ZERO,
+    );
     session.handle_no_plan(SINK, now);
-    session.handle_change(|_, _| true, Instant::ZERO);
+    session.handle_change(&LinkChanges::all(), |_, _| true, Instant::ZERO);
     outputs(&mut session);
     let (second, emitted) = redeployed(&mut session, now);
     let resend = Output::Resend {
@@ -266,7 +271,7 @@ fn broken_former_plan_is_resent() {
         under: third,
     };
     assert!(third > second && emitted.contains(&resend), "{emitted:?}");
-    session.handle_change(|from, _| from != SOURCE, Instant::ZERO);
+    session.handle_change(&LinkChanges::all(), |from, _| from != SOURCE, Instant::ZERO);
     outputs(&mut session);
     let (_, emitted) = redeployed(&mut session, now);
     let is_first =
@@ -277,7 +282,7 @@ fn broken_former_plan_is_resent() {
 #[test]
 fn silent_node_falls_back_to_renewals() {
     let (mut session, _) = deployed("null");
-    session.handle_change(|_, _| false, Instant::ZERO);
+    session.handle_change(&LinkChanges::all(), |_, _| false, Instant::ZERO);
     session.handle_plan(SINK, parts("null"), Instant::ZERO);
     for second in 0..DEPLOY_MAX.as_millis() / RESEND.as_millis() {
         session.handle_timeout(NOTHING, Instant::ZERO + Duration::from_secs(second));
@@ -450,7 +455,7 @@ fn held_sink_stays_without_a_plan() {
     let first = deploy(&mut session, Instant::ZERO);
     session.handle_no_plan(SINK, Instant::ZERO);
     assert_eq!(session.active().count(), 1, "its path is intact");
-    session.handle_change(|_, _| false, Instant::ZERO);
+    session.handle_change(&LinkChanges::all(), |_, _| false, Instant::ZERO);
     session.handle_no_plan(SINK, Instant::ZERO);
     assert_eq!(session.active().count(), 0);
     let late = Instant::ZERO + LEASE + hold;
@@ -492,7 +497,11 @@ fn unreachable_sink_stays_subscribed() {
     // A reachable sink that does not renew is gone.
     assert_eq!(pass(&mut subscribed(), lapsed), 0);
     let mut cut = subscribed();
-    cut.handle_change(|from, to| (from, to) != (RELAY, SINK), Instant::ZERO);
+    cut.handle_change(
+        &LinkChanges::all(),
+        |from, to| (from, to) != (RELAY, SINK),
+        Instant::ZERO,
+    );
     assert_eq!(pass(&mut cut, Instant::ZERO + LEASE + absence), 1);
     assert_eq!(pass(&mut cut, lapsed + absence + RENEW), 0);
     // A sink with a restored path has some time to renew.
@@ -536,7 +545,7 @@ fn healthy_sinks_replan_at_limited_pace() {
             }
         }
         outputs(&mut session);
-        session.handle_change(|_, _| true, now);
+        session.handle_change(&LinkChanges::all(), |_, _| true, now);
         assert_eq!(
             wanted(&mut session).len(),
             sinks,
@@ -545,7 +554,7 @@ fn healthy_sinks_replan_at_limited_pace() {
 
         let due = now + Duration::from_nanos(LOOK_PACE.as_nanos() * sinks as u64);
         now = now + Duration::from_millis(1);
-        session.handle_change(|_, _| true, now);
+        session.handle_change(&LinkChanges::all(), |_, _| true, now);
         let is_few = sinks <= SINKS_FEW;
         let urgent = wanted(&mut session);
         if is_few {
@@ -557,7 +566,11 @@ fn healthy_sinks_replan_at_limited_pace() {
             [viewer(sinks - 1)],
             "a sink without a plan does not wait"
         );
-        session.handle_change(|from, to| (from, to) != (RELAY, viewer(3)), now);
+        session.handle_change(
+            &LinkChanges::all(),
+            |from, to| (from, to) != (RELAY, viewer(3)),
+            now,
+        );
         assert_eq!(wanted(&mut session), [viewer(3), viewer(sinks - 1)]);
 
         assert!(session.poll_timeout() <= due);

@@ -142,14 +142,7 @@ impl Sources {
         let lack = words.as_ref().and_then(|words| words.lack.clone());
         let epoch = source.session.handle_plan(sink, parts, turn.now);
         if let Some(epoch) = epoch {
-            source
-                .layers
-                .retain(|known, _| source.paths.contains_key(known));
-            source.layers.insert(epoch, layers);
-            source.paths.insert(epoch, path);
-            if let Some(graft) = source.session.graft(epoch) {
-                source.grafts.insert(epoch, graft.at);
-            }
+            source.handle_deployed(epoch, path, layers);
         }
         if let (Some(epoch), Some(plan)) = (epoch, source.sinks.get_mut(&sink)) {
             plan.deploying = Some((epoch, words));

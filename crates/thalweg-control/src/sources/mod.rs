@@ -50,7 +50,7 @@ use crate::health::{Health, patience};
 use crate::ledger::{Account, Counts, Patience, Reading};
 use crate::planning::{Publication, PublishError};
 use crate::records::stream_id::stream_id;
-use crate::routing::Directory;
+use crate::routing::{Directory, LinkChanges};
 use crate::session::Part;
 use keys::StreamKeys;
 use source::{Stage, held_bytes};
@@ -259,11 +259,16 @@ impl Sources {
         true
     }
 
-    /// Handles a change of the map.
-    pub(crate) fn handle_change(&mut self, directory: &Directory, now: Instant) {
+    /// Handles a change of the map, in which these links may have come or gone.
+    pub(crate) fn handle_change(
+        &mut self,
+        changes: &LinkChanges,
+        directory: &Directory,
+        now: Instant,
+    ) {
         for source in self.sources.values_mut() {
             let is_joined = |from, to| directory.is_joined(from, to);
-            source.session.handle_change(is_joined, now);
+            source.session.handle_change(changes, is_joined, now);
         }
     }
 
@@ -367,8 +372,7 @@ impl Sources {
             let path = source.account_path(epoch).to_vec();
             source.book.close(&account, &path);
         }
-        source.paths.remove(&epoch);
-        source.grafts.remove(&epoch);
+        source.handle_over(epoch);
     }
 
     /// Returns what became of the ADUs of a stream.

@@ -323,9 +323,7 @@ fn resend(
 
 /// Reports to the driver what a sink has.
 fn acknowledge(turn: &mut Turn<'_>, source: &Source, sink: NodeId, held: Held) {
-    let paths = source.paths.iter();
-    let of_sink = paths.filter(|(_, path)| path.last() == Some(&sink));
-    let epochs: Vec<Epoch> = of_sink.map(|(epoch, _)| *epoch).collect();
+    let epochs: Vec<Epoch> = source.plans_of(sink).collect();
     let is_whole = source.publication.needs.reliability == Reliability::Full;
     let in_order = source.in_force(sink).filter(|_| is_whole);
     turn.output(Output::Acknowledged {

@@ -1,6 +1,6 @@
 //! One published stream: what this node knows of it, of its sinks, and of the plan for each.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -16,6 +16,9 @@ use crate::accounting::Accounting;
 use crate::ledger::{Book, Reading};
 use crate::planning::{Publication, Words};
 use crate::session::{Given, Part, Session, Sinkward};
+
+/// Plans that are over of which the layers are still known, beside as many as there are plans.
+const LAYERS_OUTDATED_MAX: usize = 16;
 
 /// The stages of a published stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,8 @@ pub struct Source {
     pub(super) reported_sinks: Vec<Sinkward>,
     /// The nodes of each plan that is not over.
     pub(super) paths: BTreeMap<Epoch, Vec<NodeId>>,
+    /// The same plans, each behind its sink.
+    pub(super) of_sinks: BTreeSet<(NodeId, Epoch)>,
     /// For a grafted plan, the position on its path of the node where it is grafted.
     pub(super) grafts: BTreeMap<Epoch, usize>,
     /// The sums of its accounts.
@@ -176,6 +181,7 @@ impl Source {
             reported: Vec::new(),
             reported_sinks: Vec::new(),
             paths: BTreeMap::new(),
+            of_sinks: BTreeSet::new(),
             grafts: BTreeMap::new(),
             book: Book::default(),
             stage: Stage::Open,
@@ -250,6 +256,41 @@ impl Source {
         self.paths.get(&epoch)?.last().copied()
     }
 
+    /// Returns the plans of a sink that are not over.
+    ///
+    /// Cost    O(those), with a logarithm
+    pub(super) fn plans_of(&self, sink: NodeId) -> impl Iterator<Item = Epoch> {
+        let plans = (sink, Epoch(0))..=(sink, Epoch(u32::MAX));
+        self.of_sinks.range(plans).map(|(_, epoch)| *epoch)
+    }
+
+    /// Handles a plan that is deployed now.
+    pub(super) fn handle_deployed(&mut self, epoch: Epoch, path: Vec<NodeId>, layers: u8) {
+        // What is known of plans that are over goes once it is as much as is known of the others.
+        if self.layers.len() > LAYERS_OUTDATED_MAX + 2 * self.paths.len() {
+            let paths = &self.paths;
+            self.layers.retain(|known, _| paths.contains_key(known));
+        }
+        self.layers.insert(epoch, layers);
+        self.of_sinks.extend(path.last().map(|sink| (*sink, epoch)));
+        self.paths.insert(epoch, path);
+        if let Some(graft) = self.session.graft(epoch) {
+            self.grafts.insert(epoch, graft.at);
+        }
+    }
+
+    /// Handles the end of a plan.
+    pub(super) fn handle_over(&mut self, epoch: Epoch) {
+        if let Some(sink) = self
+            .paths
+            .remove(&epoch)
+            .and_then(|path| path.last().copied())
+        {
+            self.of_sinks.remove(&(sink, epoch));
+        }
+        self.grafts.remove(&epoch);
+    }
+
     pub(super) fn is_over(&self) -> bool {
         !self.is_announced() && self.session.poll_timeout().is_never()
     }
@@ -284,9 +325,7 @@ impl Source {
 
     /// Returns the plan in force for a sink.
     pub(super) fn in_force(&self, sink: NodeId) -> Option<Epoch> {
-        let mut active = self.session.active();
-        let in_force = active.find(|(served, _)| *served == sink);
-        in_force.map(|(_, epoch)| epoch)
+        self.session.in_force(sink)
     }
 
     /// Returns the subscribed nodes, each with the plan in force and its layers.

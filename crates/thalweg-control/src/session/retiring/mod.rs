@@ -132,8 +132,29 @@ impl FormerPlans {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.plans.is_empty()
+    /// Returns the grafted ones, each behind the plan that it is grafted on.
+    pub(super) fn grafts(&self) -> BTreeSet<(Epoch, Epoch)> {
+        let grafted = self.plans();
+        let grafted = grafted.filter_map(|plan| Some((plan.graft()?.base, plan.epoch())));
+        grafted.collect()
+    }
+
+    /// Returns those that other plans are grafted on, directly or over others of them; `is_base` tells
+    /// whether a plan in force or pending is grafted on one.
+    ///
+    /// Cost    O(retiring plans), with a logarithm
+    pub(super) fn bases(&self, is_base: impl Fn(Epoch) -> bool) -> BTreeSet<Epoch> {
+        let of = |plan: &Deployment| (plan.epoch(), plan.graft().map(|graft| graft.base));
+        let plans: BTreeMap<Epoch, Option<Epoch>> = self.plans().map(of).collect();
+        let mut bases = BTreeSet::new();
+        // Grafts are younger than their bases, so they come first.
+        for (epoch, base) in plans.into_iter().rev() {
+            if bases.contains(&epoch) || is_base(epoch) {
+                bases.insert(epoch);
+                bases.extend(base);
+            }
+        }
+        bases
     }
 
     pub(super) fn plans(&self) -> impl Iterator<Item = &Deployment> {
@@ -241,14 +262,14 @@ impl FormerPlans {
         }
     }
 
-    /// Extends the stay of plans with ADUs in flight or unaccounted for, and of their bases; `live`
-    /// are the plans in force or pending.
+    /// Extends the stay of plans with ADUs in flight or unaccounted for, and of their bases; `is_live`
+    /// tells whether a plan is in force or pending.
     ///
     /// Cost    O(retiring plans · depth), and O(retiring plans) where none ends now
     pub(super) fn extend_in_flight(
         &mut self,
         is_in_flight: impl Fn(Epoch) -> bool,
-        live: impl FnOnce() -> BTreeSet<Epoch>,
+        is_live: impl Fn(Epoch) -> bool,
         now: Instant,
     ) {
         let is_ending = |retiring: &&Retiring| retiring.release <= now && now < retiring.latest;
@@ -257,11 +278,10 @@ impl FormerPlans {
         if ending.is_empty() {
             return;
         }
-        let live = live();
         let all = self.plans.iter().map(|retiring| &retiring.deployment);
         let all: BTreeMap<Epoch, &Deployment> = all.map(|plan| (plan.epoch(), plan)).collect();
         // A live plan always has ADUs in flight, so that says nothing.
-        let is_retiring = |epoch: &Epoch| !live.contains(epoch);
+        let is_retiring = |epoch: &Epoch| !is_live(*epoch);
         let base = |epoch: &Epoch| Some(all.get(epoch)?.graft()?.base);
         let is_coming = |epoch: Epoch| {
             let bases = core::iter::successors(Some(epoch), base);

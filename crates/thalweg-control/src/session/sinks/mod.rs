@@ -6,6 +6,8 @@
 //!
 //! *What it does not do.* It does not probe sinks: the map and reports of nodes on the path show
 //! whether one is reachable. It decides nothing about plans that are no longer a sink's.
+//!
+//! Every change of a sink goes through [`Sinks::change`], which keeps the [`Index`] true.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -15,24 +17,23 @@ use thalweg_base::id::{Epoch, NodeId};
 use thalweg_base::time::{Duration, Instant};
 
 use super::deployment::Deployment;
-use super::graft::Grafts;
+use super::deployment::Found;
 use super::output::{Output, Outputs, Renewals};
 use super::retiring::Fate;
-use super::{Graft, LEASE};
+use super::{Given, Graft, LEASE, Part};
+use crate::routing::LinkChanges;
 
+mod index;
 mod sink;
 
+use index::{Index, State};
 pub(super) use sink::{Sink, Switched, Verdict};
-
-/// Entries for plans that are over before they are removed, beside two for each sink.
-const OUTDATED_MAX: usize = 16;
 
 /// The sinks of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Sinks {
     by_node: BTreeMap<NodeId, Sink>,
-    /// The sink of each plan in force or pending, and perhaps of some that are neither any more.
-    of_plan: BTreeMap<Epoch, NodeId>,
+    index: Index,
     /// How long ADUs that cannot be sent are held; zero if they are not.
     hold: Duration,
     /// How long an unreachable sink stays subscribed beyond its lease.
@@ -65,37 +66,68 @@ impl Sinks {
     /// Handles a subscription or its renewal; returns whether it is a new one.
     pub(super) fn handle_subscribe(&mut self, node: NodeId, now: Instant) -> bool {
         let is_new = !self.by_node.contains_key(&node);
+        if is_new {
+            let sink = self.by_node.entry(node).or_default();
+            self.index.insert(node, sink);
+        }
         let lease = now + LEASE + self.hold;
-        self.by_node
-            .entry(node)
-            .or_default()
-            .handle_subscribe(lease);
+        self.change(node, |sink, _| sink.handle_subscribe(lease));
         is_new
     }
 
     /// Removes a sink; returns its plans.
     pub(super) fn remove(&mut self, node: NodeId) -> Option<impl Iterator<Item = Deployment>> {
-        self.by_node.remove(&node).map(Sink::into_plans)
+        let sink = self.by_node.remove(&node)?;
+        self.index.remove(node, &State::of(&sink));
+        Some(sink.into_plans())
+    }
+
+    /// Changes a sink, if there is one of this node.
+    ///
+    /// Cost    O(log sinks) beside the change; where a plan ends, also O(plans grafted on it)
+    fn change<T>(
+        &mut self,
+        node: NodeId,
+        change: impl FnOnce(&mut Sink, &Index) -> T,
+    ) -> Option<T> {
+        let sink = self.by_node.get_mut(&node)?;
+        let before = State::of(sink);
+        let result = change(sink, &self.index);
+        self.index.update(node, &before, sink);
+        Some(result)
+    }
+
+    /// Changes a plan in force or pending, if there is this one.
+    ///
+    /// Cost    O(log plans) beside the change
+    pub(super) fn change_plan<T>(
+        &mut self,
+        epoch: Epoch,
+        change: impl FnOnce(&mut Deployment) -> T,
+    ) -> Option<T> {
+        let node = self.index.sink(epoch)?;
+        let changed = self.change(node, |sink, _| {
+            let mut plans = sink.plans_mut();
+            plans.find(|plan| plan.epoch() == epoch).map(change)
+        });
+        changed?
     }
 
     /// Returns the sinks with lapsed leases, except for those that may return.
     pub(super) fn lapsed(&mut self, now: Instant) -> Vec<NodeId> {
         let absence = self.absence;
-        let lapsed = self
-            .by_node
-            .iter_mut()
-            .filter(|(_, sink)| sink.has_lapsed(now));
-        let gone =
-            lapsed.filter_map(|(node, sink)| (!sink.may_return(absence, now)).then_some(*node));
-        gone.collect()
+        let mut gone = Vec::new();
+        for node in self.index.due(now) {
+            let is_gone = self.change(node, |sink, _| {
+                sink.has_lapsed(now) && !sink.may_return(absence, now)
+            });
+            gone.extend(Some(node).filter(|_| is_gone == Some(true)));
+        }
+        gone
     }
 
     pub(super) fn get(&self, node: NodeId) -> Option<&Sink> {
         self.by_node.get(&node)
-    }
-
-    pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut Sink> {
-        self.by_node.get_mut(&node)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -112,6 +144,24 @@ impl Sinks {
         such.map(|(node, _)| *node)
     }
 
+    /// Returns the plans that the source sends ADUs under, each with the plans in force that it
+    /// feeds.
+    ///
+    /// Cost    O(plans in force)
+    pub(super) fn given(&self) -> Vec<Given> {
+        let mut given: Vec<Given> = Vec::new();
+        for (root, epoch) in self.index.fed() {
+            match given.last_mut().filter(|last| last.epoch == root) {
+                Some(last) => last.serves.push(epoch),
+                None => given.push(Given {
+                    epoch: root,
+                    serves: Vec::from([epoch]),
+                }),
+            }
+        }
+        given
+    }
+
     /// Returns the plan in force of each served sink.
     pub(super) fn active(&self) -> impl Iterator<Item = (NodeId, Epoch)> {
         let active = |(node, sink): (&NodeId, &Sink)| Some((*node, sink.active()?.epoch()));
@@ -123,102 +173,173 @@ impl Sinks {
         self.by_node.values().flat_map(Sink::plans)
     }
 
-    /// Returns the epochs of the same.
-    pub(super) fn live(&self) -> BTreeSet<Epoch> {
-        self.plans().map(Deployment::epoch).collect()
+    /// Returns whether a plan is in force or pending.
+    pub(super) fn is_live(&self, epoch: Epoch) -> bool {
+        self.index.sink(epoch).is_some()
     }
 
-    /// Handles a plan that is deployed for a sink now.
-    pub(super) fn handle_deployed(&mut self, node: NodeId, epoch: Epoch) {
-        if self.of_plan.len() > OUTDATED_MAX + 2 * self.by_node.len() {
-            let by_node = &self.by_node;
-            let is_its = |epoch: &Epoch, node: &mut NodeId| {
-                let sink = by_node.get(node);
-                sink.is_some_and(|sink| sink.plans().any(|plan| plan.epoch() == *epoch))
-            };
-            self.of_plan.retain(is_its);
+    /// Returns the sink of a plan in force or pending.
+    pub(super) fn sink_of(&self, epoch: Epoch) -> Option<NodeId> {
+        self.index.sink(epoch)
+    }
+
+    /// Returns whether a plan in force or pending is grafted on this one.
+    pub(super) fn is_base(&self, epoch: Epoch) -> bool {
+        self.index.grafts_on(epoch).next().is_some()
+    }
+
+    /// Returns whether nothing but a doubt speaks against the plan in force of a sink ([`Sink::is_sound`]).
+    pub(super) fn is_sound(&self, node: NodeId, first: Epoch, now: Instant) -> bool {
+        let sink = self.by_node.get(&node);
+        sink.is_some_and(|sink| sink.is_sound(first, self.index.live(), now))
+    }
+
+    /// Compares a plan that was found for a sink with those it has ([`Sink::weigh`]).
+    pub(super) fn weigh(
+        &mut self,
+        node: NodeId,
+        found: &Found,
+        first: Epoch,
+        now: Instant,
+    ) -> Option<Verdict> {
+        let verdict = self.change(node, |sink, index| {
+            sink.weigh(found, (first, index.live()), now)
+        });
+        let pending = self.get(node).and_then(Sink::pending);
+        if let (Some(Verdict::GoOn), Some(pending)) = (&verdict, pending) {
+            self.index.handle_begun(pending.epoch());
         }
-        self.of_plan.insert(epoch, node);
+        verdict
+    }
+
+    /// Starts to deploy a plan for a sink; returns the one that it replaces on its way.
+    pub(super) fn deploy(
+        &mut self,
+        node: NodeId,
+        epoch: Epoch,
+        found: Found,
+        now: Instant,
+    ) -> Option<Deployment> {
+        self.change(node, |sink, _| sink.deploy(epoch, found, now))?
     }
 
     /// Returns a plan in force or pending.
     ///
     /// Cost    O(log plans)
     pub(super) fn plan(&self, epoch: Epoch) -> Option<&Deployment> {
-        let sink = self.by_node.get(self.of_plan.get(&epoch)?)?;
+        let sink = self.by_node.get(&self.index.sink(epoch)?)?;
         sink.plans().find(|plan| plan.epoch() == epoch)
-    }
-
-    /// As [`Sinks::plan`], to be changed.
-    pub(super) fn find(&mut self, epoch: Epoch) -> Option<&mut Deployment> {
-        let sink = self.by_node.get_mut(self.of_plan.get(&epoch)?)?;
-        sink.plans_mut().find(|plan| plan.epoch() == epoch)
     }
 
     /// Returns the sink of a plan that has a part on this node.
     pub(super) fn served_through(&self, node: NodeId, epoch: Epoch) -> Option<NodeId> {
-        let is_it = |plan: &Deployment| plan.epoch() == epoch && plan.runs_on(node);
-        self.such(|sink| sink.plans().any(is_it)).next()
+        self.plan(epoch).filter(|plan| plan.runs_on(node))?;
+        self.index.sink(epoch)
     }
 
-    /// Returns the plans that one for this sink may be grafted on. `first` is the first plan with the
+    /// Returns the plans that carry ADUs of their own to a node at this position, as one with these
+    /// parts would.
+    pub(super) fn passing(&self, at: usize, part: &Part) -> impl Iterator<Item = Epoch> {
+        self.index.passing(at, part)
+    }
+
+    /// Returns a plan if one for this sink may be grafted on it. `first` is the first plan with the
     /// present key: a base with a former one carries ADUs that the present key cannot open.
-    pub(super) fn bases_for(
+    ///
+    /// Cost    O(log plans)
+    pub(super) fn base_for(
         &self,
         node: NodeId,
         is_standby: bool,
         first: Epoch,
-    ) -> BTreeMap<Epoch, &Deployment> {
-        let others = self.by_node.iter().filter(|(other, _)| **other != node);
+        epoch: Epoch,
+    ) -> Option<&Deployment> {
+        let of = self.index.sink(epoch).filter(|of| *of != node)?;
+        let sink = self.by_node.get(&of)?;
+        let coming = sink.next_plan()?;
         // A standby plan may never come into force.
-        let plans = others.filter_map(|(_, other)| {
-            let coming = other.next_plan()?;
-            let is_base = is_standby || !coming.stands_by();
-            Some(coming).filter(|_| is_base).or(other.active())
-        });
-        let plans = plans.filter(|plan| plan.epoch() >= first);
-        plans.map(|plan| (plan.epoch(), plan)).collect()
+        let is_coming = is_standby || !coming.stands_by();
+        let base = Some(coming).filter(|_| is_coming).or(sink.active());
+        base.filter(|base| base.epoch() == epoch && epoch >= first)
     }
 
     /// Returns whether a graft is on a plan that stands by.
     pub(super) fn stands_by(&self, graft: Graft) -> bool {
-        let mut pending = self.by_node.values().filter_map(Sink::pending);
-        pending.any(|plan| plan.epoch() == graft.base && plan.stands_by())
+        self.plan(graft.base).is_some_and(Deployment::stands_by)
+    }
+
+    /// Returns the sinks with a plan that stands by.
+    pub(super) fn standing_by(&self) -> impl Iterator<Item = NodeId> {
+        self.index.standing_by().iter().copied()
+    }
+
+    /// Returns the sinks without a healthy plan.
+    pub(super) fn unhealthy(&self) -> impl Iterator<Item = NodeId> {
+        self.index.unhealthy().iter().copied()
+    }
+
+    /// Returns whether a pending plan is ready to come into force.
+    pub(super) fn is_any_to_switch(&self) -> bool {
+        self.such(|sink| sink.is_to_switch(self.index.in_force()))
+            .next()
+            .is_some()
+    }
+
+    /// Returns whether the index is what the sinks are.
+    pub(super) fn is_indexed(&self) -> bool {
+        self.index.is_of(&self.by_node)
     }
 
     /// Returns the sinks with a base that is no longer its own sink's plan.
     pub(super) fn orphans(&self) -> impl Iterator<Item = NodeId> {
-        let live = self.live();
-        self.such(move |sink| sink.is_orphan(&live))
+        let strays = self.index.strays().iter().copied();
+        strays.filter(|node| {
+            let sink = self.by_node.get(node);
+            sink.is_some_and(|sink| sink.is_orphan(self.index.live()))
+        })
     }
 
-    /// Doubts the plans that are grafted, directly or indirectly, on one that a node refuses.
-    pub(super) fn doubt_grafts_on(&mut self, base: Epoch, grafts: &Grafts) {
-        for plan in self.by_node.values_mut().flat_map(Sink::plans_mut) {
-            let mut bases = grafts.with_bases(plan.epoch()).skip(1);
-            if bases.any(|of| of == base) {
-                plan.path_mut().doubt();
+    /// Doubts the plans that are grafted, directly or indirectly, on one that a node refuses. `former`
+    /// are the former plans that may stand between, each behind the one that it is grafted on.
+    ///
+    /// Cost    O(those plans), with a logarithm
+    pub(super) fn doubt_grafts_on(&mut self, base: Epoch, former: &BTreeSet<(Epoch, Epoch)>) {
+        let mut bases = Vec::from([base]);
+        while let Some(base) = bases.pop() {
+            let grafts: Vec<Epoch> = self.index.grafts_on(base).collect();
+            for graft in &grafts {
+                self.change_plan(*graft, |plan| plan.path_mut().doubt());
             }
+            bases.extend(grafts);
+            let between = former.range((base, Epoch(0))..=(base, Epoch(u32::MAX)));
+            bases.extend(between.map(|(_, graft)| *graft));
         }
     }
 
-    /// Activates the standby plans that are grafted on a plan that has come into force.
-    pub(super) fn activate_followers(&mut self, base: Epoch, now: Instant) {
-        for sink in self.by_node.values_mut() {
-            sink.activate(base, now);
+    /// Activates the standby plans that are grafted on a plan that has come into force; returns the
+    /// sinks of all that are grafted on it.
+    ///
+    /// Cost    O(those), with a logarithm
+    pub(super) fn activate_followers(&mut self, base: Epoch, now: Instant) -> Vec<NodeId> {
+        let grafts = self.index.grafts_on(base);
+        let sinks: Vec<NodeId> = grafts.filter_map(|epoch| self.index.sink(epoch)).collect();
+        for node in &sinks {
+            self.change(*node, |sink, _| sink.activate(base, now));
         }
+        sinks
     }
 
-    /// Brings the first pending plan into force that is ready and has its base in force; returns its
-    /// sink, too. If the stream `must_resend`, ADUs in flight through a leaver are sent again.
-    pub(super) fn switch_next(
+    /// Brings the pending plan of a sink into force if it is ready and has its base in force. If the
+    /// stream `must_resend`, ADUs in flight through a leaver are sent again.
+    pub(super) fn switch(
         &mut self,
+        node: NodeId,
         must_resend: bool,
         now: Instant,
-    ) -> Option<(NodeId, Switched)> {
-        let in_force: BTreeSet<Epoch> = self.active().map(|(_, epoch)| epoch).collect();
-        let mut sinks = self.by_node.iter_mut();
-        sinks.find_map(|(node, sink)| Some((*node, sink.switch(&in_force, must_resend, now)?)))
+    ) -> Option<Switched> {
+        self.change(node, |sink, index| {
+            sink.switch(index.in_force(), must_resend, now)
+        })?
     }
 
     /// Handles that no plan was found for a sink; returns its plan in force if that ends.
@@ -234,7 +355,7 @@ impl Sinks {
         let is_held = self.hold > Duration::ZERO;
         let is_lost =
             |plan: &Deployment| (is_held && plan.path().is_doubted()) || plan.epoch() < first;
-        self.by_node.get_mut(&node)?.handle_no_plan(is_lost, now)
+        self.change(node, |sink, _| sink.handle_no_plan(is_lost, now))?
     }
 
     /// Handles a report, valid until then, that `to` does not answer `from`; returns the sinks with
@@ -266,29 +387,53 @@ impl Sinks {
         affected
     }
 
-    /// Handles a change of the links.
-    pub(super) fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool) {
-        for plan in self.by_node.values_mut().flat_map(Sink::plans_mut) {
-            plan.path_mut().handle_change(&is_joined);
+    /// Handles links of the map that may have come or gone.
+    ///
+    /// Cost    O(plans over those links, and plans that are new since the last call)
+    pub(super) fn handle_change(
+        &mut self,
+        changes: &LinkChanges,
+        is_joined: impl Fn(NodeId, NodeId) -> bool,
+    ) {
+        let mut plans = self.index.take_unseen();
+        match changes.links() {
+            Some(links) => plans.extend(links.flat_map(|link| self.index.over(link))),
+            None => plans.extend(self.plans().map(Deployment::epoch)),
+        }
+        for epoch in plans {
+            self.change_plan(epoch, |plan| plan.path_mut().handle_change(&is_joined));
         }
     }
 
     /// Handles the loss of the path of a sink's former plan; returns whether there still is that sink.
     pub(super) fn handle_broken(&mut self, node: NodeId, epoch: Epoch) -> bool {
-        let sink = self.by_node.get_mut(&node);
-        sink.map(|sink| sink.handle_broken(epoch)).is_some()
+        let handled = self.change(node, |sink, _| sink.handle_broken(epoch));
+        handled.is_some()
     }
 
-    /// Returns all plans of all sinks.
-    pub(super) fn plans_mut(&mut self) -> impl Iterator<Item = &mut Deployment> {
-        self.by_node.values_mut().flat_map(Sink::plans_mut)
+    /// Handles nodes that lack parts of these plans: they are sent again, ordered by sink.
+    pub(super) fn restore(
+        &mut self,
+        from: NodeId,
+        epochs: &[Epoch],
+        now: Instant,
+        outputs: &mut Outputs,
+    ) {
+        let sinks = epochs.iter().filter_map(|epoch| self.index.sink(*epoch));
+        let sinks: BTreeSet<NodeId> = sinks.collect();
+        for node in sinks {
+            self.change(node, |sink, _| {
+                let plans = sink.plans_mut();
+                for plan in plans.filter(|plan| epochs.contains(&plan.epoch())) {
+                    plan.restore(from, now, outputs);
+                }
+            });
+        }
     }
 
     /// Handles a sink that restarted and lost everything.
     pub(super) fn handle_restarted(&mut self, node: NodeId) {
-        if let Some(sink) = self.by_node.get_mut(&node) {
-            sink.handle_restarted();
-        }
+        self.change(node, |sink, _| sink.handle_restarted());
     }
 
     /// Ends a sink's plan that fails, with what was to be replaced by it; `None` if there is no such
@@ -300,12 +445,13 @@ impl Sinks {
         first: Epoch,
         now: Instant,
     ) -> Option<impl Iterator<Item = (Deployment, Fate)> + use<>> {
-        let sink = self.by_node.get_mut(&node)?;
-        Some(sink.fail(epoch, first, now))
+        self.change(node, |sink, _| sink.fail(epoch, first, now))
     }
 
     /// Requests plans again, and sends the due messages of plans in force and pending; returns the
     /// plans that have waited too long.
+    ///
+    /// Cost    O(sinks of which something is due)
     pub(super) fn send_due(
         &mut self,
         now: Instant,
@@ -313,26 +459,27 @@ impl Sinks {
         renewals: &mut Renewals,
     ) -> Vec<Failure> {
         let mut failures = Vec::new();
-        for (node, sink) in &mut self.by_node {
-            if sink.take_retry(now) {
-                outputs.push(Output::PlanWanted { sink: *node });
-            }
-            if let Some(plan) = sink.send_due(now, outputs, renewals) {
+        for node in self.index.due(now) {
+            let failure = self.change(node, |sink, _| {
+                if sink.take_retry(now) {
+                    outputs.push(Output::PlanWanted { sink: node });
+                }
+                let plan = sink.send_due(now, outputs, renewals)?;
                 let (reason, unanswered) = plan.failure();
-                failures.push(Failure {
-                    sink: *node,
+                Some(Failure {
+                    sink: node,
                     epoch: plan.epoch(),
                     reason,
                     unanswered,
-                });
-            }
+                })
+            });
+            failures.extend(failure.flatten());
         }
         failures
     }
 
     /// Returns when something of a sink is due.
     pub(super) fn due(&self) -> Instant {
-        let due = self.by_node.values().map(Sink::due);
-        due.min().unwrap_or(Instant::NEVER)
+        self.index.next_due()
     }
 }

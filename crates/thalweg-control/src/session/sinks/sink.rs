@@ -2,7 +2,6 @@
 //!
 //! *What it does not do.* It sends nothing and knows no other sink.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use thalweg_base::id::Epoch;
@@ -119,26 +118,26 @@ impl Sink {
     }
 
     /// Returns whether nothing but a doubt speaks against the plan in force: its path is intact, it
-    /// has the present key (`first` is the first plan with that), and its base is among the plans in
-    /// force or pending, `live`.
+    /// has the present key (`first` is the first plan with that), and its base is in force or pending,
+    /// `is_live`.
     pub(in super::super) fn is_sound(
         &self,
         first: Epoch,
-        live: &BTreeSet<Epoch>,
+        is_live: impl Fn(Epoch) -> bool,
         now: Instant,
     ) -> bool {
         let is_sound = |plan: &Deployment| {
             let path = plan.path();
             let is_whole = !path.is_doubted() && !path.is_suspect(now) && !path.has_leaver();
-            is_whole && plan.epoch() >= first && plan.is_fed_by(live)
+            is_whole && plan.epoch() >= first && plan.is_fed_by(&is_live)
         };
         self.broken.is_empty() && self.active.as_ref().is_some_and(is_sound)
     }
 
-    /// Returns whether its next plan was copied from one that is not among the plans in force or
-    /// pending, `live`, and no other is on its way.
-    pub(super) fn is_orphan(&self, live: &BTreeSet<Epoch>) -> bool {
-        let is_orphan = |plan: &Deployment| !plan.is_fed_by(live);
+    /// Returns whether its next plan was copied from one that is neither in force nor pending,
+    /// `is_live`, and no other is on its way.
+    pub(super) fn is_orphan(&self, is_live: impl Fn(Epoch) -> bool) -> bool {
+        let is_orphan = |plan: &Deployment| !plan.is_fed_by(is_live);
         self.retry.is_none() && self.next_plan().is_some_and(is_orphan)
     }
 
@@ -147,11 +146,11 @@ impl Sink {
     }
 
     /// Compares a plan that was found with those it has. `first` is the first plan with the present
-    /// key, `live` are the plans in force or pending.
-    pub(in super::super) fn weigh(
+    /// key; `is_live` tells whether a plan is in force or pending.
+    pub(super) fn weigh(
         &mut self,
         found: &Found,
-        (first, live): (Epoch, &BTreeSet<Epoch>),
+        (first, is_live): (Epoch, impl Fn(Epoch) -> bool),
         now: Instant,
     ) -> Verdict {
         self.retry = None;
@@ -161,7 +160,7 @@ impl Sink {
         let is_same = |plan: &Deployment| {
             let is_sealed_so = plan.epoch() >= first;
             let is_equal = plan.path().parts() == found.parts;
-            is_equal && is_sealed_so && plan.is_fed_by(live) && plan.start() >= found.start()
+            is_equal && is_sealed_so && plan.is_fed_by(&is_live) && plan.start() >= found.start()
         };
         let is_kept = |active: &Deployment| is_same(active) && !active.path().is_doubted();
         if self.active.as_ref().is_some_and(is_kept) && !is_renewed {
@@ -186,7 +185,7 @@ impl Sink {
     }
 
     /// Starts to deploy a plan; returns the one that it replaces on its way.
-    pub(in super::super) fn deploy(
+    pub(super) fn deploy(
         &mut self,
         epoch: Epoch,
         found: Found,
@@ -203,18 +202,24 @@ impl Sink {
         }
     }
 
+    /// Returns whether its pending plan is ready, and its base is `in_force`.
+    pub(super) fn is_to_switch(&self, in_force: impl Fn(Epoch) -> bool) -> bool {
+        let pending = self.pending.as_ref();
+        pending.is_some_and(|plan| plan.is_ready() && plan.is_fed_by(in_force) && !plan.stands_by())
+    }
+
     /// Brings its pending plan into force if it is ready and its base is `in_force`. If the stream
     /// `must_resend`, ADUs in flight through a leaver are sent again.
     pub(super) fn switch(
         &mut self,
-        in_force: &BTreeSet<Epoch>,
+        in_force: impl Fn(Epoch) -> bool,
         must_resend: bool,
         now: Instant,
     ) -> Option<Switched> {
-        let is_due = |plan: &mut Deployment| {
-            plan.is_ready() && plan.is_fed_by(in_force) && !plan.stands_by()
-        };
-        let mut pending = self.pending.take_if(is_due)?;
+        if !self.is_to_switch(in_force) {
+            return None;
+        }
+        let mut pending = self.pending.take()?;
         let begins = pending.take_over();
         let (epoch, is_grafted) = (pending.epoch(), pending.graft().is_some());
         self.has_begun = true;

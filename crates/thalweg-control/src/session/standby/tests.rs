@@ -7,6 +7,7 @@ use thalweg_base::id::{Epoch, NodeId};
 use thalweg_base::time::{Duration, Instant};
 
 use super::super::{DEPLOY_MAX, LEASE, Output, Part, RENEW, Session};
+use crate::routing::LinkChanges;
 
 /// No plan has ADUs in flight.
 const NOTHING: fn(Epoch) -> bool = |_| false;
@@ -164,7 +165,7 @@ fn planned_move_waits_for_end_of_doubt() {
 fn unhealthy_plan_is_replaced_at_once() {
     let now = Instant::from_nanos(7);
     let damage: [fn(&mut Session, Instant); 4] = [
-        |session, now| session.handle_change(|_, _| false, now),
+        |session, now| session.handle_change(&LinkChanges::all(), |_, _| false, now),
         |session, now| session.handle_leave(UPPER, now),
         |session, now| {
             session.handle_key(now);
