@@ -51,7 +51,7 @@ impl Exit {
                     none.insert(subscriber)
                 }
             };
-            // Whoever calls this has written the ADU before.
+            // The caller has written the ADU before.
             if mailbox.pull && !std::mem::replace(&mut self.is_asked, true) {
                 subscriber.request(1);
             }

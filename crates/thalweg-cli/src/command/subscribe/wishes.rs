@@ -149,7 +149,7 @@ impl Pull {
             if wanted > self.asked {
                 let more = wanted - self.asked;
                 self.asked = wanted;
-                // Whoever reads the subscription learns why, after what the node wrote before it closed.
+                // The reader of the subscription learns why, after what the node wrote before it closed.
                 let _ = requests.request(more).await;
                 continue;
             }
