@@ -104,6 +104,8 @@ impl DataStreams {
     /// Returns a name that no other data stream here has.
     fn name_for(&self, data: DataPid) -> anyhow::Result<StreamName> {
         let kind = if data.is_klv { "klv" } else { "data" };
+        // A stream more than there are leaves one number free.
+        let numbers = 1..=self.streams.len() + 1;
         let of = |number: usize| match number {
             1 => format!("{}/{kind}", self.picture),
             _ => format!("{}/{kind}-{number}", self.picture),
@@ -112,7 +114,7 @@ impl DataStreams {
             let mut streams = self.streams.values();
             streams.all(|stream| stream.name.as_str() != text)
         };
-        let text = (1..).map(of).find(is_free).unwrap_or_default();
+        let text = numbers.map(of).find(is_free).unwrap_or_default();
         text.parse().map_err(|error| {
             anyhow::anyhow!("`{text}` is no name for the data beside the picture: {error}")
         })

@@ -155,12 +155,7 @@ pub async fn run(entry: &Entry) -> anyhow::Result<()> {
     let format = read_format(ingest.format.as_deref()).map_err(bad)?;
     let format = format.unwrap_or_else(|| usual(&end));
     let mut reader = if format == Format::Ts {
-        let feed = Feed::new(Source::open(&end).await?, false);
-        let feed = if ingest.split_data {
-            feed.split()
-        } else {
-            feed
-        };
+        let feed = Feed::new(Source::open(&end).await?, false).split(ingest.split_data);
         Reader::Ts(Box::new(feed))
     } else {
         let source = Source::open_pieces(&end).await?;

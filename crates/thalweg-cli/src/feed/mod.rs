@@ -108,9 +108,11 @@ impl Feed {
         }
     }
 
-    /// Takes the messages of data PIDs out of the transport stream; see [`Marked::data`].
-    pub fn split(mut self) -> Self {
-        self.publisher = Publisher::splitting();
+    /// Takes the messages of data PIDs out of the transport stream, if `is_split`; see [`Marked::data`].
+    pub fn split(mut self, is_split: bool) -> Self {
+        if is_split {
+            self.publisher = Publisher::splitting();
+        }
         self
     }
 

@@ -190,10 +190,7 @@ async fn relay_fans_out_over_the_engine() {
     };
     let mut subscribers = Vec::new();
     for sink in &sinks {
-        let options = SubscribeOptions {
-            name: "cam".parse().expect("a name"),
-            in_sequence: false,
-        };
+        let options = SubscribeOptions::new("cam".parse().expect("a name"), false);
         subscribers.push(sink.handle.subscribe(options).await);
     }
     let mut publisher = source.handle.publish(publication).await.expect("it is");

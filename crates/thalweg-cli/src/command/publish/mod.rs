@@ -190,39 +190,18 @@ fn parse_weight(text: &str) -> Result<NonZeroU8, String> {
 /// Publishes until the source ends or a request to stop.
 pub async fn run(arguments: &Arguments) -> Outcome {
     let from = &arguments.from;
-    if arguments.repeat && !matches!(from, End::File(_)) {
-        return fail(
-            Code::BadInput,
-            format!("--loop needs a file, and {from} is not one"),
-        );
-    }
-    let needs = needs(arguments);
-    if let Some((key, why)) = needs.fault() {
-        let option = key.replace('_', "-");
-        return fail(Code::BadInput, format!("--{option}: {why}"));
-    }
-    arguments.described.check()?;
-    let format = format(arguments);
+    let (needs, format) = (needs(arguments), format(arguments));
+    check(arguments, needs, format)?;
     if format != Format::Ts {
-        if arguments.split_data {
-            let why = format!("--split-data is for MPEG-TS, and the format is {format}");
-            return fail(Code::BadInput, why);
-        }
         return messages::run(arguments, format, needs).await;
     }
-    check_ts(arguments)?;
     let mut shutdown = Shutdown::listen()?;
     let mut monitor = Monitor::open(from);
     let source = tokio::select! {
         source = monitor.source(from) => source.or_code(source_code(from))?,
         () = shutdown.requested() => return Ok(Code::Done),
     };
-    let feed = Feed::new(source, arguments.repeat);
-    let mut feed = if arguments.split_data {
-        feed.split()
-    } else {
-        feed
-    };
+    let mut feed = Feed::new(source, arguments.repeat).split(arguments.split_data);
     let rate = tokio::select! {
         rate = monitor.measure(&mut feed) => rate.with_context(|| format!("cannot read {from}"))?,
         () = shutdown.requested() => return stopped(from, &feed),
@@ -271,15 +250,28 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     Ok(Code::Done)
 }
 
-/// Refuses options that only messages of another format take.
-fn check_ts(arguments: &Arguments) -> Result<(), Failure> {
+/// Refuses options that do not go together.
+fn check(arguments: &Arguments, needs: Needs, format: Format) -> Result<(), Failure> {
+    let from = &arguments.from;
+    let bad = |sentence: String| fail(Code::BadInput, sentence);
+    if arguments.repeat && !matches!(from, End::File(_)) {
+        return bad(format!("--loop needs a file, and {from} is not one"));
+    }
+    if let Some((key, why)) = needs.fault() {
+        return bad(format!("--{}: {why}", key.replace('_', "-")));
+    }
+    arguments.described.check()?;
+    if format != Format::Ts && arguments.split_data {
+        return bad(format!(
+            "--split-data is for MPEG-TS, and the format is {format}"
+        ));
+    }
     let is_field_read = arguments.importance_from.is_some()
         || arguments.time_from.is_some()
         || arguments.key_from.is_some();
-    if arguments.importance.is_some() || is_field_read {
-        return fail(
-            Code::BadInput,
-            "MPEG-TS says importance and time itself: give another --format, such as lines",
+    if format == Format::Ts && (arguments.importance.is_some() || is_field_read) {
+        return bad(
+            "MPEG-TS says importance and time itself: give another --format, such as lines".into(),
         );
     }
     Ok(())
