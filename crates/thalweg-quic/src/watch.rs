@@ -31,7 +31,7 @@ const PACKET_MAX: DataSize = DataSize::from_bytes(1_500);
 pub struct Watch {
     state: Mutex<State>,
     /// How much may be handed over now. Outside the lock, since it is asked for before each chunk;
-    /// written only under it, so that whoever has registered a waker reads what came before.
+    /// written only under it, so that a task that has registered a waker reads what came before.
     credit_bytes: AtomicU64,
     /// Number of batches of acknowledgements.
     heard: AtomicU64,

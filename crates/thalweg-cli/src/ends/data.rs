@@ -23,7 +23,7 @@ const RATE_MIN: Bitrate = Bitrate::from_bps(8_000);
 /// The data streams beside a picture.
 pub struct DataStreams {
     picture: StreamName,
-    /// Dropped before the queues, whose end would be that of the streams.
+    /// Dropped before the queues: their end would be that of the streams.
     tasks: JoinSet<()>,
     streams: BTreeMap<u16, DataStream>,
 }
@@ -134,8 +134,8 @@ impl DataStreams {
         }
     }
 
-    /// Ends all streams, where dropping this leaves them to a next of their names; waits for what is not sent, `patience` long. Returns a sentence for each
-    /// stream that lost messages.
+    /// Ends all streams, where dropping this leaves them to a next of their names, and waits for what is not
+    /// sent, `patience` long. Returns a sentence for each stream that lost messages.
     pub async fn finish(self, patience: StdDuration) -> Vec<String> {
         let Self {
             streams, mut tasks, ..

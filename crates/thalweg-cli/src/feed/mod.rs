@@ -116,7 +116,7 @@ impl Feed {
         self
     }
 
-    /// Returns the PIDs whose messages are taken out, each with its rate over the read-ahead.
+    /// Returns the data PIDs, each with its rate over the read-ahead.
     pub fn data_pids(&self) -> Vec<(DataPid, Bitrate)> {
         let rate = |data: DataPid| {
             let units = self.ahead.iter().filter(|unit| unit.data == Some(data));

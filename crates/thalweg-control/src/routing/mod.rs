@@ -395,7 +395,7 @@ impl Directory {
         self.links_among(self.records(), |_| true)
     }
 
-    /// Returns the links of nodes with these records whose ends are both among the nodes of which this
+    /// Returns the links of nodes with these records that have both ends among the nodes of which this
     /// is true.
     ///
     /// Cost    O(links of those nodes), and per link O(neighbours)

@@ -2,7 +2,7 @@
 //!
 //! *The idea.* A relay changes something of each of many plans for every ADU. What it changes, and
 //! what it needs to know for that, is a plan's *front*: two cache lines, side by side for all plans.
-//! The rest is its *back*. Whoever knows a plan's seat in these tables needs no search, and a plan
+//! The rest is its *back*. A caller that knows a plan's seat in these tables needs no search, and a plan
 //! keeps its seat while it is installed or has an ADU under way.
 //!
 //! *What it does not do.* It neither decides nor sends.
@@ -167,7 +167,7 @@ impl<R> Plans<R> {
         })
     }
 
-    /// Returns the plans whose counts have changed. Nothing is due then: whoever calls this takes
+    /// Returns the plans of which counts have changed. Nothing is due then: the caller takes
     /// the counts of each by [`Plans::take_counts`].
     ///
     /// Cost    O(plans)

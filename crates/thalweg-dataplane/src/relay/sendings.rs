@@ -1,7 +1,7 @@
 //! The ADUs that were handed to links and have no outcome yet, by number.
 //!
 //! *The idea.* Numbers only rise, and the lowest bits of a number are its slot in a table that is at
-//! most half full. A number whose slot is taken is skipped. So each number is found at once, and one
+//! most half full. A number is skipped if its slot is taken. So each number is found at once, and one
 //! that has ended, however long ago, is not taken for another.
 //!
 //! *What it does not do.* It does not know what an outcome means.

@@ -42,14 +42,14 @@ pub struct Publisher {
     starts: Starts,
     /// Whether an earlier pass had usable content.
     is_usable: bool,
-    /// The PIDs whose messages go apart, if they are to.
+    /// The data PIDs, if their messages go apart.
     data: Option<BTreeMap<u16, DataPid>>,
 }
 
 /// The payload of an ADU with its marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marked {
-    /// The PID whose message it is; `None` for a unit of the transport stream.
+    /// The PID of the message; `None` for a unit of the transport stream.
     pub data: Option<DataPid>,
     /// The fields of its header.
     pub marks: Marks,
@@ -170,7 +170,7 @@ impl Publisher {
         }
     }
 
-    /// Returns the PIDs whose messages are taken out, as far as they are known.
+    /// Returns the data PIDs, as far as they are known and their messages are taken out.
     pub fn data_pids(&self) -> impl Iterator<Item = DataPid> {
         self.data.iter().flat_map(|known| known.values().copied())
     }

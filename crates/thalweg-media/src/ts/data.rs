@@ -1,4 +1,4 @@
-//! Data beside the picture: PIDs whose payloads are messages, as streams of their own.
+//! Data beside the picture: PIDs with messages as payloads, as streams of their own.
 //!
 //! The idea: a drone's telemetry (KLV) travels in its video's transport stream, and somebody may want
 //! it without the video. [`DataPid::of`] says which PIDs carry such messages. A message leaves as its
@@ -34,7 +34,7 @@ const OF_PICTURE: [u8; 9] = [0x45, 0x46, 0x56, 0x59, 0x6a, 0x7a, 0x7b, 0x7c, 0x7
 const PID_LABEL: &str = "ts.pid";
 const TYPE_LABEL: &str = "ts.type";
 
-/// A PID whose payloads are messages.
+/// A PID with messages as payloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataPid {
     /// The PID.

@@ -2,7 +2,7 @@
 //!
 //! *The idea.* The same turns, over a port in memory: its user decides what arrives, in which order,
 //! and when. Time is the thread's own, and stands still until it is advanced. A peer is another such
-//! loop, whose datagrams the user changes on their way.
+//! loop; the user changes its datagrams on their way.
 //!
 //! *What it does not do.* It runs no driver of a link's sender: a link needs a run-time.
 
@@ -46,7 +46,7 @@ pub fn advance(by: Duration) {
     NOW.set(NOW.get() + by);
 }
 
-/// An engine whose user is its network.
+/// An engine; its user is its network.
 pub struct Bare {
     turn: Turn<Memory>,
     inbox: Arc<Inbox>,

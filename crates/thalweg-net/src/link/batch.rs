@@ -1,7 +1,7 @@
 //! Outcomes that come together, reported together.
 //!
 //! *The idea.* A receiver has a lock for what an outcome changes, and a relay of hundreds of links has an
-//! outcome from each at about the same time. Whoever does something that may end ADUs of many links
+//! outcome from each at about the same time. A loop that may end ADUs of many links in a turn
 //! [gathers](gather) their outcomes in its thread, and reports them in one call when it is done.
 //!
 //! *What it does not do.* It counts nothing: links do.

@@ -3,8 +3,8 @@
 //! *The idea.* Some links are driven by one loop for all of them, in its own thread (the engine's).
 //! A task with an ADU for many of these does not lock and write to each: it puts the ADU into each
 //! link's queue of what was *handed over*, and gives their loop one lot, a list of these links. The
-//! loop visits one link after the other. Whoever sends on a link, the loop at its visit or a task,
-//! sends first what was handed over before, so each link keeps its order whoever is faster.
+//! loop visits one link after the other. What sends on a link, the loop at its visit or a task, sends
+//! first what was handed over before: so each link keeps its order, whichever is faster.
 //!
 //! ```text
 //! task ── add ──► queue of link 1 ◄── visit ── loop

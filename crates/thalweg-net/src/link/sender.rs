@@ -422,7 +422,7 @@ impl Link {
     }
 }
 
-/// Leaves an ADU to a visit of the link's loop ([`carry_handed`]), or to whoever sends next.
+/// Leaves an ADU to a visit of the link's loop ([`carry_handed`]), or to the next that sends.
 pub(super) fn hand(link: &Link, adu: HandedAdu) {
     link.0.outgoing.handed.push(adu);
     link.notify_given();

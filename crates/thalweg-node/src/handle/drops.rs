@@ -22,36 +22,30 @@ pub struct Drops {
     read: BTreeMap<StreamId, u64>,
 }
 
-impl Handle {
-    /// Returns what is known of drops of a stream on this node, or of all streams, the oldest first.
-    pub fn drops(&self, name: Option<&StreamName>) -> Vec<DropStatus> {
-        let now = self.now();
-        let mut all = Vec::new();
-        for (stream, name, log) in self.forwarder.ledger.drop_logs(name) {
-            let records = log.after(0, now);
-            all.extend(
-                records
-                    .into_iter()
-                    .map(|one| status(&one, (stream, &name), now)),
-            );
-        }
-        all.sort_by(|one, other| one.time.total_cmp(&other.time));
-        all
+/// Returns what is known of drops of a stream on a node, or of all streams, the oldest first.
+pub(super) fn known(handle: &Handle, name: Option<&StreamName>) -> Vec<DropStatus> {
+    let now = handle.now();
+    let mut all = Vec::new();
+    for (stream, name, log) in handle.forwarder.ledger.drop_logs(name) {
+        let records = log.after(0, now).into_iter();
+        all.extend(records.map(|one| status(&one, (stream, &name), now)));
     }
-
-    /// Follows the drops of a stream from now on.
-    pub fn follow_drops(&self, name: StreamName) -> Drops {
-        let logs = self.forwarder.ledger.drop_logs(Some(&name)).into_iter();
-        let read = logs.map(|(stream, _, log)| (stream, log.last()));
-        Drops {
-            read: read.collect(),
-            handle: self.clone(),
-            name,
-        }
-    }
+    all.sort_by(|one, other| one.time.total_cmp(&other.time));
+    all
 }
 
 impl Drops {
+    /// Follows the drops of a stream from now on.
+    pub(super) fn follow(handle: Handle, name: StreamName) -> Self {
+        let logs = handle.forwarder.ledger.drop_logs(Some(&name)).into_iter();
+        let read = logs.map(|(stream, _, log)| (stream, log.last()));
+        Self {
+            read: read.collect(),
+            handle,
+            name,
+        }
+    }
+
     /// Waits for drops; `None` once the node has stopped. Cancel safe.
     pub async fn recv(&mut self) -> Option<Vec<DropStatus>> {
         loop {

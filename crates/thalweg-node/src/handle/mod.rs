@@ -34,7 +34,7 @@ use crate::board::{Board, EndKind, Order};
 use crate::config::Config;
 use crate::forward::Forwarder;
 use crate::input::{AdmissionError, Command, Input, InviteRequest, Reloaded, RouteError};
-use crate::status::Status;
+use crate::status::{DropStatus, Status};
 
 pub use crate::input::PublishError;
 pub use thalweg_control::control::Publication;
@@ -204,6 +204,16 @@ impl Handle {
             .send(Input::Command(Command::Subscribe { name, mailbox }))
             .await;
         Subscriber::new(options, inbox, self.forwarder.clock, self.inputs.clone())
+    }
+
+    /// Returns what is known of drops of a stream on this node, or of all streams, the oldest first.
+    pub fn drops(&self, name: Option<&StreamName>) -> Vec<DropStatus> {
+        drops::known(self, name)
+    }
+
+    /// Follows the drops of a stream from now on.
+    pub fn follow_drops(&self, name: StreamName) -> Drops {
+        Drops::follow(self.clone(), name)
     }
 
     /// Returns what a stream of a node carries, as far as its source has described it.

@@ -45,7 +45,7 @@ pub fn headings(text: &str) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// Returns the lines outside fences, each with its number from 1.
+/// Returns the lines outside fences and comments, each with its number from 1.
 fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut fence: Option<&str> = None;
     let mut lines = Vec::new();
@@ -56,6 +56,7 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
             Some(_) => {}
             None if mark.starts_with("```") => fence = Some("```"),
             None if mark.starts_with("~~~") => fence = Some("~~~"),
+            None if mark.starts_with("<!--") && !mark.contains("-->") => fence = Some("-->"),
             None => lines.push((at + 1, line)),
         }
     }

@@ -50,7 +50,7 @@ impl<'a> Beside<'a> {
                 ..Publication::new(opening.name.clone(), opening.rate)
             };
             let socket = arguments.socket.path()?;
-            // Announced before the picture waits for its subscriber, who may want both.
+            // Announced before the picture waits for its subscriber, which may want both.
             let publisher =
                 LastingPublisher::publish(socket, publication, arguments.lasting, false).await;
             terminal::print_notice(&opening.sentence());

@@ -34,13 +34,13 @@ pub(in super::super) struct Index {
     fed: BTreeSet<(Epoch, Epoch)>,
     /// The plans that lead over a hop.
     hops: BTreeSet<([NodeId; 2], Epoch)>,
-    /// The plans whose paths were not compared with the map yet.
+    /// The plans not compared with the map yet.
     unseen: BTreeSet<Epoch>,
     /// When something of each sink is due.
     due: BTreeSet<(Instant, NodeId)>,
     unhealthy: BTreeSet<NodeId>,
     standing_by: BTreeSet<NodeId>,
-    /// The sinks with a plan whose base is over.
+    /// The sinks with a plan on a base that is over.
     strays: BTreeSet<NodeId>,
 }
 
@@ -246,7 +246,7 @@ impl Index {
         self.unseen.insert(epoch);
     }
 
-    /// Returns the plans whose paths were not compared with the map yet: they are now.
+    /// Returns the plans not compared with the map yet: they are now.
     pub(super) fn take_unseen(&mut self) -> BTreeSet<Epoch> {
         core::mem::take(&mut self.unseen)
     }
@@ -275,7 +275,7 @@ impl Index {
         &self.standing_by
     }
 
-    /// Returns the sinks with a plan whose base is over.
+    /// Returns the sinks with a plan on a base that is over.
     pub(super) const fn strays(&self) -> &BTreeSet<NodeId> {
         &self.strays
     }

@@ -64,7 +64,7 @@ impl Mailboxes {
         });
         mailbox.open(stream, source);
         let of_stream = all.entry(stream).or_default();
-        // An ADU goes to the higher priority first, whose program is woken first; among equals to the older.
+        // An ADU goes to the higher priority first, so its program is woken first; among equals to the older.
         let place = of_stream.partition_point(|other| other.priority() >= mailbox.priority());
         of_stream.insert(place, mailbox);
     }
