@@ -97,13 +97,14 @@ pub struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    wishes: Wishes,
-
-    #[command(flatten)]
     lasting: Lasting,
 
     #[command(flatten)]
     socket: Socket,
+
+    // The last: its heading would stand over what follows.
+    #[command(flatten)]
+    wishes: Wishes,
 }
 
 /// Refuses options that do not go together.
