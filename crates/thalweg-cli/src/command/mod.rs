@@ -25,6 +25,7 @@ mod simulate;
 #[cfg(feature = "ends")]
 mod subscribe;
 mod switch;
+#[cfg(feature = "ends")]
 mod timeline;
 mod top;
 mod trace;
@@ -78,6 +79,7 @@ enum Command {
     Revoke(revoke::Arguments),
     Route(route::Arguments),
     Trace(trace::Arguments),
+    #[cfg(feature = "ends")]
     Timeline(timeline::Arguments),
     Check(check::Arguments),
     Id(id::Arguments),
@@ -168,6 +170,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Revoke(arguments) => wait(revoke::run(&arguments)),
         Command::Route(arguments) => wait(route::run(&arguments)),
         Command::Trace(arguments) => wait(trace::run(&arguments)),
+        #[cfg(feature = "ends")]
         Command::Timeline(arguments) => wait(timeline::run(&arguments)),
         Command::Ls(arguments) => wait(ls::run(&arguments)),
         Command::Top(arguments) => wait(top::run(&arguments)),
