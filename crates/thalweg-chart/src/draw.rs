@@ -82,8 +82,8 @@ fn y_axis(chart: &Chart) -> Axis {
     Axis::new(chart.y_scale, &values, (BOTTOM, TOP))
 }
 
-/// Draws the frame, the horizontal rules with their values, and the labels of both axes.
-fn rules(out: &mut String, chart: &Chart, y: &Axis) {
+/// Draws an axis' horizontal rules with their values.
+pub(crate) fn horizontal(out: &mut String, y: &Axis) {
     for tick in y.ticks() {
         let Some(at) = y.place(tick) else { continue };
         let _ = writeln!(
@@ -92,6 +92,11 @@ fn rules(out: &mut String, chart: &Chart, y: &Axis) {
         );
         text(out, (LEFT - 8.0, at + 4.5), "end", &label(tick));
     }
+}
+
+/// Draws the frame, the horizontal rules with their values, and the labels of both axes.
+fn rules(out: &mut String, chart: &Chart, y: &Axis) {
+    horizontal(out, y);
     let _ = writeln!(
         out,
         "<rect class=\"frame\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" height=\"{}\"/>",

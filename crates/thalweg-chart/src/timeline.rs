@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::axis::{Axis, label};
-use crate::draw::{COLOURS, LEFT, RIGHT, WIDTH, escaped, mark, style, text};
+use crate::draw::{COLOURS, LEFT, RIGHT, WIDTH, escaped, horizontal, mark, style, text};
 use crate::{Scale, Series};
 
 /// Where the first panel's line of words stands.
@@ -118,15 +118,8 @@ impl Timeline {
         let top = legend(out, panel, words, colour) + 8.0;
         let bottom = top + PANEL;
         let y = Axis::new(Scale::Even, &panel.heights(), (bottom, top));
+        horizontal(out, &y);
         // Writing to a string cannot fail.
-        for tick in y.ticks() {
-            let Some(at) = y.place(tick) else { continue };
-            let _ = writeln!(
-                out,
-                "<line class=\"rule\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>"
-            );
-            text(out, (LEFT - 8.0, at + 4.5), "end", &label(tick));
-        }
         for tick in ticks(self.seconds) {
             let at = self.place(tick);
             let _ = writeln!(

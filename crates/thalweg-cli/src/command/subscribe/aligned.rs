@@ -4,6 +4,8 @@
 //! place. A picture and its data become one transport stream again; other streams become JSON lines, since
 //! only an envelope can say of which stream a message is. What it will be is known with the first ADU.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use thalweg_base::adu::{Adu, MediaTime};
 use thalweg_base::description::Description;
@@ -11,12 +13,12 @@ use thalweg_base::id::StreamName;
 use thalweg_io::format::Format;
 use thalweg_io::url::{End, Sink};
 use thalweg_media::ts::{DataPid, Subscriber as Remux};
-use thalweg_node::local::{Client, LocalError, LocalSubscriber};
+use thalweg_node::local::LocalSubscriber;
 use thalweg_node::{Aligned, AlignedEvent, AlignedSubscriber, SubscribeOptions};
 
 use super::Arguments;
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
-use crate::lasting::{self, Backoff};
+use crate::lasting;
 use crate::progress::Progress;
 use crate::shutdown::Shutdown;
 use crate::terminal;
@@ -109,36 +111,6 @@ fn options(arguments: &Arguments, name: &StreamName) -> SubscribeOptions {
     SubscribeOptions::new(name.clone(), true).with_mailbox(arguments.wishes.options())
 }
 
-/// Subscribes again when the node is back.
-async fn reconnect(
-    arguments: &Arguments,
-    names: &[StreamName],
-    progress: &Progress,
-) -> Result<Vec<LocalSubscriber>, Failure> {
-    let socket = arguments.socket.path()?;
-    lasting::report_gone(&socket, |sentence| progress.notify(sentence));
-    let mut backoff = Backoff::new();
-    loop {
-        backoff.wait().await;
-        let subscribed = async {
-            let mut lanes = Vec::new();
-            for name in names {
-                let client = Client::connect(&socket).await?;
-                lanes.push(client.subscribe(options(arguments, name)).await?);
-            }
-            Ok::<_, LocalError>(lanes)
-        };
-        match subscribed.await {
-            Ok(lanes) => {
-                lasting::report_back(&socket, |sentence| progress.notify(sentence));
-                return Ok(lanes);
-            }
-            Err(error) if lasting::is_gone(&error) => tracing::debug!(%error, "not back"),
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
 impl<'a> Output<'a> {
     fn new(names: &'a [StreamName], sink: Sink) -> Self {
         Self {
@@ -165,7 +137,14 @@ impl<'a> Output<'a> {
                 Ok(None) => return Ok(()),
                 Ok(Some(event)) => self.handle(event, &arguments.to, progress).await?,
                 Err(error) if lasting::is_gone(&error) && !arguments.lasting.no_reconnect => {
-                    aligned.resume(reconnect(arguments, self.names, progress).await?);
+                    let again = async |socket: &Path| {
+                        let mut lanes = Vec::new();
+                        for name in self.names {
+                            lanes.push(super::subscribe(socket, &options(arguments, name)).await?);
+                        }
+                        Ok(lanes)
+                    };
+                    aligned.resume(super::reconnect(arguments, progress, again).await?);
                 }
                 Err(error) => return Err(error.into()),
             }

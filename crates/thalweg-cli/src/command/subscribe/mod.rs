@@ -12,6 +12,7 @@ mod received;
 mod wishes;
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ use thalweg_io::format::Format;
 use thalweg_io::url::{End, Sink};
 use thalweg_media::ts::Withheld;
 use thalweg_node::SubscribeOptions;
-use thalweg_node::local::{Client, LocalSubscriber};
+use thalweg_node::local::{Client, LocalError, LocalSubscriber};
 
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::input::parse_time;
@@ -168,7 +169,8 @@ async fn receive(arguments: &Arguments, name: StreamName) -> Outcome {
                 let part = received.receive(&mut subscriber, &mut pull, &progress, notify);
                 match part.await {
                     Err(Stop::Gone(_)) if !arguments.lasting.no_reconnect => {
-                        subscriber = reconnect(arguments, &options, &progress).await?;
+                        let again = async |socket: &Path| subscribe(socket, &options).await;
+                        subscriber = reconnect(arguments, &progress, again).await?;
                     }
                     Err(Stop::Gone(error)) => return Err(error.into()),
                     Err(Stop::Failed(failure)) => return Err(failure),
@@ -244,27 +246,29 @@ fn in_words(withheld: &Withheld) -> String {
     text
 }
 
-/// Subscribes again when the node is back.
-async fn reconnect(
-    arguments: &Arguments,
+async fn subscribe(
+    socket: &Path,
     options: &SubscribeOptions,
+) -> Result<LocalSubscriber, LocalError> {
+    let client = Client::connect(socket).await?;
+    client.subscribe(options.clone()).await
+}
+
+/// Subscribes again by `subscribe` when the node is back.
+async fn reconnect<T>(
+    arguments: &Arguments,
     progress: &Progress,
-) -> Result<LocalSubscriber, Failure> {
+    subscribe: impl AsyncFn(&Path) -> Result<T, LocalError>,
+) -> Result<T, Failure> {
     let socket = arguments.socket.path()?;
     lasting::report_gone(&socket, |sentence| progress.notify(sentence));
     let mut backoff = Backoff::new();
     loop {
         backoff.wait().await;
-        let subscribed = async {
-            Client::connect(&socket)
-                .await?
-                .subscribe(options.clone())
-                .await
-        };
-        match subscribed.await {
-            Ok(subscriber) => {
+        match subscribe(&socket).await {
+            Ok(subscribed) => {
                 lasting::report_back(&socket, |sentence| progress.notify(sentence));
-                return Ok(subscriber);
+                return Ok(subscribed);
             }
             Err(error) if lasting::is_gone(&error) => tracing::debug!(%error, "not back"),
             Err(error) => return Err(error.into()),
